@@ -1,0 +1,291 @@
+"""Notes in, marks out: one state machine for each (stream, key).
+
+Every writer of the key has a role:
+
+    COUNTED    the next mark's time is at most its time
+    BLOCKING   it counts, but has no time yet: no mark can be made
+    OUT        idle or closed: left out, and nothing of it is missing
+    LOST       timed out or excluded: left out, and marks above its time name it
+    SKIPPED    behind, under the policy `skip`: left out, and marks name it
+
+The time of the next mark is the least of the counted ones. Its cut is the last mark's, joined with what each writer
+contributes, whatever its role. A mark costs what changed since the last one: two heaps know who counts with the least
+time, and whose contribution a higher time makes stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum, auto
+from heapq import heapify, heappop, heappush
+
+from strandline.config import LateWriters, StreamConfig
+from strandline.cut import NOTHING, join_all
+from strandline.mark import Mark
+from strandline.writer import Contribution, Phase, Standing, Writer
+
+
+class Role(StrEnum):
+    COUNTED = auto()
+    BLOCKING = auto()
+    OUT = auto()
+    LOST = auto()
+    SKIPPED = auto()
+
+
+MIN_WRITERS = "min_writers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who holds time back, and until when. Without a writer: fewer than `min_writers` have noted yet."""
+
+    writer: str | None
+    state: str
+    time: int | None
+    last_heard_ms_ago: int | None
+    released_in_ms: int | None
+
+
+class Aggregate:
+    """The marks of one time key, as the notes of its writers bring them about. Holds no clock: `now` is given."""
+
+    def __init__(self, key: str, writers: Mapping[str, Writer], config: StreamConfig, last: Mark | None = None) -> None:
+        """`writers` is the stream's own map, which this only reads; every change to one is told by `place`."""
+        self.key = key
+        self.config = config
+        self.last = last
+        self.let_go: set[str] = set()  # whom this found silent by itself; the stream takes them from here
+        self._writers = writers
+        self._roles: dict[str, Role] = {}
+        self._lost: set[str] = set()
+        self._skipped: set[str] = set()
+        self._blocking: set[str] = set()
+        self._by_time: list[tuple[int, str]] = []  # counted writers, some entries stale
+        self._have_noted: set[str] = set()
+        self._peak: int | None = None  # the highest noted time, excluded writers aside; worked out when asked
+        self._peak_known = False
+        self._stale: set[str] = set()  # whose contribution may have changed since the last mark
+        self._expiring: list[tuple[int, str]] = []  # the time above which a contribution changes, some entries stale
+        self._newest: dict[str, int | None] = {}  # of what each writer contributed to the last mark
+        self._lacking: set[str] = set()  # who contributed without saying what is newest
+
+    # -- writers -------------------------------------------------------------------------------------------------
+
+    def place(self, writer: Writer, now: int) -> None:
+        """Takes note of whatever changed about a writer."""
+        name, standing = writer.name, writer.standings[self.key]
+        role = self._role(writer, standing)
+        value = standing.value
+        if role in (Role.COUNTED, Role.BLOCKING) and self._silent_at_once(value):
+            standing.lost_at = now
+            self.let_go.add(name)
+            role = Role.LOST
+        self._roles[name] = role
+        for group, wanted in ((self._lost, Role.LOST), (self._skipped, Role.SKIPPED), (self._blocking, Role.BLOCKING)):
+            if role is wanted:
+                group.add(name)
+            else:
+                group.discard(name)
+        if role is Role.COUNTED and value is not None:
+            heappush(self._by_time, (value, name))
+            if len(self._by_time) > 64 + 4 * len(self._roles):
+                self._rebuild_times()
+        if standing.has_noted:
+            self._have_noted.add(name)
+        if not standing.lasting:
+            self._stale.add(name)
+        self._peak_known = False
+
+    def place_all(self, now: int) -> None:
+        """Takes note of everyone again: after loading, or when the configuration changed."""
+        for writer in self._writers.values():
+            if self.key in writer.standings:
+                self.place(writer, now)
+
+    def role(self, name: str) -> Role:
+        return self._roles[name]
+
+    def counts(self, name: str) -> bool:
+        """Whether a writer counts with at least the time of the last mark: what it wrote is not late."""
+        value = self._writers[name].standings[self.key].value if name in self._roles else None
+        if value is None or self._roles[name] is not Role.COUNTED:
+            return False
+        return self.last is None or value >= self.last.time
+
+    def _role(self, writer: Writer, standing: Standing) -> Role:
+        if writer.closed:
+            return Role.OUT
+        if writer.lost_since(standing) is not None:
+            return Role.LOST
+        match standing.phase:
+            case Phase.IDLE:
+                return Role.OUT
+            case Phase.JOINED:
+                return Role.BLOCKING if standing.floor is None else Role.COUNTED
+            case Phase.NOTED:
+                behind = self.last is not None and standing.time is not None and standing.time < self.last.time
+                return Role.SKIPPED if behind and self.config.late_writers is LateWriters.SKIP else Role.COUNTED
+
+    def _silent_at_once(self, value: int | None) -> bool:
+        if self.config.writer_timeout_ms != 0:
+            return False
+        return value is None or (self.last is not None and value <= self.last.time)
+
+    def _rebuild_times(self) -> None:
+        self._by_time = [
+            (value, name)
+            for name, role in self._roles.items()
+            if role is Role.COUNTED and (value := self._writers[name].standings[self.key].value) is not None
+        ]
+        heapify(self._by_time)
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def least(self) -> tuple[int, str] | None:
+        """The counted writer with the least time, by name where several have it."""
+        while self._by_time:
+            value, name = self._by_time[0]
+            if self._roles[name] is Role.COUNTED and self._writers[name].standings[self.key].value == value:
+                return value, name
+            heappop(self._by_time)
+        return None
+
+    def next_time(self) -> int | None:
+        """The time of a mark that could be made now, None where someone holds time back or nothing is new."""
+        if len(self._have_noted) < self.config.min_writers or self._blocking:
+            return None
+        least = self.least()
+        time = least[0] if least is not None else self.peak()
+        if time is None or (self.last is not None and time <= self.last.time):
+            return None
+        return time
+
+    def peak(self) -> int | None:
+        """The highest time that any writer noted in its present life, excluded ones aside."""
+        if not self._peak_known:
+            times = (
+                standing.time
+                for writer in self._writers.values()
+                if writer.excluded_at is None and (standing := writer.standings.get(self.key)) is not None
+            )
+            self._peak = max((time for time in times if time is not None), default=None)
+            self._peak_known = True
+        return self._peak
+
+    @property
+    def someone_counts(self) -> bool:
+        return bool(self._blocking) or self.least() is not None
+
+    @property
+    def enough_have_noted(self) -> bool:
+        return len(self._have_noted) >= self.config.min_writers
+
+    def held_by(self, now: int) -> Holder | None:
+        """Who holds time back: None where the next mark is only a matter of its interval, or nobody counts."""
+        if not self.enough_have_noted:
+            return Holder(writer=None, state=MIN_WRITERS, time=None, last_heard_ms_ago=None, released_in_ms=None)
+        if self._blocking:
+            return self._holder(min(self._blocking), now)
+        least = self.least()
+        if least is None or self.next_time() is not None:
+            return None
+        return self._holder(least[1], now)
+
+    def _holder(self, name: str, now: int) -> Holder:
+        writer = self._writers[name]
+        standing = writer.standings[self.key]
+        silent = max(0, now - writer.heard_at)
+        timeout = self.config.writer_timeout_ms
+        return Holder(
+            writer=name,
+            state=str(writer.state(standing, self.last.time if self.last else None)),
+            time=standing.value,
+            last_heard_ms_ago=silent,
+            released_in_ms=None if timeout is None else max(0, timeout - silent),
+        )
+
+    # -- marks ---------------------------------------------------------------------------------------------------
+
+    def make(self, time: int, now: int) -> Mark:
+        """Makes the mark at `time`, which must be above the last one's, out of what changed since then."""
+        changed, self._stale = self._stale, set()
+        while self._expiring and self._expiring[0][0] < time:
+            changed.add(heappop(self._expiring)[1])
+        gifts = []
+        for name in changed:
+            writer = self._writers[name]
+            standing = writer.standings[self.key]
+            standing.drop_below(time)
+            gift = writer.contribution(standing, time)
+            standing.lasting = gift.lasting
+            if gift.lasting and gift.time is not None:
+                heappush(self._expiring, (gift.time, name))
+            self._newest[name] = gift.newest
+            if gift.lacks_newest:
+                self._lacking.add(name)
+            else:
+                self._lacking.discard(name)
+            gifts.append(gift)
+        mark = self._mark(time, now, gifts, None if self._lacking else self._greatest_newest(gifts))
+        self.last = mark
+        self._after_mark(mark, now)
+        return mark
+
+    def survey(self, time: int, now: int) -> Mark:
+        """The mark that `make` would make, worked out from everyone and leaving no trace: for a stream at rest."""
+        gifts = [
+            writer.contribution(standing, time)
+            for writer in self._writers.values()
+            if (standing := writer.standings.get(self.key)) is not None
+        ]
+        known = [gift.newest for gift in gifts if gift.newest is not None]
+        if self.last is not None and self.last.newest is not None:
+            known.append(self.last.newest)
+        lacking = any(gift.lacks_newest for gift in gifts)
+        return self._mark(time, now, gifts, None if lacking else max(known, default=None))
+
+    def _mark(self, time: int, now: int, gifts: list[Contribution], newest: int | None) -> Mark:
+        last = self.last
+        uppers = [gift.time for gift in gifts if gift.time is not None]
+        return Mark(
+            seq=last.seq + 1 if last is not None else 1,
+            key=self.key,
+            time=time,
+            upper=max([time, *uppers] if last is None else [time, last.upper, *uppers]),
+            cut=join_all([last.cut if last is not None else NOTHING, *(gift.cut for gift in gifts)]),
+            newest=newest,
+            excluded=self._left_out(time, now),
+            created_at=now,
+        )
+
+    def _greatest_newest(self, gifts: list[Contribution]) -> int | None:
+        """Of all contributions; where the last mark knew it, only what changed can have raised it."""
+        if self.last is not None and self.last.newest is not None:
+            return max([self.last.newest, *(gift.newest for gift in gifts if gift.newest is not None)])
+        return max((newest for newest in self._newest.values() if newest is not None), default=None)
+
+    def _left_out(self, time: int, now: int) -> tuple[str, ...]:
+        named = [name for name in self._lost if self._misses(name, time, now)]
+        return tuple(sorted([*named, *self._skipped]))
+
+    def _misses(self, name: str, time: int, now: int) -> bool:
+        """Whether a lost writer may have written what a mark at `time` does not cover, and is not forgotten."""
+        writer = self._writers[name]
+        standing = writer.standings[self.key]
+        since = writer.lost_since(standing)
+        if since is None or now - since >= self.config.forget_after_ms:
+            return False
+        return standing.value is None or standing.value < time
+
+    def _after_mark(self, mark: Mark, now: int) -> None:
+        if self.config.writer_timeout_ms == 0:
+            # Whoever the mark has reached would hold the next one: it is left out as soon as that is so.
+            while (least := self.least()) is not None and least[0] <= mark.time:
+                self.place(self._writers[least[1]], now)
+
+    def forget_segment(self, segment: str) -> None:
+        """Takes a segment that the log never had out of the last mark, so that no later cut asks for it."""
+        if self.last is not None:
+            self.last = replace(self.last, cut=self.last.cut.without(segment))

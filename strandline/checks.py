@@ -1,0 +1,25 @@
+"""Numbers and keys that a caller of the pure core hands in: what is not what it should be is named."""
+
+from strandline.errors import InvalidConfig
+from strandline.limits import TIME_BOUND_MS
+
+
+def check_time(name: str, value: object) -> int:
+    """The time itself; raises InvalidConfig where it is not a whole number of milliseconds within 2^53."""
+    if type(value) is not int or not -TIME_BOUND_MS < value < TIME_BOUND_MS:
+        raise InvalidConfig(name=name, value=value, wanted="a whole number of milliseconds within 2^53")
+    return value
+
+
+def check_whole(name: str, value: object, *, least: int) -> int:
+    """The number itself; raises InvalidConfig where it is not a whole number from `least` up."""
+    if type(value) is not int or not least <= value < TIME_BOUND_MS:
+        raise InvalidConfig(name=name, value=value, wanted=f"a whole number from {least} up")
+    return value
+
+
+def check_key(key: object) -> str:
+    """The time key itself; raises InvalidConfig where it is not a string."""
+    if not isinstance(key, str):
+        raise InvalidConfig(name="key", value=key, wanted='the name of a time key, "" for the default one')
+    return key

@@ -1,0 +1,36 @@
+"""Every bound of the project, each named once, the unit last.
+
+A bound that a caller can meet is reported by name in the error it causes.
+"""
+
+from typing import Final
+
+# Numbers on the wire
+TIME_BOUND_MS: Final = 2**53  # |time| stays below it: a JSON reader with doubles keeps it whole
+OFFSET_BOUND: Final = 2**53
+
+# Sizes
+NAME_CHARACTERS: Final = 249
+BODY_BYTES: Final = 1024 * 1024
+NOTES_PER_REQUEST: Final = 10_000
+SEGMENTS_PER_STREAM: Final = 65_536
+KEYS_PER_STREAM: Final = 256
+STREAMS_PER_GROUP: Final = 256
+KEYS_PER_COALESCER: Final = KEYS_PER_STREAM * STREAMS_PER_GROUP  # its inputs are at most the streams of a group
+PAGE_ENTRIES: Final = 1_000
+PAGE_DEFAULT_ENTRIES: Final = 100
+JSON_DEPTH: Final = 32
+
+# The aggregate
+HISTORY_NOTES_PER_WRITER: Final = 64  # per key; beyond it every second note goes, the later of two stays
+
+# Waiting
+WAIT_BOUND_MS: Final = 30_000
+
+# Defaults of a stream's configuration
+WRITER_TIMEOUT_DEFAULT_MS: Final = 60_000
+MARK_INTERVAL_DEFAULT_MS: Final = 1_000
+MAX_AHEAD_DEFAULT_MS: Final = 86_400_000
+IDLE_LAG_DEFAULT_MS: Final = 10_000
+FORGET_AFTER_DEFAULT_MS: Final = 86_400_000
+READER_TIMEOUT_DEFAULT_MS: Final = 30_000

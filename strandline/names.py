@@ -1,0 +1,16 @@
+"""What may be a name: of a stream, a writer, a group, a reader, a segment."""
+
+import re
+from typing import Final
+
+from strandline.errors import InvalidName
+from strandline.limits import NAME_CHARACTERS
+
+NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_CHARACTERS - 1}}}")
+
+
+def check_name(what: str, name: str) -> str:
+    """The name itself; raises InvalidName for any other than 1 to 249 of A-Z a-z 0-9 . _ - ."""
+    if NAME.fullmatch(name) is None:
+        raise InvalidName(what=what, name=name)
+    return name

@@ -1,0 +1,113 @@
+"""Which segment to read next: the one furthest behind in time (PDP-28), and how far behind that is.
+
+A segment's place in time is the bound of its next event: the time than which nothing from there on is older.
+The least bound of all segments is the group's watermark, and reading where it is least is what makes it rise.
+
+    segment 1    11:55 ─ A ─ B ─ 12:00 ─ C ─ D ─ 12:02        bounds, as a reader comes to them
+    segment 2    11:55 ─ A ─ B ─ C ─ 12:01 ─ …
+    watermark    11:55; 12:00 once 1B and 2C are read; 12:01 once 1D is
+
+This brings about an order across segments as good as the marks are; it is no promise about any two events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+# The time than which nothing at or past an offset of a segment is older, null where it is not known.
+Bound: TypeAlias = Callable[[str, int], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a reader stands in one segment: the offset of its next event.
+
+    `since` is given within a transaction: where that began. All of a transaction is one point in time.
+    """
+
+    segment: str
+    offset: int
+    since: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.offset < 0:
+            raise ValueError(f"the next offset of segment {self.segment!r} cannot be {self.offset}")
+        if self.since is not None and not 0 <= self.since <= self.offset:
+            raise ValueError(f"a transaction at {self.offset} cannot have begun at {self.since}")
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far behind in time: `lag_ms` behind the clock (epoch times), `behind_ms` behind the newest mark."""
+
+    lag_ms: int | None
+    behind_ms: int | None
+
+
+def order(positions: Mapping[str, int], bound: Bound) -> list[str]:
+    """The segments of a position (offset of the next event, by segment), the one furthest behind first.
+
+    One without a bound comes before all others, since its next event may be older than any; ties go by id.
+    """
+    return sorted(positions, key=lambda segment: (_place(bound(segment, positions[segment])), segment))
+
+
+def group_watermark(bounds: Iterable[int | None]) -> int | None:
+    """The least bound of all segments, read or not: null where one has none, and for no segment."""
+    least = None
+    for bound in bounds:
+        if bound is None:
+            return None
+        least = bound if least is None else min(least, bound)
+    return least
+
+
+def lag(lower: int | None, newest: int | None, now: int) -> Lag:
+    """The lag of a lower bound: a window's, or one segment's. `newest` is the time of the newest mark."""
+    if lower is None:
+        return Lag(None, None)
+    return Lag(lag_ms=now - lower, behind_ms=None if newest is None else newest - lower)
+
+
+def lags(positions: Mapping[str, int], bound: Bound, newest: int | None, now: int) -> dict[str, Lag]:
+    """The lag of each segment of a position."""
+    return {segment: lag(bound(segment, offset), newest, now) for segment, offset in positions.items()}
+
+
+class Orderer:
+    """Says, call after call, which segment a reader should take its next event from.
+
+    The furthest behind in time. Among equals the one within a transaction, so that nothing comes between its
+    events; then the one chosen longest ago, so that a busy segment cannot starve the others while no mark
+    comes; then by id.
+    """
+
+    def __init__(self, bound: Bound) -> None:
+        self._bound = bound
+        self._turn = 0
+        self._turns: dict[str, int] = {}
+
+    def next_segment(self, heads: Iterable[Head]) -> str | None:
+        """The segment to read next, of those that have an event ready; null where there is none."""
+        chosen = min(heads, key=self._rank, default=None)
+        if chosen is None:
+            return None
+        self._turn += 1
+        self._turns[chosen.segment] = self._turn
+        return chosen.segment
+
+    def forget(self, segment: str) -> None:
+        """For a segment that was read to its end or released."""
+        self._turns.pop(segment, None)
+
+    def _rank(self, head: Head) -> tuple[tuple[bool, int], bool, int, str]:
+        begun = head.since is not None and head.since < head.offset
+        offset = head.offset if head.since is None else head.since
+        place = _place(self._bound(head.segment, offset))
+        return place, not begun, self._turns.get(head.segment, 0), head.segment
+
+
+def _place(bound: int | None) -> tuple[bool, int]:
+    return (False, 0) if bound is None else (True, bound)

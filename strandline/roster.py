@@ -1,0 +1,200 @@
+"""Who counts in a stream, and when its marks are due: the writers, an aggregate for each time key, the deadlines.
+
+`Stream` judges calls and changes writers; this knows what follows from a change: roles, silence, marks, wake-ups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+from strandline.aggregate import Aggregate, Holder, Role
+from strandline.changes import Changes, StateChange
+from strandline.config import StreamConfig, TimeDomain
+from strandline.mark import Mark
+from strandline.note import DEFAULT_KEY
+from strandline.writer import Phase, Standing, Writer, WriterState
+
+
+class Roster:
+    """The writers of a stream by name, its aggregates by key, and what they are waiting for."""
+
+    def __init__(self, config: StreamConfig) -> None:
+        self.config = config
+        self.writers: dict[str, Writer] = {}
+        self.aggregates: dict[str, Aggregate] = {}
+        self.changes = Changes()
+        self._deadlines: list[tuple[int, str]] = []  # at or before the moment when a writer has been silent too long
+        self._armed: set[str] = set()
+        self._seen: dict[tuple[str, str], WriterState] = {}
+
+    @property
+    def keys(self) -> set[str]:
+        return set(self.aggregates)
+
+    def aggregate(self, key: str) -> Aggregate:
+        """The aggregate of a key; it begins when first asked for."""
+        if key not in self.aggregates:
+            self.aggregates[key] = Aggregate(key, self.writers, self.config)
+        return self.aggregates[key]
+
+    def last_time(self, key: str) -> int | None:
+        aggregate = self.aggregates.get(key)
+        return aggregate.last.time if aggregate is not None and aggregate.last is not None else None
+
+    def restore(self, writers: Iterable[Writer], last_marks: Iterable[Mark], now: int) -> None:
+        """Takes up writers and last marks as they were stored. Nothing of it is a change."""
+        for mark in last_marks:
+            self.aggregates[mark.key] = Aggregate(mark.key, self.writers, self.config, mark)
+        for writer in writers:
+            self.writers[writer.name] = writer
+        for writer in self.writers.values():
+            for standing in writer.standings.values():
+                standing.lasting = False  # what it gave to the last mark is worked out again
+            self.changed(writer, now)
+        self.changes = Changes()
+
+    # -- changes -------------------------------------------------------------------------------------------------
+
+    def changed(self, writer: Writer, now: int) -> None:
+        """Tells the aggregates, the deadlines and the journal about a writer that may have changed."""
+        self.changes.writers.add(writer.name)
+        for key, standing in writer.standings.items():
+            aggregate = self.aggregate(key)
+            aggregate.place(writer, now)
+            aggregate.let_go.discard(writer.name)
+            self._journal(writer, key, standing, now)
+        if self.config.writer_timeout_ms and writer.name not in self._armed and self._waits_for(writer):
+            heappush(self._deadlines, (writer.heard_at + self.config.writer_timeout_ms, writer.name))
+            self._armed.add(writer.name)
+
+    def configure(self, config: StreamConfig, now: int) -> None:
+        """Sees everyone anew under other settings."""
+        self.config = config
+        self._deadlines.clear()
+        self._armed.clear()
+        for aggregate in self.aggregates.values():
+            aggregate.config = config
+        for writer in self.writers.values():
+            self.changed(writer, now)
+
+    def let_silent_go(self, now: int) -> set[str]:
+        """Those who count but were not heard from for too long are lost; returns the keys that this concerns."""
+        timeout = self.config.writer_timeout_ms
+        keys: set[str] = set()
+        while timeout and self._deadlines and self._deadlines[0][0] <= now:
+            _, name = heappop(self._deadlines)
+            self._armed.discard(name)
+            writer = self.writers[name]
+            deadline = writer.heard_at + timeout
+            if deadline <= now:
+                for key, standing in writer.standings.items():
+                    if self.aggregates[key].role(name) in (Role.COUNTED, Role.BLOCKING):
+                        standing.lost_at = deadline
+                        keys.add(key)
+            self.changed(writer, now)
+        return keys
+
+    def resume(self, gap: int, now: int) -> None:
+        """Counts `gap` milliseconds of silence against nobody."""
+        for writer in self.writers.values():
+            if self._waits_for(writer):
+                writer.heard_at = min(writer.heard_at + gap, now)
+                self.changes.writers.add(writer.name)
+
+    def _waits_for(self, writer: Writer) -> bool:
+        return any(self.aggregates[key].role(writer.name) in (Role.COUNTED, Role.BLOCKING) for key in writer.standings)
+
+    def _journal(self, writer: Writer, key: str, standing: Standing, now: int) -> None:
+        after = writer.state(standing, self.last_time(key))
+        before = self._seen.get((writer.name, key))
+        if before is not after:
+            self._seen[writer.name, key] = after
+            self.changes.states.append(StateChange(now, writer.name, key, before, after))
+
+    # -- marks ---------------------------------------------------------------------------------------------------
+
+    def evaluate(self, keys: Iterable[str], now: int, *, at_once: bool = False) -> list[Mark]:
+        """Makes the marks that are possible: each when its interval has passed, or `at_once`."""
+        marks: list[Mark] = []
+        for key in sorted(keys):
+            aggregate = self.aggregates.get(key)
+            while aggregate is not None and (time := aggregate.next_time()) is not None:
+                if not at_once and not self._interval_passed(aggregate, now):
+                    break
+                marks.append(self.append(aggregate, time, now))
+        return marks
+
+    def append(self, aggregate: Aggregate, time: int, now: int) -> Mark:
+        """Makes one mark, and takes in what follows from it."""
+        mark = aggregate.make(time, now)
+        self.changes.marks.append(mark)
+        for name in sorted(aggregate.let_go):
+            self.changed(self.writers[name], now)
+        aggregate.let_go.clear()
+        return mark
+
+    def _interval_passed(self, aggregate: Aggregate, now: int) -> bool:
+        interval = self.config.mark_interval_ms
+        if interval is None:
+            return False
+        return aggregate.last is None or now >= aggregate.last.created_at + interval
+
+    def next_wake(self) -> int | None:
+        """When time alone next changes something: a writer has been silent too long, or an interval has passed."""
+        moments = []
+        timeout = self.config.writer_timeout_ms
+        while timeout and self._deadlines:
+            deadline, name = self._deadlines[0]
+            writer = self.writers[name]
+            if deadline == writer.heard_at + timeout and self._waits_for(writer):
+                moments.append(deadline)
+                break
+            heappop(self._deadlines)
+            self._armed.discard(name)
+            if self._waits_for(writer):
+                heappush(self._deadlines, (writer.heard_at + timeout, name))
+                self._armed.add(name)
+        interval = self.config.mark_interval_ms
+        for aggregate in self.aggregates.values():
+            if interval is not None and aggregate.last is not None and aggregate.next_time() is not None:
+                moments.append(aggregate.last.created_at + interval)
+        return min(moments, default=None)
+
+    def held_by(self, key: str, now: int) -> Holder | None:
+        aggregate = self.aggregates.get(key) or Aggregate(key, {}, self.config)
+        return aggregate.held_by(now)
+
+    # -- rest, in the ingestion domain ---------------------------------------------------------------------------
+
+    def resting(self, now: int) -> Mark | None:
+        """The mark that time has reached while every reporter said idle; worked out, not stored."""
+        aggregate = self.aggregates.get(DEFAULT_KEY)
+        if aggregate is None or not self._at_rest(aggregate, now):
+            return None
+        time = now - self.config.idle_lag_ms - self.config.clock_skew_ms
+        if aggregate.last is not None and time <= aggregate.last.time:
+            return None
+        return aggregate.survey(time, now)
+
+    def store_rest(self, now: int) -> Mark | None:
+        """Before a call ends the rest: appends the mark that time has reached."""
+        mark = self.resting(now)
+        return None if mark is None else self.append(self.aggregates[DEFAULT_KEY], mark.time, now)
+
+    def _at_rest(self, aggregate: Aggregate, now: int) -> bool:
+        """Whether every reporter, but for those excluded or forgotten, said idle or, a writer, closed."""
+        if self.config.time_domain is not TimeDomain.INGESTION or not aggregate.enough_have_noted:
+            return False
+        if aggregate.someone_counts:
+            return False
+        someone = False
+        for writer in self.writers.values():
+            standing = writer.standings[DEFAULT_KEY]
+            since = writer.lost_since(standing)
+            if writer.excluded_at is not None or (since is not None and now - since >= self.config.forget_after_ms):
+                continue
+            if since is not None or not (writer.closed or standing.phase is Phase.IDLE):
+                return False
+            someone = True
+        return someone

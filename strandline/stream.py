@@ -1,0 +1,389 @@
+"""A stream: every call that can be made on one, and what it answers.
+
+Each call takes `now`, first lets go whom `now` makes silent, then is judged; refused, it raises and nothing changed.
+What calls changed is collected until someone (the store) drains it. Equal calls give equal marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from strandline.admission import Admitted, admit, check_epoch
+from strandline.aggregate import Holder
+from strandline.changes import Answer, Changes, Registered
+from strandline.config import StreamConfig, TimeDomain
+from strandline.cut import NOTHING, Cut, join_all
+from strandline.errors import InvalidScale, StreamSealed, TooMany, UnknownWriter, WrongDomain
+from strandline.limits import HISTORY_NOTES_PER_WRITER, KEYS_PER_STREAM
+from strandline.mark import Mark
+from strandline.names import check_name
+from strandline.note import DEFAULT_KEY, Note, check_key
+from strandline.roster import Roster
+from strandline.segment import NewSegment, Segment, SegmentGraph
+from strandline.writer import Entry, Phase, Standing, Writer, WriterState
+
+
+class Stream:
+    """The whole state of a stream, in memory. Not safe for several threads at once."""
+
+    def __init__(
+        self,
+        name: str,
+        config: StreamConfig,
+        graph: SegmentGraph,
+        *,
+        now: int,
+        history_notes: int = HISTORY_NOTES_PER_WRITER,
+    ) -> None:
+        self.name = check_name("stream", name)
+        self.graph = graph
+        self.sealed = False
+        self.epochs = 0  # the last one given out; never given again
+        self.head: Cut = NOTHING
+        self.clock = now  # never steps back
+        self._roster = Roster(config)
+        self._history_notes = history_notes
+
+    @classmethod
+    def restored(
+        cls,
+        name: str,
+        config: StreamConfig,
+        graph: SegmentGraph,
+        *,
+        sealed: bool,
+        epochs: int,
+        head: Cut,
+        clock: int,
+        writers: Iterable[Writer],
+        last_marks: Iterable[Mark],
+        history_notes: int = HISTORY_NOTES_PER_WRITER,
+    ) -> Stream:
+        """The stream as it was stored: it goes on exactly as the one that was not interrupted."""
+        stream = cls(name, config, graph, now=clock, history_notes=history_notes)
+        stream.sealed, stream.epochs, stream.head = sealed, epochs, head
+        stream._roster.restore(writers, last_marks, clock)
+        return stream
+
+    @property
+    def config(self) -> StreamConfig:
+        return self._roster.config
+
+    @property
+    def writers(self) -> Mapping[str, Writer]:
+        return self._roster.writers
+
+    @property
+    def last_marks(self) -> dict[str, Mark]:
+        """The newest mark of each key that has one."""
+        return {key: each.last for key, each in self._roster.aggregates.items() if each.last is not None}
+
+    @property
+    def keys(self) -> set[str]:
+        """The time keys that some writer holds or held."""
+        return self._roster.keys
+
+    # -- writers -------------------------------------------------------------------------------------------------
+
+    def register(self, name: str, keys: Collection[str] | None, now: int) -> Registered:
+        """Makes a writer joined, whatever it was, with a new epoch that fences all earlier ones."""
+        check_name("writer", name)
+        now = self._moment(now)
+        self._check_unsealed()
+        writer = self.writers.get(name)
+        held = tuple(writer.standings) if writer is not None else ()
+        keys = tuple(sorted({check_key(key) for key in keys})) if keys else (held or (DEFAULT_KEY,))
+        self._check_keys(keys)
+        self._roster.store_rest(now)
+        writer = self._roster.writers.setdefault(name, Writer(name=name, heard_at=now))
+        if writer.closed:
+            writer.begin_anew()
+        self.epochs += 1
+        self._roster.changes.stream = True
+        writer.epoch, writer.closed_epoch = self.epochs, None
+        writer.excluded_at = None
+        writer.heard_at = now
+        floors: dict[str, int | None] = {}
+        for key in keys:
+            standing = writer.standings.setdefault(key, Standing(Phase.IDLE))
+            known = [time for time in (standing.time, self._roster.last_time(key)) if time is not None]
+            standing.phase, standing.floor, standing.lost_at = Phase.JOINED, max(known, default=None), None
+            floors[key] = standing.floor
+        self._roster.changed(writer, now)
+        return Registered(epoch=self.epochs, floors=floors)
+
+    def note(self, note: Note, now: int, *, tail: bool = False) -> Answer:
+        """Takes a note: what the writer has noted, and the marks that this brings about.
+
+        A `tail` report has the end offset of every segment; it is for the ingestion domain, and brings its mark at
+        once if nobody holds time back.
+        """
+        now = self._moment(now)
+        if tail and self.config.time_domain is not TimeDomain.INGESTION:
+            raise WrongDomain(stream=self.name, time_domain=str(self.config.time_domain), call="tail reports")
+        writer = self.writers.get(note.writer)
+        admitted = admit(
+            note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
+        )
+        self._check_keys(note.times)
+        floors = self._floors(note)
+        late = any(self._is_late(key, time) for key, time in admitted.times.items())
+        if writer is not None and admitted.repeats:
+            self._heard(writer, now)
+        else:
+            self._take(note, admitted, tail, now)
+        at_once = tail and self.config.mark_interval_ms is not None
+        return Answer(late=late, floors=floors, marks=self._roster.evaluate(note.times, now, at_once=at_once))
+
+    def idle(self, name: str, epoch: int | None, now: int) -> list[Mark]:
+        """The writer says that all it wrote lies below its last noted position, and is left out until it notes."""
+        now = self._moment(now)
+        self._check_unsealed()
+        writer = self._writer(name)
+        if writer.closed and epoch in (None, writer.closed_epoch):
+            return []
+        check_epoch(name, writer, epoch)
+        for standing in writer.standings.values():
+            standing.phase, standing.floor, standing.lost_at = Phase.IDLE, None, None
+        writer.heard_at = max(writer.heard_at, now)
+        return self._changed(writer, now)
+
+    def close(self, name: str, epoch: int | None, now: int) -> list[Mark]:
+        """The writer is done. A lost one that cannot show its epoch becomes excluded, and a tail reporter lost:
+        nobody knows what was written."""
+        now = self._moment(now)
+        writer = self._writer(name)
+        if writer.closed and epoch in (None, writer.closed_epoch):
+            return []
+        self._check_unsealed()
+        check_epoch(name, writer, epoch)
+        self._roster.store_rest(now)
+        if writer.tail:
+            for standing in writer.standings.values():
+                standing.lost_at = now if standing.lost_at is None else standing.lost_at
+            writer.epoch = None
+        else:
+            self._close(writer, epoch, now)
+        return self._changed(writer, now)
+
+    def exclude(self, name: str, now: int) -> list[Mark]:
+        """An operator sets a writer aside, until it is brought back or registers anew."""
+        now = self._moment(now)
+        self._check_unsealed()
+        writer = self._writer(name)
+        if writer.closed or writer.excluded_at is not None:
+            return []
+        self._roster.store_rest(now)
+        writer.excluded_at = now
+        return self._changed(writer, now)
+
+    def include(self, name: str, now: int) -> list[Mark]:
+        """An operator brings an excluded writer back: it is again what it would be."""
+        now = self._moment(now)
+        self._check_unsealed()
+        writer = self._writer(name)
+        if writer.excluded_at is None:
+            return []
+        self._roster.store_rest(now)
+        writer.excluded_at = None
+        return self._changed(writer, now)
+
+    # -- the stream ----------------------------------------------------------------------------------------------
+
+    def configure(self, settings: Mapping[str, Any], now: int) -> list[Mark]:
+        """Changes settings; raises InvalidConfig with nothing changed."""
+        now = self._moment(now)
+        config = self.config.changed(**settings)
+        if config == self.config:
+            return []
+        self._roster.store_rest(now)
+        self._roster.configure(config, now)
+        self._roster.changes.stream = True
+        return [] if self.sealed else self._roster.evaluate(self.keys, now)
+
+    def scale(self, seal: Mapping[str, int], create: Sequence[NewSegment], now: int) -> list[Segment]:
+        """Seals segments at final offsets and creates their successors; repeated, it changes nothing."""
+        now = self._moment(now)
+        self._check_unsealed()
+        self._check_finals(seal)
+        changed = self.graph.scale(seal, create, now)
+        self._roster.changes.segments.update((segment.id, segment) for segment in changed)
+        return changed
+
+    def drop_segment(self, segment: str, now: int) -> None:
+        """Takes out a segment of an open stream that the log does not have, wherever it was noted."""
+        now = self._moment(now)
+        self.graph.drop(segment)
+        self._roster.changes.dropped.add(segment)
+        self._roster.changes.stream = True
+        self.head = self.head.without(segment)
+        for writer in self.writers.values():
+            writer.forget_segment(segment)
+            self._roster.changes.writers.add(writer.name)
+        for aggregate in self._roster.aggregates.values():
+            aggregate.forget_segment(segment)
+
+    def truncate(self, position: Mapping[str, int], now: int) -> Cut:
+        """Moves the head: what lies below it is gone from the log. It never goes back."""
+        self._moment(now)
+        head = self.head.join(self.graph.cut(position))
+        if head != self.head:
+            self.head = head
+            self._roster.changes.stream = True
+        return head
+
+    def seal(self, final: Mapping[str, int], now: int) -> list[Mark]:
+        """Ends the stream: closes its writers and appends the last marks, whatever `min_writers` says."""
+        now = self._moment(now)
+        self._check_finals(final)
+        if self.sealed:
+            if all(self.graph[name].final_offset == offset for name, offset in final.items()):
+                return []
+            raise StreamSealed(stream=self.name)
+        self._roster.store_rest(now)
+        ends = {segment.id: self._noted_end().offset(segment.id) for segment in self.graph}
+        peaks = {key: aggregate.peak() for key, aggregate in self._roster.aggregates.items()}
+        for writer in self.writers.values():
+            self._close(writer, None if writer.lost else writer.epoch, now)
+            self._roster.changed(writer, now)
+        marks = []
+        for key, aggregate in sorted(self._roster.aggregates.items()):
+            peak = peaks[key]
+            if peak is not None and (aggregate.last is None or peak > aggregate.last.time):
+                marks.append(self._roster.append(aggregate, peak, now))
+        changed = self.graph.seal_all(ends | dict(final))
+        self.sealed = True
+        self._roster.changes.segments.update((segment.id, segment) for segment in changed)
+        self._roster.changes.stream = True
+        return marks
+
+    def _close(self, writer: Writer, epoch: int | None, now: int) -> None:
+        if writer.lost and epoch is None:
+            since = [moment for each in writer.standings.values() if (moment := writer.lost_since(each)) is not None]
+            writer.excluded_at = min(since, default=now)
+        else:
+            writer.closed, writer.closed_epoch, writer.excluded_at = True, epoch, None
+        writer.epoch = None
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def evaluate(self, key: str, now: int) -> Mark | None:
+        """Makes a mark now if one is possible, whatever the interval; at rest, the one that time has reached."""
+        now = self._moment(now)
+        if self.sealed:
+            return None
+        made = self._roster.store_rest(now) if key == DEFAULT_KEY else None
+        marks = self._roster.evaluate([key], now, at_once=True)
+        return marks[-1] if marks else made
+
+    def advance(self, now: int) -> list[Mark]:
+        """Lets time pass: silent writers are let go, and marks that waited for their interval are made."""
+        marks = len(self._roster.changes.marks)
+        now = self._moment(now)
+        if not self.sealed:
+            self._roster.evaluate(self.keys, now)
+        return self._roster.changes.marks[marks:]
+
+    def next_wake(self) -> int | None:
+        """When `advance` next has something to do by itself; None: nothing until someone calls."""
+        return None if self.sealed else self._roster.next_wake()
+
+    def held_by(self, key: str, now: int) -> Holder | None:
+        """Who holds time back in a key, or None."""
+        return None if self.sealed else self._roster.held_by(key, max(now, self.clock))
+
+    def resting(self, now: int) -> Mark | None:
+        """The mark that time has reached in an ingestion stream whose reporters all said idle; not stored."""
+        return None if self.sealed else self._roster.resting(max(now, self.clock))
+
+    def resume(self, served_until: int, now: int) -> None:
+        """Goes on after the stream was not served for a while: that silence counts against nobody."""
+        self.clock = max(self.clock, now)
+        self._roster.resume(max(0, now - served_until), self.clock)
+
+    def states(self, writer: Writer) -> dict[str, WriterState]:
+        """What a writer is, by key."""
+        return {key: writer.state(standing, self._roster.last_time(key)) for key, standing in writer.standings.items()}
+
+    def drain(self) -> Changes:
+        """What has changed since the last call, for the store."""
+        changes, self._roster.changes = self._roster.changes, Changes()
+        return changes
+
+    # -- within --------------------------------------------------------------------------------------------------
+
+    def _moment(self, now: int) -> int:
+        """The stream's clock, which never steps back; whoever has been silent too long by then is let go."""
+        self.clock = now = max(self.clock, now)
+        if not self.sealed:
+            self._roster.evaluate(self._roster.let_silent_go(now), now)
+        return now
+
+    def _changed(self, writer: Writer, now: int) -> list[Mark]:
+        self._roster.changed(writer, now)
+        return self._roster.evaluate(writer.standings, now)
+
+    def _take(self, note: Note, admitted: Admitted, tail: bool, now: int) -> None:
+        new = self.graph.name(note.position, now)
+        self._roster.store_rest(now)
+        self._roster.changes.segments.update((segment.id, segment) for segment in new)
+        writer = self._roster.writers.setdefault(note.writer, Writer(name=note.writer, heard_at=now))
+        if writer.closed:
+            writer.begin_anew()
+        writer.tail = writer.tail or tail
+        for key in note.times:
+            writer.standings.setdefault(key, Standing(Phase.NOTED))
+        writer.move(note.position, admitted.cut, note.newest)
+        for key, time in admitted.times.items():
+            standing, last_time = writer.standings[key], self._roster.last_time(key)
+            standing.phase, standing.floor, standing.lost_at = Phase.NOTED, None, None
+            standing.time, standing.has_noted = time, True
+            if last_time is None or time > last_time:
+                standing.remember(Entry(time, writer.position, standing.newest), self._history_notes)
+        self._heard(writer, now)
+        self._roster.changed(writer, now)
+
+    def _heard(self, writer: Writer, now: int) -> None:
+        writer.heard_at = max(writer.heard_at, now)
+        self._roster.changes.writers.add(writer.name)
+
+    def _floors(self, note: Note) -> dict[str, int | None]:
+        aggregates = self._roster.aggregates
+        return {
+            key: None if key in aggregates and aggregates[key].counts(note.writer) else self._roster.last_time(key)
+            for key in note.times
+        }
+
+    def _is_late(self, key: str, time: int) -> bool:
+        last_time = self._roster.last_time(key)
+        return last_time is not None and time < last_time
+
+    def _writer(self, name: str) -> Writer:
+        found = self.writers.get(name)
+        if found is None:
+            raise UnknownWriter(stream=self.name, writer=name)
+        return found
+
+    def _check_unsealed(self) -> None:
+        if self.sealed:
+            raise StreamSealed(stream=self.name)
+
+    def _check_keys(self, keys: Iterable[str]) -> None:
+        count = len(self.keys | set(keys))
+        if count > KEYS_PER_STREAM:
+            raise TooMany(what="time keys in a stream", count=count, limit=KEYS_PER_STREAM)
+
+    def _noted_end(self) -> Cut:
+        return join_all(writer.position for writer in self.writers.values())
+
+    def _check_finals(self, final: Mapping[str, int]) -> None:
+        noted = self._noted_end()
+        for name, offset in final.items():
+            segment = self.graph[name]
+            if segment.final_offset is not None and segment.final_offset != offset:
+                raise InvalidScale(segment=name, reason=f"it is sealed already, at {segment.final_offset}")
+            if offset < noted.offset(name):
+                raise InvalidScale(
+                    segment=name, reason=f"the final offset {offset} is below {noted.offset(name)}, which was noted"
+                )

@@ -1,0 +1,182 @@
+"""A writer as a stream knows it: one life after another, and in each time key its standing.
+
+                 register                note
+    (unknown) ────────────► JOINED ─────────────► NOTED ◄──── note ────┐
+        │                     ▲ │                   │                  │
+        │      register again │ └──────── idle ─────┴────────► IDLE ───┘
+        └── note ──► NOTED    └── from anywhere
+
+    lost_at      it was not heard from for too long (per key; a note or registration ends it)
+    excluded_at  an operator set it aside (all keys; bringing back or registering ends it)
+    closed       it said it is done; a note or registration then starts a new life
+
+Positions outlive everything: what was noted once stays below every later cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from strandline.cut import NOTHING, Cut
+
+
+class Phase(StrEnum):
+    """What a writer itself last said in a key."""
+
+    JOINED = "joined"
+    NOTED = "noted"
+    IDLE = "idle"
+
+
+class WriterState(StrEnum):
+    """What a writer is to the stream, all things considered."""
+
+    JOINED = "joined"
+    ACTIVE = "active"
+    BEHIND = "behind"
+    IDLE = "idle"
+    CLOSED = "closed"
+    TIMED_OUT = "timed_out"
+    EXCLUDED = "excluded"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A note as kept for tight cuts: its time, the writer's whole position then, the newest event below that."""
+
+    time: int
+    cut: Cut
+    newest: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What a writer gives to a mark. `lasting`: it came from a note that outlives whatever the writer notes next."""
+
+    time: int | None
+    cut: Cut
+    newest: int | None
+    lasting: bool
+
+    @property
+    def lacks_newest(self) -> bool:
+        return self.newest is None and bool(self.cut)
+
+
+@dataclass(slots=True)
+class Standing:
+    """A writer in one time key."""
+
+    phase: Phase
+    floor: int | None = None  # while joined: what it counts with
+    time: int | None = None  # the greatest time noted in this life
+    newest: int | None = None  # greatest event time below the writer's position, where known
+    has_noted: bool = False  # in any life
+    lost_at: int | None = None
+    history: list[Entry] = field(default_factory=list)  # times strictly rise; what no later mark needs is dropped
+    lasting: bool = False  # what the last mark took from it still stands, whatever it notes next
+
+    @property
+    def value(self) -> int | None:
+        """The time that it counts with, or would."""
+        return self.floor if self.phase is Phase.JOINED else self.time
+
+    def remember(self, entry: Entry, bound: int) -> None:
+        """Adds a note to the history, at most `bound` long. Of equal times the first stays: its cut is the tighter."""
+        if self.history and entry.time <= self.history[-1].time:
+            return
+        self.history.append(entry)
+        if len(self.history) > bound:
+            # Every second one, counted from the end: a time between two of them maps to the later, looser cut.
+            self.history = self.history[::-2][::-1]
+            self.lasting = False
+
+    def drop_below(self, time: int) -> None:
+        """Forgets what no mark at or above `time` can need."""
+        self.history = [entry for entry in self.history if entry.time >= time]
+
+
+@dataclass(slots=True)
+class Writer:
+    """A writer, or a tail reporter, in all keys."""
+
+    name: str
+    heard_at: int
+    tail: bool = False
+    epoch: int | None = None
+    closed: bool = False
+    closed_epoch: int | None = None
+    excluded_at: int | None = None
+    noted: dict[str, int] = field(default_factory=dict)  # what this life named itself, segment by segment
+    position: Cut = NOTHING  # all that was ever noted, closed
+    standings: dict[str, Standing] = field(default_factory=dict)
+
+    @property
+    def lost(self) -> bool:
+        """Whether nobody knows what it may have written."""
+        return any(self.lost_since(standing) is not None for standing in self.standings.values())
+
+    def lost_since(self, standing: Standing) -> int | None:
+        """When it was lost in a key, for whichever reason came first; None if it is not."""
+        if self.closed:
+            return None
+        moments = [moment for moment in (self.excluded_at, standing.lost_at) if moment is not None]
+        return min(moments, default=None)
+
+    def contribution(self, standing: Standing, time: int) -> Contribution:
+        """What it gives to a mark at `time`: the earliest note at or above that time, else all that it noted,
+        whichever key it was noted for."""
+        for entry in standing.history:
+            if entry.time >= time:
+                return Contribution(entry.time, entry.cut, entry.newest, lasting=True)
+        return Contribution(standing.time, self.position, standing.newest, lasting=False)
+
+    def begin_anew(self) -> None:
+        """A new life after closing: neither its old time nor its old offsets refuse what comes; positions stay."""
+        self.closed = False
+        self.noted = {}
+        for standing in self.standings.values():
+            standing.phase = Phase.IDLE
+            standing.time = standing.floor = standing.lost_at = None
+            standing.history = []
+            standing.lasting = False
+
+    def move(self, given: Mapping[str, int], cut: Cut, newest: Mapping[str, int]) -> None:
+        """Takes in a noted position, as given and closed, and what is known of the newest event below it."""
+        before = self.position
+        self.position = before.join(cut)
+        covers = before.le(cut)
+        for key, standing in self.standings.items():
+            said, known = newest.get(key), standing.newest
+            if said is not None and known is not None:
+                standing.newest = max(said, known)
+            elif said is not None:
+                standing.newest = said if covers else None
+            elif self.position != before:
+                standing.newest = None
+        self.noted.update(given)
+
+    def forget_segment(self, segment: str) -> None:
+        """Takes out a segment that the log never had."""
+        self.noted.pop(segment, None)
+        self.position = self.position.without(segment)
+        for standing in self.standings.values():
+            standing.history = [replace(entry, cut=entry.cut.without(segment)) for entry in standing.history]
+
+    def state(self, standing: Standing, last_time: int | None) -> WriterState:
+        """Its state in a key, given the time of that key's last mark."""
+        if self.closed:
+            return WriterState.CLOSED
+        if self.excluded_at is not None:
+            return WriterState.EXCLUDED
+        if standing.lost_at is not None:
+            return WriterState.TIMED_OUT
+        if standing.phase is Phase.IDLE:
+            return WriterState.IDLE
+        if standing.phase is Phase.JOINED:
+            return WriterState.JOINED
+        if last_time is not None and standing.time is not None and standing.time < last_time:
+            return WriterState.BEHIND
+        return WriterState.ACTIVE

@@ -1,0 +1,208 @@
+"""FLIP-328's specification, sentence by sentence, and the strategies that stand beside it."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.backlog import (
+    AnyBacklog,
+    BacklogDetector,
+    BacklogStrategy,
+    CallableStrategy,
+    RemainingOffsetsStrategy,
+)
+from strandline.errors import InvalidConfig
+
+THRESHOLD_MS = 1_000
+NOW = 100_000
+
+
+@pytest.mark.parametrize(("lag", "backlog"), [(999, False), (1_000, False), (1_001, True), (-5, False)])
+def test_a_source_is_in_backlog_when_its_lag_is_greater_than_the_threshold(lag: int, backlog: bool) -> None:
+    detector = BacklogDetector(THRESHOLD_MS)
+    assert detector.update(NOW - lag, NOW) is backlog
+    assert detector.backlog is backlog
+
+
+def test_not_in_backlog_persists_even_when_the_lag_surpasses_the_threshold_later() -> None:
+    detector = BacklogDetector(THRESHOLD_MS)
+    assert detector.update(0, NOW) is True
+    assert detector.update(NOW, NOW) is False
+    assert detector.update(NOW, NOW * 9) is False
+    assert detector.update(None, NOW * 9) is False
+
+
+def test_backlog_lasts_until_the_lag_is_within_the_threshold() -> None:
+    detector = BacklogDetector(THRESHOLD_MS)
+    assert [detector.update(at, NOW) for at in (0, 50_000, 98_999, 99_000)] == [True, True, True, False]
+
+
+def test_a_threshold_of_none_never_reports_backlog() -> None:
+    detector = BacklogDetector(None)
+    assert detector.backlog is False
+    assert detector.update(None, NOW) is False
+    assert detector.update(0, NOW) is False
+    assert detector.went_idle() is False
+    assert detector.woke(0, NOW) is False
+
+
+@pytest.mark.parametrize("threshold", [0, -1, 1.5, "1000", True, float("inf"), 2**53])
+def test_a_threshold_that_is_not_a_whole_number_above_0_is_refused_by_name(threshold: object) -> None:
+    with pytest.raises(InvalidConfig, match="threshold_ms") as refusal:
+        BacklogDetector(threshold)  # type: ignore[arg-type]  # what is refused is the wrong type too
+    assert repr(threshold) in str(refusal.value)
+    with pytest.raises(InvalidConfig, match="threshold_offsets"):
+        RemainingOffsetsStrategy(threshold)  # type: ignore[arg-type]  # as above
+
+
+def test_the_least_threshold_is_1() -> None:
+    detector = BacklogDetector(1)
+    assert detector.update(NOW - 2, NOW) is True
+    assert detector.update(NOW - 1, NOW) is False
+
+
+def test_a_source_without_a_watermark_is_in_backlog_once_a_threshold_is_set() -> None:
+    detector = BacklogDetector(THRESHOLD_MS)
+    assert detector.backlog is True
+    assert detector.update(None, NOW) is True
+    assert detector.update(NOW, NOW) is False
+
+
+def test_a_source_that_goes_idle_is_not_in_backlog() -> None:
+    detector = BacklogDetector(THRESHOLD_MS)
+    detector.update(0, NOW)
+    assert detector.went_idle() is False
+    assert detector.backlog is False
+
+
+@pytest.mark.parametrize(("lag", "backlog"), [(1_000, False), (1_001, True)])
+def test_on_waking_the_current_watermark_is_checked_against_the_threshold(lag: int, backlog: bool) -> None:
+    detector = BacklogDetector(THRESHOLD_MS)
+    detector.update(0, NOW)
+    detector.went_idle()
+    assert detector.woke(NOW - lag, NOW) is backlog
+
+
+def test_being_idle_does_not_itself_end_the_backlog() -> None:
+    detector = BacklogDetector(THRESHOLD_MS)
+    detector.went_idle()
+    assert detector.woke(None, NOW) is True
+    assert detector.update(0, NOW) is True
+    assert detector.update(NOW, NOW) is False
+
+
+def test_a_source_that_had_caught_up_before_it_went_idle_is_checked_afresh_when_it_wakes() -> None:
+    detector = BacklogDetector(THRESHOLD_MS)
+    assert detector.update(NOW, NOW) is False
+    detector.went_idle()
+    assert detector.woke(NOW, NOW * 9) is True
+    assert detector.update(NOW * 9, NOW * 9) is False
+    assert detector.update(NOW * 9, NOW * 99) is False  # sticky again
+
+
+def test_the_watermark_of_an_idle_source_may_move_without_waking_it() -> None:
+    detector = BacklogDetector(THRESHOLD_MS)
+    detector.went_idle()
+    assert detector.update(NOW, NOW) is False
+    assert detector.woke(0, NOW) is True  # the look while idle was not a finding
+
+
+def test_waking_a_source_that_is_awake_does_not_undo_that_it_caught_up() -> None:
+    detector = BacklogDetector(THRESHOLD_MS)
+    detector.update(NOW, NOW)
+    assert detector.woke(0, NOW) is False
+
+
+def test_going_idle_twice_is_going_idle_once() -> None:
+    detector = BacklogDetector(THRESHOLD_MS)
+    assert (detector.went_idle(), detector.went_idle()) == (False, False)
+    assert detector.woke(0, NOW) is True
+
+
+@pytest.mark.parametrize("call", [BacklogDetector.update, BacklogDetector.woke])
+def test_a_time_that_is_no_time_is_refused_and_changes_nothing(
+    call: Callable[[BacklogDetector, object, object], bool],
+) -> None:
+    detector = BacklogDetector(THRESHOLD_MS)
+    detector.update(NOW, NOW)
+    detector.went_idle()
+    with pytest.raises(InvalidConfig, match="now cannot be"):
+        call(detector, 0, 1.5)
+    with pytest.raises(InvalidConfig, match="watermark cannot be"):
+        call(detector, "0", NOW)
+    assert detector.backlog is False
+    assert detector.woke(0, NOW) is True
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("update"), st.none() | st.integers(0, 3_000)),
+        st.tuples(st.just("idle"), st.none()),
+        st.tuples(st.just("woke"), st.none() | st.integers(0, 3_000)),
+    ),
+    max_size=30,
+)
+
+
+@given(STEPS)
+def test_the_status_follows_from_the_lags_seen_since_the_last_waking(
+    steps: list[tuple[str, int | None]],
+) -> None:
+    detector = BacklogDetector(THRESHOLD_MS)
+    for length, (what, lag) in enumerate(steps, start=1):
+        watermark = None if lag is None else NOW - lag
+        match what:
+            case "update":
+                out = detector.update(watermark, NOW)
+            case "woke":
+                out = detector.woke(watermark, NOW)
+            case _:
+                out = detector.went_idle()
+        seen = steps[:length]
+        sleeps = [index for index, step in enumerate(seen) if step[0] == "idle"]
+        wakes = [index for index, step in enumerate(seen) if step[0] == "woke"]
+        asleep = bool(sleeps) and not any(wake > sleeps[-1] for wake in wakes)
+        begun = next((wake for wake in wakes if wake > sleeps[-1]), 0) if sleeps else 0
+        caught_up = any(seen_lag is not None and seen_lag <= THRESHOLD_MS for _, seen_lag in seen[begun:])
+        assert out is detector.backlog is (not asleep and not caught_up)
+
+
+@given(st.lists(st.booleans(), max_size=5))
+def test_strategies_combine_by_or(statuses: list[bool]) -> None:
+    strategies = [CallableStrategy(partial(bool, status)) for status in statuses]
+    assert AnyBacklog(strategies).backlog is (True in statuses)
+
+
+def test_a_combination_follows_its_parts_and_is_a_strategy_itself() -> None:
+    lag, size = BacklogDetector(THRESHOLD_MS), RemainingOffsetsStrategy(10)
+    asked: BacklogStrategy = CallableStrategy(lambda: night)
+    night = False
+    any_of_them = AnyBacklog([AnyBacklog([lag, size]), asked])
+    lag.update(NOW, NOW)
+    assert any_of_them.backlog is True  # what remains to be read is not known
+    size.update(10)
+    assert any_of_them.backlog is False
+    size.update(11)
+    assert any_of_them.backlog is True
+    size.update(0)
+    night = True
+    assert any_of_them.backlog is True
+
+
+def test_what_remains_is_looked_at_both_ways() -> None:
+    size = RemainingOffsetsStrategy(10)
+    statuses = [size.update(remaining) for remaining in (None, 11, 10, 0, 11, None)]
+    assert statuses == [True, True, False, False, True, True]
+    assert RemainingOffsetsStrategy(None).update(10**9) is False
+
+
+@pytest.mark.parametrize("remaining", [-1, 1.5, True])
+def test_a_remainder_that_is_not_a_whole_number_from_0_up_is_refused(remaining: object) -> None:
+    size = RemainingOffsetsStrategy(10)
+    size.update(3)
+    with pytest.raises(InvalidConfig, match="remaining"):
+        size.update(remaining)  # type: ignore[arg-type]  # what is refused is the wrong type too
+    assert size.backlog is False

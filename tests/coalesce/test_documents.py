@@ -1,0 +1,191 @@
+"""The Hazelcast document's own examples, line by line, and its merge and join trees.
+
+In the timelines time runs to the right; `.` is a call that makes nothing known, `i` idle, `e` an event.
+"""
+
+from strandline.coalesce import Coalescer, Emission, Idle, Watermark
+
+
+def wm(value: int, key: str = "") -> Watermark:
+    return Watermark(key, value)
+
+
+def test_the_documents_example_of_two_inputs() -> None:
+    #   input 0   10      11      14
+    #   input 1       12      13
+    #   out       .   10  11  .   13
+    merged = Coalescer(2)
+    assert merged.observe(0, 10) == []
+    assert merged.observe(1, 12) == [wm(10)]
+    assert merged.observe(0, 11) == [wm(11)]
+    assert merged.observe(1, 13) == []  # the least is still 11
+    assert merged.observe(0, 14) == [wm(13)]
+
+
+def test_an_idle_input_is_left_out_and_the_least_of_the_others_comes_at_once() -> None:
+    #   input 0   10      i
+    #   input 1       20      30
+    #   out       .   10  20  30
+    merged = Coalescer(2)
+    merged.observe(0, 10)
+    assert merged.observe(1, 20) == [wm(10)]
+    assert merged.idle(0) == [wm(20)]
+    assert merged.observe(1, 30) == [wm(30)]
+
+
+def test_an_event_brings_an_idle_input_back_for_every_key() -> None:
+    #   input 0   order 10           i          e
+    #   input 1             ship 10     ship 20    ship 30  order 30
+    #   out       .         .        ship 10    …  .        order 10
+    merged = Coalescer(2)
+    merged.observe(0, 10, "order")
+    merged.observe(1, 10, "ship")
+    assert merged.idle(0) == [wm(10, "ship")]
+    assert merged.observe(1, 20, "ship") == [wm(20, "ship")]
+    assert merged.event(0) == []
+    assert merged.observe(1, 30, "ship") == []  # input 0 is active, and gave no time for "ship"
+    assert merged.observe(1, 30, "order") == [wm(10, "order")]
+
+
+def test_keys_are_coalesced_as_if_they_were_streams_of_their_own() -> None:
+    #   input 0   order 10             ship 5
+    #   input 1             order 12            ship 3
+    #   out       .         order 10   .        ship 3
+    merged = Coalescer(2)
+    assert merged.observe(0, 10, "order") == []
+    assert merged.observe(1, 12, "order") == [wm(10, "order")]
+    assert merged.observe(0, 5, "ship") == []
+    assert merged.observe(1, 3, "ship") == [wm(3, "ship")]
+
+
+def test_a_key_on_one_input_only_is_never_forwarded() -> None:
+    merged = Coalescer(2)
+    for value in range(1, 50):
+        assert merged.observe(0, value, "order") == []
+        assert merged.observe(1, value, "ship") == []
+    assert merged.value("order") is None
+
+
+def test_idle_is_carried_to_a_key_that_appears_later() -> None:
+    #   input 0   i
+    #   input 1      order 10
+    #   out       .  order 10
+    merged = Coalescer(2)
+    assert merged.idle(0) == []
+    assert merged.observe(1, 10, "order") == [wm(10, "order")]
+
+
+def test_done_is_carried_to_a_key_that_appears_later() -> None:
+    merged = Coalescer(2)
+    assert merged.done(0) == []
+    assert merged.observe(1, 10, "order") == [wm(10, "order")]
+
+
+def test_the_partition_without_data_no_longer_holds_back_the_aggregation() -> None:
+    # scan1 -> map1 --\
+    #                  +--> aggr      scan1 sees no data; map1 passes on its idle
+    # scan2 -> map2 --/
+    map1, map2, aggr = Coalescer(["scan1"]), Coalescer(["scan2"]), Coalescer(["map1", "map2"])
+    assert feed(aggr, "map2", map2.observe("scan2", 10)) == []
+    assert feed(aggr, "map1", map1.idle("scan1")) == [wm(10)]
+    assert feed(aggr, "map2", map2.observe("scan2", 20)) == [wm(20)]
+
+
+def feed(into: Coalescer, input: str, emissions: list[Emission]) -> list[Emission]:
+    """What one operator emits goes into an input of the next."""
+    out: list[Emission] = []
+    for emission in emissions:
+        match emission:
+            case Watermark(key, value):
+                out += into.observe(input, value, key)
+            case Idle():
+                out += into.idle(input)
+    return out
+
+
+class Join:
+    """A join of two inputs: it goes by each input's own time, forwards both keys, and sleeps when both sleep.
+
+    One coalescer for both inputs carries all three: it keeps each one's own time, and knows when both sleep.
+    What it coalesces itself is left alone, since that would wait for ever for the other side's key.
+    """
+
+    def __init__(self, left: str, right: str) -> None:
+        self.sides = Coalescer([left, right])
+
+    def observe(self, side: str, value: int, key: str) -> list[Emission]:
+        self.sides.observe(side, value, key)
+        return [Watermark(key, value)]
+
+    def idle(self, side: str) -> list[Emission]:
+        return [emission for emission in self.sides.idle(side) if isinstance(emission, Idle)]
+
+    def take(self, side: str, emissions: list[Emission]) -> list[Emission]:
+        out: list[Emission] = []
+        for emission in emissions:
+            match emission:
+                case Watermark(key, value):
+                    out += self.observe(side, value, key)
+                case Idle():
+                    out += self.idle(side)
+        return out
+
+
+def test_the_merge_tree_goes_on_with_scan3_once_both_sides_of_the_join_are_idle() -> None:
+    # -aggr
+    # --merge                 scan1 has the key order, scan2 ship, scan3 both
+    # ---join
+    # ----scan1
+    # ----scan2
+    # ---scan3
+    join, merge = Join("scan1", "scan2"), Coalescer(["join", "scan3"])
+
+    assert feed(merge, "join", join.observe("scan1", 10, "order")) == []
+    assert feed(merge, "join", join.observe("scan2", 8, "ship")) == []
+    assert merge.observe("scan3", 50, "order") == [wm(10, "order")]
+    assert merge.observe("scan3", 60, "ship") == [wm(8, "ship")]
+
+    assert feed(merge, "join", join.idle("scan1")) == []  # one side sleeps: the join does not
+    assert merge.observe("scan3", 70, "order") == []
+    assert feed(merge, "join", join.idle("scan2")) == [wm(70, "order"), wm(60, "ship")]
+    assert merge.observe("scan3", 80, "ship") == [wm(80, "ship")]
+
+    # scan2 wakes with an old time: the merge stands where it is until scan2 has caught up
+    assert feed(merge, "join", join.observe("scan2", 20, "ship")) == []
+    assert merge.observe("scan3", 90, "ship") == []
+    assert feed(merge, "join", join.observe("scan2", 85, "ship")) == [wm(85, "ship")]
+
+
+def test_idleness_does_not_help_a_join_whose_one_side_stands_still() -> None:
+    # -joinOuter
+    # --joinInner
+    # ---scan1                keys: scan1 order, scan2 ship, scan3 bill
+    # ---scan2
+    # --scan3
+    inner, outer = Join("scan1", "scan2"), Join("inner", "scan3")
+    outer.take("inner", inner.observe("scan1", 10, "order"))
+    outer.take("inner", inner.observe("scan2", 8, "ship"))
+    assert outer.observe("scan3", 30, "bill") == [wm(30, "bill")]
+
+    assert outer.take("inner", inner.idle("scan1")) == []
+    assert outer.take("inner", inner.idle("scan2")) == []  # inner sleeps; scan3 keeps outer awake
+    for time in range(40, 100, 10):
+        assert outer.observe("scan3", time, "bill") == [wm(time, "bill")]
+    # What outer may drop of scan3 goes by the times of inner, and they have not moved.
+    assert outer.sides.input_value("inner", "order") == 10
+    assert outer.sides.input_value("inner", "ship") == 8
+    assert not outer.sides.is_idle
+
+    assert outer.idle("scan3") == [Idle()]
+
+
+def test_one_side_of_a_join_with_several_instances_is_coalesced_before_the_join_sees_it() -> None:
+    #   order, instance 0   10      14
+    #   order, instance 1       12
+    #   to the join         .   10  12     ship is another side and does not hold it back
+    orders, join = Coalescer(2), Join("orders", "ships")
+    assert join.take("orders", orders.observe(0, 10, "order")) == []
+    assert join.take("orders", orders.observe(1, 12, "order")) == [wm(10, "order")]
+    assert join.take("orders", orders.observe(0, 14, "order")) == [wm(12, "order")]
+    assert join.sides.input_value("orders", "order") == 12
+    assert join.sides.input_value("ships", "ship") is None
