@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any
 
 from strandline.errors import InvalidConfig
 from strandline.limits import (
@@ -52,13 +51,13 @@ class StreamConfig:
             _whole(self, name, least=0)
         _whole(self, "min_writers", least=1)
 
-    def changed(self, **settings: Any) -> StreamConfig:
+    def changed(self, **settings: object) -> StreamConfig:
         """The same with other settings; the time domain of a stream never changes."""
         known = {field.name for field in fields(self)} - {"time_domain"}
         for name, value in settings.items():
             if name not in known:
                 raise InvalidConfig(name=name, value=value, wanted=f"what can change is {', '.join(sorted(known))}")
-        return replace(self, **settings)
+        return replace(self, **settings)  # type: ignore[arg-type]  # the settings are checked when it is built
 
 
 def _choice(config: StreamConfig, name: str, kind: type[TimeDomain] | type[LateWriters]) -> None:

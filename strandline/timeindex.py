@@ -59,9 +59,9 @@ def time_index(
     """The entries from an offset on, at most `limit`, rising in offset and time; and the token to go on from.
 
     The first entry is the one at or below `from_offset`, if there is one. It is found by search; for offset 0
-    the token is 0, without one. With a token `from_offset` does not matter. When marks have come in the meantime,
-    a call may begin with the last offset once more, at a later time. `created_at`, the segment's, is for the
-    ingestion time domain only.
+    the token is 0, without one. With a token `from_offset` does not matter. When marks have come in the
+    meantime, a call may begin with the last offset once more, at a later time. `created_at` is the segment's,
+    in the ingestion time domain only.
     """
     if from_offset < 0 or limit < 1 or (token is not None and token < 0):
         raise ValueError(f"offset and token need 0 or more, limit 1 or more: {from_offset}, {token}, {limit}")
@@ -97,8 +97,8 @@ def interpolation_search(offset_at: Callable[[int], int], count: int, offset: in
     """How many of `count` rising offsets lie at or below one, and how many had to be looked at.
 
     Guesses where the offset would be if offsets grew evenly: for 8.5 of 10 MB, 85 % of the way. Those that do
-    grow evenly take 4 looks, however many they are. Guessing ends after half the looks that bisection needs, and
-    bisection does the rest: so nothing takes more than 1.5 times as many, and 4 more.
+    grow evenly take 4 looks, however many they are. Guessing ends after half the looks that bisection needs,
+    and bisection does the rest: so nothing takes more than 1.5 times as many, and 4 more.
     """
     if count == 0:
         return 0, 0

@@ -1,0 +1,41 @@
+# Everything runs in one virtual environment, .venv, which each target first brings up to date (tools/environment.py).
+PYTHON ?= python3
+TESTS ?= tests
+BIN := .venv/bin
+# Spark's tests need Java; until there are some, nothing asks for it.
+JAVA := $(if $(wildcard tests/spark*),--java)
+
+.PHONY: help environment test check format lock clean
+
+help: ## Show what can be made
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+environment: ## Make or update the virtual environment .venv
+	@command -v $(PYTHON) >/dev/null || { echo "strandline needs $(PYTHON); install it with: apt-get install -y python3 python3-venv" >&2; exit 1; }
+	@$(PYTHON) tools/preflight.py $(JAVA)
+
+test: environment ## Run the tests; TESTS=tests/repository runs some of them
+	$(BIN)/python -m pytest $(TESTS)
+
+check: environment ## Lint, check the format, the types and the import contracts
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy .
+	$(BIN)/lint-imports
+
+format: environment ## Put the code in the format that check asks for
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+# Existing pins stay where they still fit; LOCK=--upgrade takes the newest of everything. The project itself, which some
+# of its extras name, is not pinned; the warning that this brings about at the end is of no matter.
+COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet --generate-hashes --strip-extras \
+	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-build-isolation --unsafe-package strandline $(LOCK)
+lock: environment ## Compile the requirement files anew, on Python 3.11; LOCK=--upgrade takes newer versions
+	$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "make lock needs the oldest Python supported, 3.11: make PYTHON=python3.11 lock")'
+	$(COMPILE) --output-file requirements/build.txt requirements/build.in
+	$(COMPILE) --extra demo --extra postgres --output-file requirements/dev.txt pyproject.toml requirements/dev.in
+
+clean: ## Remove what the targets made
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

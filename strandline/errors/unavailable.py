@@ -1,0 +1,33 @@
+"""Nothing is known to be wrong with the call: it may work later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from strandline.errors.base import StrandlineError
+
+
+class Unavailable(StrandlineError):
+    """Nothing is known to be wrong with the call: try it again later."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Overloaded(Unavailable):
+    code: ClassVar[str] = "overloaded"
+    waiting: int
+    limit: int
+
+    @property
+    def detail(self) -> str:
+        return f"{self.waiting} notes are waiting to be stored, the limit is {self.limit}: try again shortly"
+
+
+@dataclass(kw_only=True, eq=False)
+class StoreUnavailable(Unavailable):
+    code: ClassVar[str] = "store_unavailable"
+    reason: str
+
+    @property
+    def detail(self) -> str:
+        return f"the store did not take the change ({self.reason}): nothing was changed, try again"

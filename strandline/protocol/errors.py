@@ -1,0 +1,119 @@
+"""The errors that calls over HTTP add to `strandline.errors`.
+
+StrandlineError
+├── Refused
+│   ├── Missing
+│   │   └── UnknownPath          not_found
+│   └── Invalid
+│       └── MethodNotAllowed     method_not_allowed
+├── Unavailable
+│   └── ControllerAway           controller_away
+├── Undecided                    whether the call was carried out is not known
+│   ├── OutcomeUnknown           outcome_unknown
+│   └── InternalFailure          internal_failure
+└── UnexpectedAnswer             unexpected_answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from strandline.errors import Invalid, Missing, StrandlineError, Unavailable
+
+
+@dataclass(kw_only=True, eq=False)
+class UnknownPath(Missing):
+    code: ClassVar[str] = "not_found"
+    path: str = ""
+
+    @property
+    def detail(self) -> str:
+        return f"there is nothing at {self.path!r}: the paths are listed at /docs and in /openapi.json"
+
+
+@dataclass(kw_only=True, eq=False)
+class MethodNotAllowed(Invalid):
+    code: ClassVar[str] = "method_not_allowed"
+    method: str = ""
+    path: str = ""
+    allowed: Sequence[str] = ()
+
+    @property
+    def detail(self) -> str:
+        allowed = f": use {' or '.join(self.allowed)}" if self.allowed else ""
+        return f"{self.path!r} takes no {self.method or 'such method'}{allowed}"
+
+
+@dataclass(kw_only=True, eq=False)
+class ControllerAway(Unavailable):
+    """The controller was not reached: nothing of the call got there, and nothing was changed."""
+
+    code: ClassVar[str] = "controller_away"
+    controller: str
+    reason: str
+    tried_ms: int
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"the controller at {self.controller!r} was not reached in {self.tried_ms} ms ({self.reason}): "
+            f"nothing was changed; check the address, and that it runs, and call again"
+        )
+
+
+class Undecided(StrandlineError):
+    """The call may have been carried out, or not: it is not known which."""
+
+
+@dataclass(kw_only=True, eq=False)
+class OutcomeUnknown(Undecided):
+    """The call was sent, and no answer came back. `repeatable` says whether making it again is harmless."""
+
+    code: ClassVar[str] = "outcome_unknown"
+    call: str
+    reason: str
+    tried_ms: int
+    repeatable: bool
+
+    @property
+    def detail(self) -> str:
+        advice = "making the call again is harmless" if self.repeatable else "look before you call again"
+        return (
+            f"{self.call} was sent, but no answer came back in {self.tried_ms} ms ({self.reason}): "
+            f"whether it was carried out is not known; {advice}"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class InternalFailure(Undecided):
+    """The controller broke while it worked on the call."""
+
+    code: ClassVar[str] = "internal_error"
+    reason: str = "unnamed"
+
+    @property
+    def detail(self) -> str:
+        return f"the controller failed inside ({self.reason}): its log says more"
+
+
+@dataclass(kw_only=True, eq=False)
+class UnexpectedAnswer(StrandlineError):
+    """An answer that this release does not understand: another release's, or not a controller's at all.
+
+    With a status from 400 to 499 the call was turned down; with another one it may have been carried out.
+    """
+
+    code: ClassVar[str] = "unexpected_answer"
+    call: str | None
+    answer_status: int | None
+    answer_code: str | None
+    reason: str
+
+    @property
+    def detail(self) -> str:
+        call = self.call if self.call is not None else "a call"
+        status = f" with status {self.answer_status}" if self.answer_status is not None else ""
+        code = f" and code {self.answer_code!r}" if self.answer_code is not None else ""
+        return f"the answer to {call}{status}{code} was not understood: {self.reason}"

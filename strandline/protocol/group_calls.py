@@ -1,0 +1,72 @@
+"""The calls of reader groups, as generators like those in `calls.py`."""
+
+from __future__ import annotations
+
+from strandline.names import check_name
+from strandline.note import check_position
+from strandline.protocol import group_wire
+from strandline.protocol.calls import Call, ask, ask_whether_new, tell
+from strandline.protocol.group_wire import GroupSettings, GroupWindow, Positions, ReaderAnswer
+
+
+def create_group(group: str, settings: GroupSettings) -> Call[bool]:
+    """Creates a reader group; returns whether it is new."""
+    for stream in settings.streams:
+        check_name("stream", stream)
+    return (yield from ask_whether_new("PUT", group_path(group), group_wire.group_to_wire(settings)))
+
+
+def delete_group(group: str) -> Call[None]:
+    yield from tell("DELETE", group_path(group))
+
+
+def register_reader(group: str, reader: str, positions: Positions) -> Call[ReaderAnswer]:
+    """Registers a reader, with a new epoch; it takes over the segments that it names."""
+    path, body = reader_path(group, reader), {"positions": _checked(positions)}
+    return (yield from ask("PUT", path, group_wire.reader_answer_from_wire, body))
+
+
+def report(group: str, reader: str, epoch: int, positions: Positions) -> Call[ReaderAnswer]:
+    """The reader has read this far. Raises Fenced for an old epoch, or a segment that another took over."""
+    path, body = reader_path(group, reader), {"positions": _checked(positions), "epoch": epoch}
+    return (yield from ask("PUT", path, group_wire.reader_answer_from_wire, body))
+
+
+def acquire(group: str, reader: str, epoch: int, most: int) -> Call[ReaderAnswer]:
+    """Takes up to `most` free segments, those furthest behind first.
+
+    Not repeatable: made twice, it takes more. Where the outcome is not known, a report of no positions answers what
+    the reader owns.
+    """
+    path, body = f"{reader_path(group, reader)}/acquire", {"epoch": epoch, "max": most}
+    return (yield from ask("POST", path, group_wire.reader_answer_from_wire, body, repeatable=False))
+
+
+def release(group: str, reader: str, epoch: int, positions: Positions) -> Call[ReaderAnswer]:
+    """Gives segments up, each at a position."""
+    path, body = f"{reader_path(group, reader)}/release", {"epoch": epoch, "positions": _checked(positions)}
+    return (yield from ask("POST", path, group_wire.reader_answer_from_wire, body))
+
+
+def offline(group: str, reader: str, positions: Positions) -> Call[None]:
+    """Puts a dead reader's segments back to where they were processed."""
+    yield from tell("POST", f"{reader_path(group, reader)}/offline", {"positions": _checked(positions)})
+
+
+def group_window(group: str) -> Call[GroupWindow]:
+    return (yield from ask("GET", f"{group_path(group)}/time-window", group_wire.group_window_from_wire))
+
+
+def group_path(group: str) -> str:
+    return f"/v1/reader-groups/{check_name('group', group)}"
+
+
+def reader_path(group: str, reader: str) -> str:
+    return f"{group_path(group)}/readers/{check_name('reader', reader)}"
+
+
+def _checked(positions: Positions) -> dict[str, dict[str, int]]:
+    for stream, position in positions.items():
+        check_name("stream", stream)
+        check_position(position)
+    return group_wire.positions_to_wire(positions)

@@ -1,0 +1,171 @@
+"""Reader groups as JSON objects, and back. The same rules as in `wire.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TypeAlias, assert_never
+
+from strandline.limits import READER_TIMEOUT_DEFAULT_MS
+from strandline.protocol.fields import Fields
+from strandline.protocol.wire import JsonObject
+
+Positions: TypeAlias = Mapping[str, Mapping[str, int]]  # stream → segment → offset
+
+
+@dataclass(frozen=True, slots=True)
+class FromHead:
+    """A group starts where its streams begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromTime:
+    """A group starts where reading from a time begins."""
+
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class FromPositions:
+    """A group starts where it is told to, in each stream."""
+
+    positions: Positions
+
+
+Start: TypeAlias = FromHead | FromTime | FromPositions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings:
+    """What a reader group reads, and how. `backlog_threshold_ms` null: it is never in backlog; `idle_timeout_ms`
+    null: silence is never taken for idleness."""
+
+    streams: tuple[str, ...]
+    backlog_threshold_ms: int | None = None
+    reader_timeout_ms: int | None = READER_TIMEOUT_DEFAULT_MS
+    idle_timeout_ms: int | None = None
+    start: Start = field(default_factory=FromHead)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWindow:
+    """The bounds of one time key; like `strandline.window.TimeWindow`, of which it is a part."""
+
+    lower: int | None
+    upper: int | None
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamWindow:
+    """Where a group stands in one of its streams: the bounds of the key "", and of every key in `keys`."""
+
+    lower: int | None
+    upper: int | None
+    complete: bool
+    end_of_stream: bool
+    lag_ms: int | None
+    behind_ms: int | None
+    position: Mapping[str, int]
+    keys: Mapping[str, KeyWindow]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupWindow:
+    """Where a group stands. `watermarks` are, by key, the least of its streams that are not idle."""
+
+    streams: Mapping[str, StreamWindow]
+    watermarks: Mapping[str, int | None]
+    lag_ms: int | None
+    backlog: bool
+    idle: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderAnswer:
+    """To a reader: its epoch, the segments it owns with their positions by stream, and the group's window."""
+
+    epoch: int
+    owned: Positions
+    window: GroupWindow
+
+
+def start_to_wire(start: Start) -> object:
+    match start:
+        case FromHead():
+            return "head"
+        case FromTime(time):
+            return {"time": time}
+        case FromPositions(positions):
+            return {"positions": positions_to_wire(positions)}
+        case _:
+            assert_never(start)
+
+
+def group_to_wire(settings: GroupSettings) -> JsonObject:
+    return {
+        "streams": list(settings.streams),
+        "backlog_threshold_ms": settings.backlog_threshold_ms,
+        "reader_timeout_ms": settings.reader_timeout_ms,
+        "idle_timeout_ms": settings.idle_timeout_ms,
+        "start": start_to_wire(settings.start),
+    }
+
+
+def positions_to_wire(positions: Positions) -> JsonObject:
+    return {stream: dict(position) for stream, position in positions.items()}
+
+
+def group_window_to_wire(window: GroupWindow) -> JsonObject:
+    return asdict(window) | {"idle": list(window.idle)}
+
+
+def group_window_from_wire(value: object, where: str = "the answer") -> GroupWindow:
+    given = Fields(value, where)
+    return GroupWindow(
+        streams=given.by_name("streams", _stream_window),
+        watermarks=given.numbers_or_none("watermarks"),
+        lag_ms=given.number_or_none("lag_ms"),
+        backlog=given.flag("backlog"),
+        idle=given.texts("idle"),
+    )
+
+
+def reader_answer_to_wire(answer: ReaderAnswer) -> JsonObject:
+    return {
+        "epoch": answer.epoch,
+        "owned": positions_to_wire(answer.owned),
+        "window": group_window_to_wire(answer.window),
+    }
+
+
+def reader_answer_from_wire(value: object, where: str = "the answer") -> ReaderAnswer:
+    given = Fields(value, where)
+    return ReaderAnswer(
+        epoch=given.number("epoch"),
+        owned=given.by_name("owned", _position),
+        window=given.read("window", group_window_from_wire),
+    )
+
+
+def _stream_window(value: object, where: str) -> StreamWindow:
+    given = Fields(value, where)
+    return StreamWindow(
+        lower=given.number_or_none("lower"),
+        upper=given.number_or_none("upper"),
+        complete=given.flag("complete"),
+        end_of_stream=given.flag("end_of_stream"),
+        lag_ms=given.number_or_none("lag_ms"),
+        behind_ms=given.number_or_none("behind_ms"),
+        position=given.numbers("position"),
+        keys=given.by_name("keys", _key_window),
+    )
+
+
+def _key_window(value: object, where: str) -> KeyWindow:
+    given = Fields(value, where)
+    return KeyWindow(given.number_or_none("lower"), given.number_or_none("upper"), given.flag("complete"))
+
+
+def _position(value: object, where: str) -> dict[str, int]:
+    return Fields({"position": value}, where).numbers("position")

@@ -1,0 +1,24 @@
+"""Public names that are imported when they are first used.
+
+A Spark worker that reads a log imports `reader_client.logs`, and with it the package around it; it should not pay
+for an HTTP client that it never uses.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+
+
+def names_from(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+    """A package's `__getattr__`: `homes` says for each public name which module has it."""
+
+    def get(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(homes[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get

@@ -1,0 +1,307 @@
+"""Calls driven over a transport: two short loops, and the only module that imports httpx.
+
+A transport sends one request and says what came of it; below this seam sit httpx, a faster client, or a test. It
+never raises for a controller that is away: that is an outcome. What is repeated is decided in `attempts.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Protocol, Self, TypeVar, assert_never
+from urllib.parse import urlsplit
+
+import httpx
+
+from strandline.errors import InvalidConfig
+from strandline.protocol.attempts import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Told, persist
+from strandline.protocol.calls import Call, Request, Response
+from strandline.protocol.errors import UnexpectedAnswer
+from strandline.protocol.limits import ANSWER_BYTES, CONNECT_MS, CONNECTIONS, IDLE_CONNECTION_MS
+
+Value = TypeVar("Value")
+
+# What an attempt fails with before anything of the request was sent.
+UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+
+
+class Transport(Protocol):
+    """Sends requests, from several threads at once."""
+
+    def send(self, request: Request, timeout_ms: float) -> Outcome: ...
+
+    def close(self) -> None: ...
+
+
+class AsyncTransport(Protocol):
+    """Sends requests, from several tasks of one event loop at once."""
+
+    async def send(self, request: Request, timeout_ms: float) -> Outcome: ...
+
+    async def close(self) -> None: ...
+
+
+def _monotonic_ms() -> float:
+    return time.monotonic() * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Seams:
+    """Where the loops meet the world: a clock that never steps back, sleep in seconds, numbers from 0 to 1."""
+
+    now_ms: Callable[[], float] = _monotonic_ms
+    sleep: Callable[[float], None] = time.sleep
+    sleep_async: Callable[[float], Awaitable[None]] = asyncio.sleep
+    random: Callable[[], float] = random.random
+
+
+class Connection:
+    """A controller's address, and how calls reach it. Any number of writers and readers may share one."""
+
+    def __init__(
+        self,
+        controller: str,
+        *,
+        token: str | None = None,
+        patience: Patience | None = None,
+        transport: Transport | None = None,
+        seams: Seams | None = None,
+    ) -> None:
+        """`controller` is a URL. Raises InvalidConfig for one that is none, or a token that cannot be sent."""
+        self.controller = check_controller(controller)
+        self._transport = transport if transport is not None else HttpxTransport(controller, token=token)
+        self._patience = patience if patience is not None else Patience()
+        self._seams = seams if seams is not None else Seams()
+
+    def run(self, call: Call[Value]) -> Value:
+        """Makes a call; returns or raises what it does, or ControllerAway or OutcomeUnknown."""
+        seams = self._seams
+        steps = persist(
+            call,
+            patience=self._patience,
+            random=seams.random,
+            controller=self.controller,
+            now_ms=seams.now_ms(),
+        )
+        outcome: Outcome | None
+        try:
+            step = next(steps)
+            while True:
+                match step:
+                    case Send(request, timeout_ms):
+                        outcome = self._transport.send(request, timeout_ms)
+                    case Pause(pause_ms):
+                        outcome = None
+                        seams.sleep(pause_ms / 1000)
+                    case _:
+                        assert_never(step)
+                step = steps.send(Told(outcome, seams.now_ms()))
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # it is the call's own
+        finally:
+            steps.close()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncConnection:
+    """The same for one event loop."""
+
+    def __init__(
+        self,
+        controller: str,
+        *,
+        token: str | None = None,
+        patience: Patience | None = None,
+        transport: AsyncTransport | None = None,
+        seams: Seams | None = None,
+    ) -> None:
+        """`controller` is a URL. Raises InvalidConfig for one that is none, or a token that cannot be sent."""
+        self.controller = check_controller(controller)
+        self._transport = transport if transport is not None else AsyncHttpxTransport(controller, token=token)
+        self._patience = patience if patience is not None else Patience()
+        self._seams = seams if seams is not None else Seams()
+
+    async def run(self, call: Call[Value]) -> Value:
+        """Makes a call; returns or raises what it does, or ControllerAway or OutcomeUnknown."""
+        seams = self._seams
+        steps = persist(
+            call,
+            patience=self._patience,
+            random=seams.random,
+            controller=self.controller,
+            now_ms=seams.now_ms(),
+        )
+        outcome: Outcome | None
+        try:
+            step = next(steps)
+            while True:
+                match step:
+                    case Send(request, timeout_ms):
+                        outcome = await self._transport.send(request, timeout_ms)
+                    case Pause(pause_ms):
+                        outcome = None
+                        await seams.sleep_async(pause_ms / 1000)
+                    case _:
+                        assert_never(step)
+                step = steps.send(Told(outcome, seams.now_ms()))
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # it is the call's own
+        finally:
+            steps.close()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class HttpxTransport:
+    """Requests over httpx. An attempt may take as much longer than its timeout as it takes to connect."""
+
+    def __init__(self, controller: str, *, token: str | None = None, client: httpx.Client | None = None) -> None:
+        """`client` is for other certificates, proxies and the like; it is closed with the transport."""
+        self._base = check_controller(controller)
+        self._headers = _headers(token)
+        self._client = client if client is not None else httpx.Client(limits=_limits())
+
+    def send(self, request: Request, timeout_ms: float) -> Outcome:
+        late_at = time.monotonic() + timeout_ms / 1000
+        asked, body = _Asked(request, self._base, self._headers, timeout_ms), bytearray()
+        try:
+            with self._client.stream(
+                asked.method, asked.url, content=asked.content, headers=asked.headers, timeout=asked.timeout
+            ) as response:
+                for chunk in response.iter_bytes():
+                    body += chunk
+                    if time.monotonic() > late_at or len(body) > ANSWER_BYTES:
+                        return _cut_short(request, response, len(body))
+                return _response(response, bytes(body))
+        except httpx.RequestError as error:
+            return _outcome_of(error)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class AsyncHttpxTransport:
+    """The same, async. httpx's async client gets slower with concurrency: send many notes at once in one request."""
+
+    def __init__(self, controller: str, *, token: str | None = None, client: httpx.AsyncClient | None = None) -> None:
+        """`client` is for other certificates, proxies and the like; it is closed with the transport."""
+        self._base = check_controller(controller)
+        self._headers = _headers(token)
+        self._client = client if client is not None else httpx.AsyncClient(limits=_limits())
+
+    async def send(self, request: Request, timeout_ms: float) -> Outcome:
+        late_at = time.monotonic() + timeout_ms / 1000
+        asked, body = _Asked(request, self._base, self._headers, timeout_ms), bytearray()
+        try:
+            async with self._client.stream(
+                asked.method, asked.url, content=asked.content, headers=asked.headers, timeout=asked.timeout
+            ) as response:
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if time.monotonic() > late_at or len(body) > ANSWER_BYTES:
+                        return _cut_short(request, response, len(body))
+                return _response(response, bytes(body))
+        except httpx.RequestError as error:
+            return _outcome_of(error)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+class _Asked:
+    """A request in httpx's terms."""
+
+    __slots__ = ("content", "headers", "method", "timeout", "url")
+
+    def __init__(self, request: Request, base: str, headers: dict[str, str], timeout_ms: float) -> None:
+        connect = min(timeout_ms, CONNECT_MS) / 1000
+        self.method = request.method
+        self.url = base + request.path
+        self.timeout = httpx.Timeout(connect, read=timeout_ms / 1000)
+        if request.body is None:
+            self.content, self.headers = None, headers
+        else:
+            self.content = json.dumps(request.body, separators=(",", ":"), allow_nan=False).encode()
+            self.headers = headers | {"Content-Type": "application/json"}
+
+
+def check_controller(controller: str) -> str:
+    """The URL of a controller, without a slash at its end. Raises InvalidConfig for anything else than one."""
+    wanted = 'a URL with http or https, a host, and no user, query or fragment, like "http://127.0.0.1:8433"'
+    try:
+        parts = urlsplit(controller)
+        port_is_fine = parts.port is None or parts.port > 0
+    except ValueError:
+        raise InvalidConfig(name="controller", value=controller, wanted=wanted) from None
+    if parts.username is not None or parts.password is not None:
+        raise InvalidConfig(name="controller", value=f"{parts.scheme}://…@{parts.hostname}", wanted=wanted)
+    named = parts.scheme in ("http", "https") and parts.hostname and port_is_fine
+    if not named or parts.query or parts.fragment:
+        raise InvalidConfig(name="controller", value=controller, wanted=wanted)
+    return controller.rstrip("/")
+
+
+def _headers(token: str | None) -> dict[str, str]:
+    headers = {
+        "Accept": "application/json, application/problem+json",
+        "Accept-Encoding": "identity",
+        "User-Agent": "strandline",
+    }
+    if token is not None:
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise InvalidConfig(name="token", value="…", wanted="visible ASCII characters, as it was given out")
+        headers["Authorization"] = f"Bearer {token}"
+    return headers
+
+
+def _limits() -> httpx.Limits:
+    return httpx.Limits(
+        max_connections=CONNECTIONS,
+        max_keepalive_connections=CONNECTIONS,
+        keepalive_expiry=IDLE_CONNECTION_MS / 1000,
+    )
+
+
+def _response(response: httpx.Response, body: bytes) -> Response:
+    return Response(response.status_code, {name.lower(): value for name, value in response.headers.items()}, body)
+
+
+def _cut_short(request: Request, response: httpx.Response, received_bytes: int) -> Outcome:
+    """An answer that is read no further: too slow is lost, too large would be so again."""
+    if received_bytes <= ANSWER_BYTES:
+        return AnswerLost(f"only {received_bytes} bytes of the answer came in time")
+    raise UnexpectedAnswer(
+        call=request.name,
+        answer_status=response.status_code,
+        answer_code=None,
+        reason=f"it is larger than {ANSWER_BYTES} bytes: ask for less at a time",
+    )
+
+
+def _outcome_of(error: httpx.RequestError) -> Outcome:
+    reason = str(error) or type(error).__name__
+    return NotReached(reason) if isinstance(error, UNSENT) else AnswerLost(reason)

@@ -1,0 +1,61 @@
+"""The project works from any place and names no server that packages come from."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+# Put together here, so that this file does not hold what it looks for.
+FOLDERS = "|".join(("work", "root", "home", "tmp"))
+ABSOLUTE_PATH = re.compile(rf"(?<![\w.}})~*-])/(?:{FOLDERS})(?=[/\"'`\s)\]:;,]|$)")
+HOSTS = [
+    ".".join(parts)
+    for parts in (
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("repo", "maven"),
+        ("repo1", "maven"),
+        ("maven", "org"),
+        ("npmjs", "org"),
+        ("ghcr", "io"),
+        ("docker", "io"),
+    )
+]
+REGISTRY_HOST = re.compile("|".join(re.escape(host) for host in HOSTS), re.IGNORECASE)
+
+
+def text_of(file: Path) -> str:
+    """The text of a file, or nothing for a picture and the like."""
+    try:
+        return file.read_text()
+    except UnicodeDecodeError:
+        return ""
+
+
+def lines_with(pattern: re.Pattern[str], files: list[Path], root: Path) -> list[str]:
+    """Every line, with its place, in which the pattern is found."""
+    return [
+        f"{file.relative_to(root)}:{number}: {line.strip()[:120]}"
+        for file in files
+        for number, line in enumerate(text_of(file).splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+def test_no_file_holds_a_path_of_one_machine(project_files: list[Path], root: Path) -> None:
+    assert lines_with(ABSOLUTE_PATH, project_files, root) == []
+
+
+def test_no_file_names_a_registry(project_files: list[Path], root: Path) -> None:
+    assert lines_with(REGISTRY_HOST, project_files, root) == []
+
+
+@pytest.mark.parametrize("before", ["", '"', "file://", "sqlite:///", "cd ", "(", "="])
+@pytest.mark.parametrize("after", ["", "/x", '"'])
+def test_a_path_of_one_machine_is_found_wherever_it_stands(before: str, after: str) -> None:
+    assert ABSOLUTE_PATH.search(before + "/" + "tmp" + after) is not None
+
+
+@pytest.mark.parametrize("line", ["a/work/b", "home/user", "../tmp", "/v1/streams", "/worker", "{folder}/tmp/x"])
+def test_a_relative_path_is_none_of_one_machine(line: str) -> None:
+    assert ABSOLUTE_PATH.search(line) is None

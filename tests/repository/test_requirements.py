@@ -1,0 +1,77 @@
+"""What is installed is what was pinned, and the pins are what the project asks for."""
+
+import re
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+# Extras whose packages only some machines need; they are not part of what the tests run with yet.
+NOT_PINNED = {"dashboard", "kafka"}
+PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+) \\$", re.MULTILINE)
+ADDRESS = re.compile(r"://|--(?:extra-)?index-url|--find-links|--trusted-host|^-[if] | @ ", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def compiled(root: Path) -> dict[str, str]:
+    """The compiled requirement files by name."""
+    return {file.name: file.read_text() for file in sorted((root / "requirements").glob("*.txt"))}
+
+
+def requirement_lines(text: str) -> list[str]:
+    """A compiled file's requirements, each with its hashes on one line."""
+    joined = re.sub(r"\\\n\s*", "", text)
+    return [line for line in joined.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+
+
+def test_each_in_file_is_compiled_and_nothing_else(compiled: dict[str, str], root: Path) -> None:
+    assert set(compiled) == {f"{file.stem}.txt" for file in (root / "requirements").glob("*.in")}
+
+
+def test_every_requirement_is_pinned_to_one_version_and_has_a_hash(compiled: dict[str, str]) -> None:
+    for text in compiled.values():
+        lines = requirement_lines(text)
+        assert lines
+        assert [line for line in lines if not re.match(r"\S+==\S+ --hash=sha256:[0-9a-f]{64}\b", line)] == []
+
+
+def test_no_requirement_file_names_an_address(compiled: dict[str, str], root: Path) -> None:
+    sources = {file.name: file.read_text() for file in (root / "requirements").glob("*.in")}
+    assert {name: ADDRESS.findall(text) for name, text in (compiled | sources).items() if ADDRESS.search(text)} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["--index-url x", "--extra-index-url=x", "-i x", "-f x", "--trusted-host x", "a @ file:///b", "# from https://x"],
+)
+def test_an_address_is_found_however_it_is_given(line: str) -> None:
+    assert ADDRESS.search(f"\n{line}\n") is not None
+
+
+def test_both_files_pin_the_same_versions(compiled: dict[str, str]) -> None:
+    build, dev = dict(PIN.findall(compiled["build.txt"])), dict(PIN.findall(compiled["dev.txt"]))
+    assert {name: version for name, version in build.items() if dev.get(name, version) != version} == {}
+
+
+def test_the_pins_are_within_what_the_project_asks_for(compiled: dict[str, str], pyproject: dict[str, Any]) -> None:
+    pins = dict(PIN.findall(compiled["build.txt"] + compiled["dev.txt"]))
+    project = pyproject["project"]
+    extras = {name: wanted for name, wanted in project["optional-dependencies"].items() if name not in NOT_PINNED}
+    wanted = [*project["dependencies"], *pyproject["build-system"]["requires"], *chain.from_iterable(extras.values())]
+    requirements = [each for each in map(Requirement, wanted) if each.name != project["name"]]
+    assert [str(each) for each in requirements if each.name not in pins] == []
+    assert [str(each) for each in requirements if Version(pins[each.name]) not in each.specifier] == []
+
+
+def test_a_writers_install_needs_httpx_only(pyproject: dict[str, Any]) -> None:
+    assert [Requirement(each).name for each in pyproject["project"]["dependencies"]] == ["httpx"]
+
+
+def test_the_installed_packages_agree_with_each_other() -> None:
+    done = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,167 @@
+"""A missing need is named first, with the command that installs it, and what is there already is not made again."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+JAVA = """#!/bin/sh
+case "$1" in
+-version) echo 'openjdk version "{version}"' >&2 ;;
+--list-modules) echo 'java.base@{version}'; echo '{module}' ;;
+esac
+"""
+OLD_PYTHON = """#!/bin/sh
+echo {version}
+"""
+
+
+def script(path: Path, text: str) -> None:
+    """Writes a program of a few lines."""
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """An empty folder that is all of the PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    return folder
+
+
+def preflight(root: Path, programs: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Checks the needs on a machine that has these programs and no others, and installs nothing."""
+    command = [sys.executable, "-I", str(root / "tools" / "preflight.py"), "--check-only", *options]
+    variables = {"PATH": str(programs), "STRANDLINE_NO_INSTALL": "1", **environment}
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+
+
+def test_a_machine_that_has_what_is_needed_is_told_nothing(root: Path, programs: Path) -> None:
+    script(programs / "java", JAVA.format(version="17.0.15", module="jdk.incubator.vector@17.0.15"))
+    done = preflight(root, programs, "--java")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_java_is_not_asked_for_where_spark_does_not_run(root: Path, programs: Path) -> None:
+    assert preflight(root, programs).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "module", "named"),
+    [
+        ("11.0.2", "jdk.incubator.vector", "java is Java 11"),
+        ("1.8.0_292", "jdk.incubator.vector", "java is Java 8"),
+        ("21.0.1", "java.sql", "java lacks the module jdk.incubator.vector"),
+    ],
+)
+def test_a_java_that_spark_cannot_use_is_named_in_the_first_line_with_the_command(
+    root: Path, programs: Path, version: str, module: str, named: str
+) -> None:
+    script(programs / "java", JAVA.format(version=version, module=module))
+    done = preflight(root, programs, "--java")
+    first = done.stderr.splitlines()[0]
+    assert done.returncode == 1
+    assert first.startswith("strandline needs Java 17")
+    assert named in first
+    assert "apt-get install -y openjdk-17-jre-headless" in first
+
+
+def test_a_missing_java_is_named_in_the_first_line_with_the_command(root: Path, programs: Path) -> None:
+    done = preflight(root, programs, "--java")
+    first = done.stderr.splitlines()[0]
+    assert done.returncode == 1
+    assert first.startswith("strandline needs Java 17")
+    assert "apt-get install -y openjdk-17-jre-headless" in first
+
+
+def test_a_java_home_that_holds_no_java_is_named(root: Path, programs: Path, tmp_path: Path) -> None:
+    script(programs / "java", JAVA.format(version="17.0.15", module="jdk.incubator.vector@17.0.15"))
+    done = preflight(root, programs, "--java", JAVA_HOME=str(tmp_path / "empty"))
+    assert done.returncode == 1
+    assert f"JAVA_HOME is {tmp_path / 'empty'} and" in done.stderr.splitlines()[0]
+
+
+def test_a_python_that_is_too_old_is_named_in_the_first_line_with_the_command(root: Path, programs: Path) -> None:
+    # The Python that runs the checks passes for an old one: the checks ask a Python for its version by running it.
+    old = programs / "python3"
+    script(old, OLD_PYTHON.format(version="3.9"))
+    code = (
+        "import runpy, sys; sys.executable = sys.argv[1]; sys.argv[1:] = ['--check-only'];"
+        f"runpy.run_path({str(root / 'tools' / 'preflight.py')!r}, run_name='__main__')"
+    )
+    command = [sys.executable, "-I", "-c", code, str(old)]
+    done = subprocess.run(command, env={"PATH": str(programs)}, capture_output=True, text=True, check=False)
+    first = done.stderr.splitlines()[0]
+    assert done.returncode == 1
+    assert first.startswith("strandline needs Python 3.11")
+    assert "apt-get install -y python3.11 python3.11-venv" in first
+
+
+def test_a_python_that_makes_no_virtual_environment_is_named_in_the_first_line_with_the_command(
+    root: Path, programs: Path
+) -> None:
+    # As Debian ships it: version 3.11, and `import ensurepip` fails.
+    bare = programs / "python3.11"
+    script(bare, '#!/bin/sh\ncase "$3" in *ensurepip*) exit 1 ;; esac\necho 3.11\n')
+    code = (
+        "import runpy, sys; sys.executable = sys.argv[1]; sys.argv[1:] = ['--check-only'];"
+        f"runpy.run_path({str(root / 'tools' / 'preflight.py')!r}, run_name='__main__')"
+    )
+    command = [sys.executable, "-I", "-c", code, str(bare)]
+    done = subprocess.run(command, env={"PATH": str(programs)}, capture_output=True, text=True, check=False)
+    first = done.stderr.splitlines()[0]
+    assert done.returncode == 1
+    assert "-venv" in first.split(",")[0]
+    assert "apt-get install -y python3.11-venv" in first
+
+
+@pytest.fixture
+def environment(root: Path) -> ModuleType:
+    """The script that makes the virtual environment, as a module."""
+    specification = importlib.util.spec_from_file_location("environment", root / "tools" / "environment.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_the_environment_is_made_again_when_a_pin_changes_and_only_then(
+    environment: ModuleType, root: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(root / "requirements", copy / "requirements")
+    before = environment.requirements_fingerprint(copy)
+    (copy / "README.md").write_text("another file")
+    os.utime(copy / "requirements" / "dev.txt", (0, 0))
+    assert environment.requirements_fingerprint(copy) == before
+    with (copy / "requirements" / "dev.txt").open("a") as file:
+        file.write("one-more==1.0\n")
+    assert environment.requirements_fingerprint(copy) != before
+
+
+def test_an_environment_that_was_moved_is_made_again(environment: ModuleType, root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root / "requirements", tmp_path / "a" / "requirements")
+    shutil.copytree(root / "requirements", tmp_path / "b" / "requirements")
+    fingerprints = {environment.requirements_fingerprint(tmp_path / name) for name in "ab"}
+    assert len(fingerprints) == 2
+
+
+def test_an_interrupted_set_up_is_done_again(environment: ModuleType, tmp_path: Path) -> None:
+    stamp = tmp_path / "requirements.stamp"
+    assert not environment.is_stamped(stamp, "fingerprint")
+    stamp.write_text("finger")
+    assert not environment.is_stamped(stamp, "fingerprint")
+    stamp.write_text("fingerprint")
+    assert environment.is_stamped(stamp, "fingerprint")
+
+
+def test_a_step_that_fails_shows_what_was_said_last(environment: ModuleType) -> None:
+    with pytest.raises(environment.SetupError, match=r"step failed with status 3; it said last:\nno such package"):
+        environment.run("step", sys.executable, "-c", "print('no such package'); raise SystemExit(3)")

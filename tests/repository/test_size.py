@@ -1,0 +1,35 @@
+"""Nothing grows so large that it cannot be read in one go."""
+
+import ast
+from pathlib import Path
+
+LINES_OF_A_MODULE = 400
+LINES_OF_A_FUNCTION = 70
+
+
+def functions(source: str) -> list[tuple[str, int]]:
+    """Name and number of lines of each function, docstring included."""
+    return [
+        (node.name, (node.end_lineno or node.lineno) - node.lineno + 1)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+
+
+def test_no_module_is_longer_than_400_lines(product_files: list[Path], root: Path) -> None:
+    lengths = {str(file.relative_to(root)): len(file.read_text().splitlines()) for file in product_files}
+    assert {name: lines for name, lines in lengths.items() if lines > LINES_OF_A_MODULE} == {}
+
+
+def test_no_function_is_longer_than_70_lines(product_files: list[Path], root: Path) -> None:
+    lengths = {
+        f"{file.relative_to(root)}: {name}": lines
+        for file in product_files
+        for name, lines in functions(file.read_text())
+    }
+    assert {name: lines for name, lines in lengths.items() if lines > LINES_OF_A_FUNCTION} == {}
+
+
+def test_the_length_of_a_function_counts_its_docstring_and_nested_functions() -> None:
+    source = 'def outer():\n    """One.\n\n    Two.\n    """\n\n    async def inner():\n        pass\n'
+    assert functions(source) == [("outer", 8), ("inner", 2)]
