@@ -15,6 +15,8 @@ from strandline.mark import Mark
 from strandline.note import DEFAULT_KEY
 from strandline.writer import Phase, Standing, Writer, WriterState
 
+AWAITED = frozenset({Role.COUNTED, Role.BLOCKING, Role.SKIPPED})  # whose silence is looked at
+
 
 class Roster:
     """The writers of a stream by name, its aggregates by key, and what they are waiting for."""
@@ -41,6 +43,15 @@ class Roster:
     def last_time(self, key: str) -> int | None:
         aggregate = self.aggregates.get(key)
         return aggregate.last.time if aggregate is not None and aggregate.last is not None else None
+
+    def counts(self, writer: str, key: str) -> bool:
+        """Whether a writer counts in a key with at least the time of the last mark."""
+        return key in self.aggregates and self.aggregates[key].counts(writer)
+
+    def reached(self, key: str, now: int) -> int | None:
+        """The time that a key has reached: its last mark's, or at rest what readers are told beyond that."""
+        rest = self.resting(now) if key == DEFAULT_KEY else None
+        return self.last_time(key) if rest is None else rest.time
 
     def restore(self, writers: Iterable[Writer], last_marks: Iterable[Mark], now: int) -> None:
         """Takes up writers and last marks as they were stored. Nothing of it is a change."""
@@ -89,7 +100,7 @@ class Roster:
             deadline = writer.heard_at + timeout
             if deadline <= now:
                 for key, standing in writer.standings.items():
-                    if self.aggregates[key].role(name) in (Role.COUNTED, Role.BLOCKING):
+                    if self.aggregates[key].role(name) in AWAITED:
                         standing.lost_at = deadline
                         keys.add(key)
             self.changed(writer, now)
@@ -98,7 +109,7 @@ class Roster:
     def resume(self, gap: int, now: int) -> None:
         """Counts `gap` milliseconds of silence against nobody."""
         for writer in self.writers.values():
-            if self._waits_for(writer):
+            if not writer.closed:
                 writer.heard_at = min(writer.heard_at + gap, now)
                 self.changes.writers.add(writer.name)
 

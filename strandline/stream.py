@@ -94,6 +94,8 @@ class Stream:
         writer = self.writers.get(name)
         held = tuple(writer.standings) if writer is not None else ()
         keys = tuple(sorted({check_key(key) for key in keys})) if keys else (held or (DEFAULT_KEY,))
+        if self.config.time_domain is TimeDomain.INGESTION and keys != (DEFAULT_KEY,):
+            raise WrongDomain(stream=self.name, time_domain=str(self.config.time_domain), call="times by key")
         self._check_keys(keys)
         self._roster.store_rest(now)
         writer = self._roster.writers.setdefault(name, Writer(name=name, heard_at=now))
@@ -127,10 +129,11 @@ class Stream:
             note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
         )
         self._check_keys(note.times)
-        floors = self._floors(note)
-        late = any(self._is_late(key, time) for key, time in admitted.times.items())
+        reached = {key: self._roster.reached(key, now) for key in note.times}
+        floors = {key: None if self._roster.counts(note.writer, key) else time for key, time in reached.items()}
+        late = any(time < at for key, time in admitted.times.items() if (at := reached[key]) is not None)
         if writer is not None and admitted.repeats:
-            self._heard(writer, now)
+            self._hear_again(writer, note.times, now)
         else:
             self._take(note, admitted, tail, now)
         at_once = tail and self.config.mark_interval_ms is not None
@@ -344,20 +347,19 @@ class Stream:
         self._heard(writer, now)
         self._roster.changed(writer, now)
 
+    def _hear_again(self, writer: Writer, keys: Iterable[str], now: int) -> None:
+        """A note that only repeats: the writer is alive, so it is not lost any more; idle or closed it stays."""
+        back = [each for key in keys if (each := writer.standings[key]).lost_at is not None and not writer.closed]
+        if back:
+            self._roster.store_rest(now)
+        for standing in back:
+            standing.lost_at = None
+        self._heard(writer, now)
+        self._roster.changed(writer, now)
+
     def _heard(self, writer: Writer, now: int) -> None:
         writer.heard_at = max(writer.heard_at, now)
         self._roster.changes.writers.add(writer.name)
-
-    def _floors(self, note: Note) -> dict[str, int | None]:
-        aggregates = self._roster.aggregates
-        return {
-            key: None if key in aggregates and aggregates[key].counts(note.writer) else self._roster.last_time(key)
-            for key in note.times
-        }
-
-    def _is_late(self, key: str, time: int) -> bool:
-        last_time = self._roster.last_time(key)
-        return last_time is not None and time < last_time
 
     def _writer(self, name: str) -> Writer:
         found = self.writers.get(name)
