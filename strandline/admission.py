@@ -43,11 +43,7 @@ def admit(
     cut = graph.cut(note.position)
     times = _counted_times(note, stream, config, now)
     standings: Mapping[str, Standing] = writer.standings if writer is not None else {}
-    repeats = (
-        writer is not None
-        and cut.le(writer.position)
-        and all(key in standings and standings[key].time == time for key, time in times.items())
-    )
+    repeats = writer is not None and cut.le(writer.position) and _same_times(times, standings)
     if not repeats:
         alive = writer is not None and not writer.closed
         for key, time in times.items():
@@ -56,6 +52,10 @@ def admit(
         if writer is not None and alive:
             _check_offsets(note, writer)
     return Admitted(times=times, cut=cut, repeats=repeats)
+
+
+def _same_times(times: Mapping[str, int], standings: Mapping[str, Standing]) -> bool:
+    return all(key in standings and standings[key].time == time for key, time in times.items())
 
 
 def check_epoch(name: str, writer: Writer | None, epoch: int | None) -> None:

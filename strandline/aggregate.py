@@ -62,6 +62,7 @@ class Aggregate:
         self._lost: set[str] = set()
         self._skipped: set[str] = set()
         self._blocking: set[str] = set()
+        self._groups = ((self._lost, Role.LOST), (self._skipped, Role.SKIPPED), (self._blocking, Role.BLOCKING))
         self._by_time: list[tuple[int, str]] = []  # counted writers, some entries stale
         self._have_noted: set[str] = set()
         self._peak: int | None = None  # the highest noted time, excluded writers aside; worked out when asked
@@ -82,12 +83,13 @@ class Aggregate:
             standing.lost_at = now
             self.let_go.add(name)
             role = Role.LOST
-        self._roles[name] = role
-        for group, wanted in ((self._lost, Role.LOST), (self._skipped, Role.SKIPPED), (self._blocking, Role.BLOCKING)):
-            if role is wanted:
-                group.add(name)
-            else:
-                group.discard(name)
+        if self._roles.get(name) is not role:
+            self._roles[name] = role
+            for group, wanted in self._groups:
+                if role is wanted:
+                    group.add(name)
+                else:
+                    group.discard(name)
         if role is Role.COUNTED and value is not None:
             heappush(self._by_time, (value, name))
             if len(self._by_time) > 64 + 4 * len(self._roles):

@@ -56,16 +56,20 @@ class Cut:
         """Whether this cut lies wholly at or below the other."""
         if self is other:
             return True
-        there = other._offsets
-        return all(offset <= there.get(segment, 0) for segment, offset in self._offsets.items())
+        there = other._offsets.get
+        for segment, offset in self._offsets.items():  # a plain loop: this is on the way of every note
+            if offset > there(segment, 0):
+                return False
+        return True
 
     def incomparable(self, other: Cut) -> bool:
         return not self.le(other) and not other.le(self)
 
     def join(self, other: Cut) -> Cut:
         """The least cut at or above both."""
-        ours, theirs = self._offsets, other._offsets
-        more = {segment: offset for segment, offset in theirs.items() if offset > ours.get(segment, 0)}
+        ours = self._offsets
+        here = ours.get
+        more = {segment: offset for segment, offset in other._offsets.items() if offset > here(segment, 0)}
         if not more:
             return self
         return Cut._trusted(ours | more)

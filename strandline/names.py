@@ -1,16 +1,22 @@
 """What may be a name: of a stream, a writer, a group, a reader, a segment."""
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from strandline.errors import InvalidName
-from strandline.limits import NAME_CHARACTERS
+from strandline.limits import NAME_CHARACTERS, NAMES_REMEMBERED
 
 NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_CHARACTERS - 1}}}")
 
 
+@lru_cache(maxsize=NAMES_REMEMBERED)  # the same few names come with every note
+def is_name(name: str) -> bool:
+    return NAME.fullmatch(name) is not None
+
+
 def check_name(what: str, name: str) -> str:
     """The name itself; raises InvalidName for any other than 1 to 249 of A-Z a-z 0-9 . _ - ."""
-    if NAME.fullmatch(name) is None:
+    if not is_name(name):
         raise InvalidName(what=what, name=name)
     return name

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from strandline.errors import InvalidName, InvalidNote, TooMany
 from strandline.limits import KEYS_PER_STREAM, OFFSET_BOUND, SEGMENTS_PER_STREAM, TIME_BOUND_MS
-from strandline.names import NAME, check_name
+from strandline.names import check_name, is_name
 
 DEFAULT_KEY = ""
 
@@ -47,7 +47,7 @@ class Note:
 
 def check_key(key: str) -> str:
     """The key itself; raises InvalidName for one that is neither empty nor a name."""
-    if key != DEFAULT_KEY and NAME.fullmatch(key) is None:
+    if key != DEFAULT_KEY and not is_name(key):
         raise InvalidName(what="time key", name=key)
     return key
 
@@ -61,7 +61,7 @@ def check_time(name: str, time: int) -> None:
 def check_position(position: Mapping[str, int]) -> None:
     """Raises InvalidName or InvalidNote for a position with a bad segment name or offset."""
     for segment, offset in position.items():
-        if NAME.fullmatch(segment) is None:
+        if not is_name(segment):
             raise InvalidName(what="segment", name=segment)
         if type(offset) is not int or not 0 <= offset < OFFSET_BOUND:
             raise InvalidNote(

@@ -40,6 +40,13 @@ class Roster:
             self.aggregates[key] = Aggregate(key, self.writers, self.config)
         return self.aggregates[key]
 
+    def writer(self, name: str, now: int) -> Writer:
+        """The writer of a name; it begins when first asked for."""
+        found = self.writers.get(name)
+        if found is None:
+            found = self.writers[name] = Writer(name=name, heard_at=now)
+        return found
+
     def last_time(self, key: str) -> int | None:
         aggregate = self.aggregates.get(key)
         return aggregate.last.time if aggregate is not None and aggregate.last is not None else None

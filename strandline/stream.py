@@ -98,7 +98,7 @@ class Stream:
             raise WrongDomain(stream=self.name, time_domain=str(self.config.time_domain), call="times by key")
         self._check_keys(keys)
         self._roster.store_rest(now)
-        writer = self._roster.writers.setdefault(name, Writer(name=name, heard_at=now))
+        writer = self._roster.writer(name, now)
         if writer.closed:
             writer.begin_anew()
         self.epochs += 1
@@ -319,8 +319,8 @@ class Stream:
     def _moment(self, now: int) -> int:
         """The stream's clock, which never steps back; whoever has been silent too long by then is let go."""
         self.clock = now = max(self.clock, now)
-        if not self.sealed:
-            self._roster.evaluate(self._roster.let_silent_go(now), now)
+        if not self.sealed and (let_go := self._roster.let_silent_go(now)):
+            self._roster.evaluate(let_go, now)
         return now
 
     def _changed(self, writer: Writer, now: int) -> list[Mark]:
@@ -331,12 +331,13 @@ class Stream:
         new = self.graph.name(note.position, now)
         self._roster.store_rest(now)
         self._roster.changes.segments.update((segment.id, segment) for segment in new)
-        writer = self._roster.writers.setdefault(note.writer, Writer(name=note.writer, heard_at=now))
+        writer = self._roster.writer(note.writer, now)
         if writer.closed:
             writer.begin_anew()
         writer.tail = writer.tail or tail
         for key in note.times:
-            writer.standings.setdefault(key, Standing(Phase.NOTED))
+            if key not in writer.standings:
+                writer.standings[key] = Standing(Phase.NOTED)
         writer.move(note.position, admitted.cut, note.newest)
         for key, time in admitted.times.items():
             standing, last_time = writer.standings[key], self._roster.last_time(key)

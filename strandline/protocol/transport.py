@@ -179,8 +179,16 @@ class AsyncConnection:
 class HttpxTransport:
     """Requests over httpx. An attempt may take as much longer than its timeout as it takes to connect."""
 
-    def __init__(self, controller: str, *, token: str | None = None, client: httpx.Client | None = None) -> None:
+    def __init__(
+        self,
+        controller: str,
+        *,
+        token: str | None = None,
+        client: httpx.Client | None = None,
+        answer_bytes: int = ANSWER_BYTES,
+    ) -> None:
         """`client` is for other certificates, proxies and the like; it is closed with the transport."""
+        self._answer_bytes = answer_bytes
         self._base = check_controller(controller)
         self._headers = _headers(token)
         self._client = client if client is not None else httpx.Client(limits=_limits())
@@ -194,8 +202,10 @@ class HttpxTransport:
             ) as response:
                 for chunk in response.iter_bytes():
                     body += chunk
-                    if time.monotonic() > late_at or len(body) > ANSWER_BYTES:
-                        return _cut_short(request, response, len(body))
+                    if len(body) > self._answer_bytes:
+                        raise _too_large(request, response, self._answer_bytes)
+                    if time.monotonic() > late_at:
+                        return AnswerLost(f"only {len(body)} bytes of the answer came in time")
                 return _response(response, bytes(body))
         except httpx.RequestError as error:
             return _outcome_of(error)
@@ -207,8 +217,16 @@ class HttpxTransport:
 class AsyncHttpxTransport:
     """The same, async. httpx's async client gets slower with concurrency: send many notes at once in one request."""
 
-    def __init__(self, controller: str, *, token: str | None = None, client: httpx.AsyncClient | None = None) -> None:
+    def __init__(
+        self,
+        controller: str,
+        *,
+        token: str | None = None,
+        client: httpx.AsyncClient | None = None,
+        answer_bytes: int = ANSWER_BYTES,
+    ) -> None:
         """`client` is for other certificates, proxies and the like; it is closed with the transport."""
+        self._answer_bytes = answer_bytes
         self._base = check_controller(controller)
         self._headers = _headers(token)
         self._client = client if client is not None else httpx.AsyncClient(limits=_limits())
@@ -222,8 +240,10 @@ class AsyncHttpxTransport:
             ) as response:
                 async for chunk in response.aiter_bytes():
                     body += chunk
-                    if time.monotonic() > late_at or len(body) > ANSWER_BYTES:
-                        return _cut_short(request, response, len(body))
+                    if len(body) > self._answer_bytes:
+                        raise _too_large(request, response, self._answer_bytes)
+                    if time.monotonic() > late_at:
+                        return AnswerLost(f"only {len(body)} bytes of the answer came in time")
                 return _response(response, bytes(body))
         except httpx.RequestError as error:
             return _outcome_of(error)
@@ -290,15 +310,12 @@ def _response(response: httpx.Response, body: bytes) -> Response:
     return Response(response.status_code, {name.lower(): value for name, value in response.headers.items()}, body)
 
 
-def _cut_short(request: Request, response: httpx.Response, received_bytes: int) -> Outcome:
-    """An answer that is read no further: too slow is lost, too large would be so again."""
-    if received_bytes <= ANSWER_BYTES:
-        return AnswerLost(f"only {received_bytes} bytes of the answer came in time")
-    raise UnexpectedAnswer(
+def _too_large(request: Request, response: httpx.Response, limit_bytes: int) -> UnexpectedAnswer:
+    return UnexpectedAnswer(
         call=request.name,
         answer_status=response.status_code,
         answer_code=None,
-        reason=f"it is larger than {ANSWER_BYTES} bytes: ask for less at a time",
+        reason=f"it is larger than {limit_bytes} bytes: ask for less at a time",
     )
 
 
