@@ -227,7 +227,7 @@ class MarkChain:
         return self._first_seq - before
 
     def drop_segment(self, segment: str) -> None:
-        """Makes it as if no cut had ever reached into a segment: 20 ms for a million marks.
+        """Makes it as if no cut had ever reached into a segment: 25 ms for a million marks.
 
         Its column stays, empty, for the case that the segment comes to be after all.
         """
@@ -371,7 +371,7 @@ class MarkChain:
 
     def _row(self, cut: Cut) -> tuple[Row, bool]:
         """The cut by column, and whether all of its segments have one."""
-        offsets = cut._offsets  # not a copy: this is half of what an append costs
+        offsets = cut.offsets
         row = np.zeros(len(self._last_row), np.int64)
         known = len(self._segments)
         row[:known] = np.fromiter(map(offsets.get, self._segments, repeat(0)), np.int64, known)

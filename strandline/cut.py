@@ -49,6 +49,11 @@ class Cut:
         """The offset in a segment, 0 where the cut does not reach into it."""
         return self._offsets.get(segment, 0)
 
+    @property
+    def offsets(self) -> Mapping[str, int]:
+        """All offsets above 0, by segment: the cut's own, not a copy."""
+        return self._offsets
+
     def items(self) -> ItemsView[str, int]:
         return self._offsets.items()
 

@@ -140,7 +140,8 @@ class Roster:
             while aggregate is not None and (time := aggregate.next_time()) is not None:
                 if not at_once and not self._interval_passed(aggregate, now):
                     break
-                marks.append(self.append(aggregate, time, now))
+                rest = self.resting(now) if key == DEFAULT_KEY else None  # readers were told it: never below that
+                marks.append(self.append(aggregate, time if rest is None else max(time, rest.time), now))
         return marks
 
     def append(self, aggregate: Aggregate, time: int, now: int) -> Mark:
@@ -188,7 +189,9 @@ class Roster:
     def resting(self, now: int) -> Mark | None:
         """The mark that time has reached while every reporter said idle; worked out, not stored."""
         aggregate = self.aggregates.get(DEFAULT_KEY)
-        if aggregate is None or not self._at_rest(aggregate, now):
+        if self.config.time_domain is not TimeDomain.INGESTION or aggregate is None:
+            return None
+        if not self._at_rest(aggregate, now):
             return None
         time = now - self.config.idle_lag_ms - self.config.clock_skew_ms
         if aggregate.last is not None and time <= aggregate.last.time:
@@ -202,9 +205,7 @@ class Roster:
 
     def _at_rest(self, aggregate: Aggregate, now: int) -> bool:
         """Whether every reporter, but for those excluded or forgotten, said idle or, a writer, closed."""
-        if self.config.time_domain is not TimeDomain.INGESTION or not aggregate.enough_have_noted:
-            return False
-        if aggregate.someone_counts:
+        if not aggregate.enough_have_noted or aggregate.someone_counts:
             return False
         someone = False
         for writer in self.writers.values():

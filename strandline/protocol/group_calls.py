@@ -5,7 +5,7 @@ from __future__ import annotations
 from strandline.names import check_name
 from strandline.note import check_position
 from strandline.protocol import group_wire
-from strandline.protocol.calls import Call, ask, ask_whether_new, tell
+from strandline.protocol.calls import Call, ask, ask_whether_new
 from strandline.protocol.group_wire import GroupSettings, GroupWindow, Positions, ReaderAnswer
 
 
@@ -14,10 +14,6 @@ def create_group(group: str, settings: GroupSettings) -> Call[bool]:
     for stream in settings.streams:
         check_name("stream", stream)
     return (yield from ask_whether_new("PUT", group_path(group), group_wire.group_to_wire(settings)))
-
-
-def delete_group(group: str) -> Call[None]:
-    yield from tell("DELETE", group_path(group))
 
 
 def register_reader(group: str, reader: str, positions: Positions) -> Call[ReaderAnswer]:
@@ -48,9 +44,10 @@ def release(group: str, reader: str, epoch: int, positions: Positions) -> Call[R
     return (yield from ask("POST", path, group_wire.reader_answer_from_wire, body))
 
 
-def offline(group: str, reader: str, positions: Positions) -> Call[None]:
-    """Puts a dead reader's segments back to where they were processed."""
-    yield from tell("POST", f"{reader_path(group, reader)}/offline", {"positions": _checked(positions)})
+def offline(group: str, reader: str, positions: Positions) -> Call[GroupWindow]:
+    """Puts a dead reader's segments back to where they were processed; returns where the group stands then."""
+    body = {"positions": _checked(positions)}
+    return (yield from ask("POST", f"{reader_path(group, reader)}/offline", group_wire.offline_from_wire, body))
 
 
 def group_window(group: str) -> Call[GroupWindow]:

@@ -148,6 +148,10 @@ def reader_answer_from_wire(value: object, where: str = "the answer") -> ReaderA
     )
 
 
+def offline_from_wire(value: object, where: str = "the answer") -> GroupWindow:
+    return Fields(value, where).read("window", group_window_from_wire)
+
+
 def _stream_window(value: object, where: str) -> StreamWindow:
     given = Fields(value, where)
     return StreamWindow(

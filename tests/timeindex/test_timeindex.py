@@ -1,0 +1,256 @@
+"""The index from offset to time of one segment, and the tokens with which a call goes on where the last one ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.chain import MarkChain
+from strandline.cut import NOTHING, Cut
+from strandline.mark import Mark
+from strandline.timeindex import Entry, IndexedMarks, TimeIndex, bound_at, time_index
+from strandline.window import ListedMarks
+
+AT_11_55, AT_11_58, AT_12_00, AT_12_01, AT_12_04 = 1155, 1158, 1200, 1201, 1204
+
+
+def mark(seq: int, time: int, cut: Cut) -> Mark:
+    return Mark(seq=seq, key="", time=time, upper=time, cut=cut, newest=None, excluded=(), created_at=0)
+
+
+def marks_of(*points: tuple[int, int], first_seq: int = 1) -> list[Mark]:
+    """Marks from (offset in segment "0", time); segment "1" moves on with each of them."""
+    cuts = (Cut({"0": offset, "1": n + 1}) for n, (offset, _) in enumerate(points))
+    return [mark(first_seq + n, points[n][1], cut) for n, cut in enumerate(cuts)]
+
+
+def packed(marks: Iterable[Mark]) -> MarkChain:
+    kept = list(marks)
+    chain = MarkChain("", kept[0].seq if kept else 1)
+    for each in kept:
+        chain.append(each)
+    return chain
+
+
+@pytest.fixture(params=[packed, ListedMarks], ids=["packed", "listed"])
+def hold(request: pytest.FixtureRequest) -> Callable[[Iterable[Mark]], IndexedMarks]:
+    """Both ways to hold marks, for tests in which it must not matter."""
+    kind: Callable[[Iterable[Mark]], IndexedMarks] = request.param
+    return kind
+
+
+Hold = Callable[[Iterable[Mark]], IndexedMarks]
+
+#     mark       1        2        3        4        5
+#     offset     0        0        40       40       85
+#     time       11:55    11:58    12:00    12:01    12:04
+FIVE = marks_of((0, AT_11_55), (0, AT_11_58), (40, AT_12_00), (40, AT_12_01), (85, AT_12_04))
+
+
+class Counted:
+    """Marks that count how often they are asked for an offset."""
+
+    def __init__(self, marks: IndexedMarks) -> None:
+        self._marks = marks
+        self.looks = 0
+
+    @property
+    def first_seq(self) -> int:
+        return self._marks.first_seq
+
+    @property
+    def last_seq(self) -> int:
+        return self._marks.last_seq
+
+    def time_at(self, seq: int) -> int:
+        return self._marks.time_at(seq)
+
+    def offset_at(self, seq: int, segment: str) -> int:
+        self.looks += 1
+        return self._marks.offset_at(seq, segment)
+
+
+def test_of_marks_at_one_offset_the_latest_time_is_the_entry(hold: Hold) -> None:
+    entries, token = time_index(hold(FIVE), "0")
+    assert entries == [Entry(0, AT_11_58), Entry(40, AT_12_01), Entry(85, AT_12_04)]
+    assert token == 5
+
+
+@pytest.mark.parametrize(("offset", "first"), [(0, 0), (1, 0), (39, 0), (40, 40), (84, 40), (85, 85), (900, 85)])
+def test_without_a_token_the_first_entry_is_the_one_at_or_below_the_offset(hold: Hold, offset: int, first: int) -> None:
+    entries, _ = time_index(hold(FIVE), "0", offset)
+    assert entries[0].offset == first
+    assert entries[-1] == Entry(85, AT_12_04)
+
+
+def test_with_a_token_a_call_goes_on_where_the_last_one_ended(hold: Hold) -> None:
+    marks = hold(FIVE)
+    entries, token = time_index(marks, "0", limit=1)
+    assert (entries, token) == ([Entry(0, AT_11_58)], 2)
+    entries, token = time_index(marks, "0", 12, token, limit=1)
+    assert (entries, token) == ([Entry(40, AT_12_01)], 4)
+    entries, token = time_index(marks, "0", 12, token, limit=1)
+    assert (entries, token) == ([Entry(85, AT_12_04)], 5)
+    assert time_index(marks, "0", 12, token) == ([], 5)
+
+
+def test_a_token_goes_on_with_marks_that_came_later(hold: Hold) -> None:
+    _, token = time_index(hold(FIVE), "0")
+    more = [*FIVE, mark(6, AT_12_04 + 1, FIVE[-1].cut), mark(7, AT_12_04 + 2, Cut({"0": 99, "1": 9}))]
+    entries, token = time_index(hold(more), "0", 0, token)
+    assert entries == [Entry(85, AT_12_04 + 1), Entry(99, AT_12_04 + 2)]
+    assert token == 7
+
+
+def test_offset_zero_is_token_zero_and_is_not_searched_for() -> None:
+    marks = packed(marks_of(*((offset, offset) for offset in range(0, 10_000, 10))))
+    from_zero, with_token, searched = Counted(marks), Counted(marks), Counted(marks)
+    assert time_index(from_zero, "0", 0, limit=2) == time_index(with_token, "0", 77, 0, limit=2)
+    assert from_zero.looks == with_token.looks
+    time_index(searched, "0", 5_005, limit=2)
+    assert searched.looks > from_zero.looks
+
+
+def test_a_segment_at_rest_for_many_marks_is_passed_over_quickly() -> None:
+    marks = Counted(packed(mark(seq, seq, Cut({"0": 7 if seq < 9_000 else 8})) for seq in range(1, 9_002)))
+    assert time_index(marks, "0") == ([Entry(7, 8_999), Entry(8, 9_001)], 9_001)
+    assert marks.looks < 50
+
+
+def test_marks_that_were_pruned_are_gone_on_from_at_the_oldest_one_left() -> None:
+    chain = packed(FIVE)
+    chain.prune_before_seq(4)
+    assert time_index(chain, "0", 0, token=1) == ([Entry(40, AT_12_01), Entry(85, AT_12_04)], 5)
+
+
+def test_before_the_first_entry_there_is_no_bound(hold: Hold) -> None:
+    marks = hold(marks_of((40, AT_12_00), (85, AT_12_04)))
+    assert bound_at(marks, "0", 39) is None
+    assert bound_at(marks, "0", 40) == AT_12_00
+    assert time_index(marks, "0", 39) == ([Entry(40, AT_12_00), Entry(85, AT_12_04)], 2)
+
+
+def test_a_segment_that_no_cut_reaches_into_holds_nothing_older_than_the_last_mark(hold: Hold) -> None:
+    assert time_index(hold(FIVE), "7") == ([Entry(0, AT_12_04)], 5)
+    assert bound_at(hold(FIVE), "7", 0) == AT_12_04
+
+
+def test_without_marks_there_are_no_entries(hold: Hold) -> None:
+    assert time_index(hold([]), "0") == ([], 0)
+    assert bound_at(hold([]), "0", 5) is None
+
+
+class TestInTheIngestionDomain:
+    """There a segment holds nothing older than itself."""
+
+    def test_a_new_segment_starts_with_its_creation_time(self, hold: Hold) -> None:
+        marks = hold(marks_of((40, AT_12_00), (85, AT_12_04)))
+        assert bound_at(marks, "0", 0, created_at=AT_11_55) == AT_11_55
+        entries, token = time_index(marks, "0", created_at=AT_11_55)
+        assert entries == [Entry(0, AT_11_55), Entry(40, AT_12_00), Entry(85, AT_12_04)]
+        assert token == 2
+
+    def test_marks_up_to_the_creation_time_add_nothing_to_it(self, hold: Hold) -> None:
+        entries, token = time_index(hold(FIVE), "0", created_at=AT_12_01)
+        assert (entries, token) == ([Entry(0, AT_12_01), Entry(85, AT_12_04)], 5)
+        assert bound_at(hold(FIVE), "0", 50, created_at=AT_12_01) == AT_12_01
+        assert bound_at(hold(FIVE), "0", 50, created_at=AT_12_00) == AT_12_01
+
+    def test_a_mark_with_nothing_of_the_segment_may_say_more(self, hold: Hold) -> None:
+        entries, _ = time_index(hold(FIVE), "0", created_at=AT_11_55)
+        assert entries[0] == Entry(0, AT_11_58)
+
+    def test_where_a_mark_at_or_below_the_offset_says_more_it_comes_first(self, hold: Hold) -> None:
+        entries, _ = time_index(hold(FIVE), "0", 50, created_at=AT_11_55)
+        assert entries == [Entry(40, AT_12_01), Entry(85, AT_12_04)]
+
+    def test_the_creation_time_comes_once_also_with_a_limit(self, hold: Hold) -> None:
+        marks = hold(marks_of((40, AT_12_00), (85, AT_12_04)))
+        entries, token = time_index(marks, "0", limit=1, created_at=AT_11_55)
+        assert (entries, token) == ([Entry(0, AT_11_55)], 0)
+        assert time_index(marks, "0", 0, token, 1, created_at=AT_11_55) == ([Entry(40, AT_12_00)], 1)
+
+    def test_without_marks_the_creation_time_is_all_there_is(self, hold: Hold) -> None:
+        assert time_index(hold([]), "0", 9, created_at=AT_12_00) == ([Entry(0, AT_12_00)], 0)
+
+
+def some_marks(random: Random) -> list[Mark]:
+    cut, time, marks = NOTHING, random.randrange(50), list[Mark]()
+    first_seq = random.choice((1, 1, 400))
+    for seq in range(first_seq, first_seq + random.choice((0, 1, 5, 80, 200))):
+        cut = cut.join(Cut({str(n): cut.offset(str(n)) + random.choice((0, 0, 1, 30)) for n in range(3)}))
+        time += random.choice((1, 2, 50))
+        marks.append(mark(seq, time, cut))
+    return marks
+
+
+@given(st.integers(0, 2**32))
+def test_pages_of_any_size_make_one_index_that_gives_the_same_bound_at_every_offset(seed: int) -> None:
+    random = Random(seed)
+    marks = some_marks(random)
+    chain = packed(marks)
+    start, segment = random.choice((0, 0, 17, 200)), random.choice("0123")
+    created_at = random.choice((None, None, 10, 400))
+    index = TimeIndex()
+    while True:
+        entries, token = time_index(chain, segment, start, index.token, random.choice((1, 2, 7)), created_at=created_at)
+        index.take(entries, token)
+        if not entries:
+            break
+    for offset in (start, start + 1, start + 29, start + 1_000, start + random.randrange(3_000)):
+        known = [found.time for found in marks if found.cut.offset(segment) <= offset]
+        known += [] if created_at is None else [created_at]
+        assert index.bound(offset) == max(known, default=None)
+        assert bound_at(chain, segment, offset, created_at=created_at) == max(known, default=None)
+
+
+@given(st.integers(0, 2**32))
+def test_no_event_at_or_past_an_entry_is_older_than_it(seed: int) -> None:
+    random = Random(seed)
+    events, marks, cut, last_time = dict[int, int](), list[Mark](), NOTHING, 0
+    for seq in range(1, 40):
+        for _ in range(random.randrange(4)):
+            events[len(events)] = last_time + random.randrange(20)
+        last_time += random.randrange(1, 9)
+        older = [offset + 1 for offset, time in events.items() if time < last_time]
+        cut = cut.join(Cut({"0": random.randint(max(older, default=0), len(events))}))
+        marks.append(mark(seq, last_time, cut))
+    entries, _ = time_index(packed(marks), "0")
+    for entry in entries:
+        assert all(time >= entry.time for offset, time in events.items() if offset >= entry.offset)
+
+
+class TestTimeIndex:
+    """The reader's side."""
+
+    def test_an_index_forgets_what_a_reader_has_gone_past_and_keeps_its_bound(self) -> None:
+        index = TimeIndex()
+        index.take([Entry(0, 5), Entry(40, 9), Entry(85, 12)], 3)
+        index.forget_below(50)
+        assert index.entries == (Entry(40, 9), Entry(85, 12))
+        assert (index.bound(50), index.bound(85), index.bound(39)) == (9, 12, None)
+
+    def test_an_offset_told_once_more_has_the_later_time(self) -> None:
+        index = TimeIndex()
+        index.take([Entry(0, 5), Entry(40, 9)], 2)
+        index.take([Entry(40, 11)], 3)
+        assert index.entries == (Entry(0, 5), Entry(40, 11))
+        assert index.token == 3
+
+    @pytest.mark.parametrize("wrong", [Entry(39, 10), Entry(40, 9), Entry(50, 8)])
+    def test_an_entry_that_goes_back_is_refused(self, wrong: Entry) -> None:
+        index = TimeIndex()
+        index.take([Entry(40, 9)], 1)
+        with pytest.raises(ValueError, match="does not follow"):
+            index.take([wrong], 2)
+        assert (index.entries, index.token) == ((Entry(40, 9),), 1)
+
+
+@pytest.mark.parametrize("wrong", [{"from_offset": -1}, {"limit": 0}, {"token": -1}])
+def test_a_call_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="0 or more"):
+        time_index(ListedMarks(FIVE), "0", **wrong)
