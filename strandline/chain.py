@@ -1,16 +1,15 @@
 """The marks of one stream and key, packed: the only module that needs numpy.
 
-A segment is a column, and 64 marks in a row make a block. Cuts never go back, so a block keeps its first cut
-whole, and of the others only what they add to it, in the narrowest cells that hold what the last one adds. A
-column that does not change within a block has no cells there.
+A segment is a column, and 64 marks in a row make a block. Cuts never go back, so a block keeps its first cut whole, and
+of the others only what they add to it, in the narrowest cells that hold what the last one adds. A column that does not
+change within a block has no cells there.
 
     block        key (first cut) · columns that change · deltas (64 rows of these) · fields (times, …)
     …
     open block   being filled, nothing left out yet
 
-"At or below a position" and "at or above it" are monotone along the chain: a lookup is a binary search over
-the keys of the blocks and another one within a block. A million marks of 256 segments that each grow by less
-than a thousand a mark take 0.56 GB.
+"At or below a position" and "at or above it" are monotone along the chain: a lookup is a binary search over the keys of
+the blocks and another one within a block. A million marks of 256 segments that grow by under 1000 a mark take 0.56 GB.
 """
 
 from __future__ import annotations
@@ -36,7 +35,6 @@ Packed: TypeAlias = NDArray[np.integer[Any]]
 
 # The greatest number each kind of cell holds. The widest is signed: uint64 and int64 together become floats.
 _CELLS: Final = {np.dtype(kind): int(np.iinfo(kind).max) for kind in ("u1", "u2", "u4", "i8")}
-
 # The rows of a block's fields; `newest` holds the time where it is not known.
 _FIELDS: Final = 5
 _TIME, _UPPER, _NEWEST, _KNOWN, _CREATED = range(_FIELDS)
@@ -56,7 +54,7 @@ class _Block:
         self.key = key
         self.columns: Packed | None = None  # those that `deltas` has, ascending; None: all
         self.deltas: Packed = np.zeros((BLOCK_MARKS, len(key)), cells)
-        self.fields: Packed = np.zeros((_FIELDS, BLOCK_MARKS), np.int64)  # above `least`
+        self.fields: Packed = np.zeros((_FIELDS, BLOCK_MARKS), np.int64)  # each above its `least`
         self.least: Row = np.zeros(_FIELDS, np.int64)
 
     def append(self, row: Row, mark: Mark) -> None:
@@ -177,8 +175,8 @@ class MarkChain:
         self._last_row: Row = np.zeros(0, np.int64)  # of the last cut, with room for columns to come
         # From this seq on these writers are left out. That changes seldom.
         self._excluded: list[tuple[int, tuple[str, ...]]] = [(first_seq, ())]
-        # (least newest, seq of the first mark) of full blocks, rising in both: where a later block goes as
-        # low, an earlier one can never hold the answer of `start`, and is left out.
+        # (least newest, seq of the first mark) of full blocks, rising in both: where a later block goes as low, an
+        # earlier one can never hold the answer of `start`, and is left out.
         self._lows: list[tuple[int, int]] = []
 
     # -- growing and shrinking -------------------------------------------------------------------------------
@@ -186,8 +184,8 @@ class MarkChain:
     def append(self, mark: Mark) -> None:
         """Adds the next mark: 17 µs where its cut has 256 segments.
 
-        Raises ValueError, with nothing changed, where its seq is not the next one, its key another, its time
-        not above the last mark's, or its cut goes back in a segment.
+        Raises ValueError, with nothing changed, where its seq is not the next one, its key another, its time not above
+        the last mark's, or its cut goes back in a segment.
         """
         last = self._last
         if last is not None:
@@ -212,10 +210,7 @@ class MarkChain:
         return self.prune_before_seq(self._base + self._passed_count(self._row(head)[0]) - 1)
 
     def prune_before_seq(self, seq: int) -> int:
-        """Drops the marks with a lesser seq; the newest of all always stays. Returns how many went.
-
-        Their room is given back block by block, so up to 63 of them go on costing memory.
-        """
+        """Drops the marks with a lesser seq, save the newest of all; returns how many. Room comes back by blocks."""
         before = self._first_seq
         self._first_seq = max(before, min(seq, self.last_seq))
         blocks, _ = divmod(self._first_seq - self._base, BLOCK_MARKS)
@@ -383,10 +378,8 @@ class MarkChain:
         back = (row < self._last_row).nonzero()[0]
         if len(back):
             segment, least = self._segments[back[0]], self._last_row[back[0]]
-            raise ValueError(
-                f"the cut of mark {mark.seq} goes back in segment {segment!r}: "
-                f"it has {mark.cut.offset(segment)}, which must be at least {least}"
-            )
+            at = mark.cut.offset(segment)
+            raise ValueError(f"the cut of mark {mark.seq} goes back in segment {segment!r}: {at} is below {least}")
         if not all_known:
             for segment, _ in mark.cut.items():
                 if segment not in self._columns:
