@@ -33,7 +33,7 @@ BLOCK_MARKS: Final = 64
 Row: TypeAlias = NDArray[np.int64]
 Packed: TypeAlias = NDArray[np.integer[Any]]
 
-# The greatest number each kind of cell holds. The widest is signed: uint64 and int64 together become floats.
+# What each kind of cell holds at most. The widest is signed: uint64 and int64 together become floats.
 _CELLS: Final = {np.dtype(kind): int(np.iinfo(kind).max) for kind in ("u1", "u2", "u4", "i8")}
 # The rows of a block's fields; `newest` holds the time where it is not known.
 _FIELDS: Final = 5
@@ -260,7 +260,7 @@ class MarkChain:
 
     @property
     def first_seq(self) -> int:
-        """The seq of the oldest mark; of the next one to come, where there is none."""
+        """The seq of the oldest mark, or of the next one to come."""
         return self._first_seq
 
     @property
@@ -281,8 +281,8 @@ class MarkChain:
 
     def after(self, seq: int, limit: int) -> list[Mark]:
         """The marks that follow a seq, oldest first, at most `limit` of them."""
-        start = max(seq + 1, self._first_seq)
-        return [self[n] for n in range(start, min(start + limit, self.last_seq + 1))]
+        first = max(seq + 1, self._first_seq)
+        return [self[n] for n in range(first, min(first + limit, self.last_seq + 1))]
 
     def time_at(self, seq: int) -> int:
         """The time of a mark; raises IndexError where it is not here."""
@@ -291,8 +291,7 @@ class MarkChain:
 
     def offset_at(self, seq: int, segment: str) -> int:
         """The offset of a mark's cut in one segment; raises IndexError where the mark is not here."""
-        block, n = self._find(seq)
-        column = self._columns.get(segment)
+        (block, n), column = self._find(seq), self._columns.get(segment)
         return 0 if column is None else block.offset(n, column)
 
     def floor(self, time: int) -> Mark | None:
@@ -344,7 +343,7 @@ class MarkChain:
             return None
         block, n = self._find(seq)
         if not (block.row(n) > row[: len(block.key)]).any():
-            # Its cut is the position itself: it is passed, and so are those that follow with the same cut.
+            # Its cut is the position itself: it and those that follow with the same cut are passed.
             seq = self._base + self._passed_count(row)
         return self[seq] if seq <= self.last_seq else None
 

@@ -164,11 +164,11 @@ FIRST = mark(1, 100, Cut({"0": 10, "1": 20}))
         (replace(mark(2, 101, FIRST.cut), key="other"), "is for key 'other'"),
         (
             mark(2, 101, Cut({"0": 11, "1": 19})),
-            "goes back in segment '1': it has 19, which must be at least 20",
+            "goes back in segment '1': 19 is below 20",
         ),
         (
             mark(2, 101, Cut({"0": 11, "2": 5})),
-            "goes back in segment '1': it has 0, which must be at least 20",
+            "goes back in segment '1': 0 is below 20",
         ),
     ],
 )
