@@ -43,14 +43,13 @@ def admit(
     cut = graph.cut(note.position)
     times = _counted_times(note, stream, config, now)
     standings: Mapping[str, Standing] = writer.standings if writer is not None else {}
+    alive = writer is not None and not writer.closed
+    for key, time in times.items():
+        stored = standings[key].time if alive and key in standings else None
+        _check_time(note, key, time, stored, config, now)
+    if writer is not None and alive:
+        _check_offsets(note, writer)
     repeats = writer is not None and cut.le(writer.position) and _same_times(times, standings)
-    if not repeats:
-        alive = writer is not None and not writer.closed
-        for key, time in times.items():
-            stored = standings[key].time if alive and key in standings else None
-            _check_time(note, key, time, stored, config, now)
-        if writer is not None and alive:
-            _check_offsets(note, writer)
     return Admitted(times=times, cut=cut, repeats=repeats)
 
 

@@ -157,7 +157,8 @@ def _fit(hint: object, value: object) -> object:
     for option in options:
         if get_origin(option) is Sequence and isinstance(value, Sequence):
             return tuple(_fit(get_args(option)[0], each) for each in _first(value))
-    return _safe(value, PROBLEM_DEPTH)
+    safe = _safe(value, PROBLEM_DEPTH)
+    return _hashable(safe) if Hashable in options else safe
 
 
 def _safe(value: object, depth: int) -> object:

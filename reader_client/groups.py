@@ -1,0 +1,177 @@
+"""`ReaderGroup`, and `AsyncReaderGroup` for asyncio: several readers that share the segments of streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from strandline.limits import READER_TIMEOUT_DEFAULT_MS
+from strandline.names import check_name
+from strandline.protocol import group_calls
+from strandline.protocol.group_wire import (
+    FromHead,
+    GroupSettings,
+    GroupWindow,
+    Positions,
+    ReaderAnswer,
+    Start,
+)
+from strandline.protocol.transport import AsyncConnection, Connection
+
+
+class _Ownership:
+    """What a reader knows of itself: as of the last answer."""
+
+    def __init__(self, group: str, name: str, answer: ReaderAnswer) -> None:
+        self.group = group
+        self.name = name
+        self._answer = answer
+
+    @property
+    def epoch(self) -> int:
+        return self._answer.epoch
+
+    @property
+    def owned(self) -> Positions:
+        """The segments it owns, each where it stands, by stream."""
+        return self._answer.owned
+
+    @property
+    def window(self) -> GroupWindow:
+        """Where the group stood then."""
+        return self._answer.window
+
+
+class GroupReader(_Ownership):
+    """One registered reader of a group; `ReaderGroup.register` makes it."""
+
+    def __init__(self, connection: Connection, group: str, name: str, answer: ReaderAnswer) -> None:
+        super().__init__(group, name, answer)
+        self._connection = connection
+
+    def report(self, positions: Positions) -> GroupWindow:
+        """This reader has read this far; returns where the group stands. Raises Fenced where another one took over."""
+        self._answer = self._connection.run(group_calls.report(self.group, self.name, self.epoch, positions))
+        return self.window
+
+
+class ReaderGroup:
+    """A group of readers, as the controller combines it."""
+
+    def __init__(self, controller: str | Connection, group: str, *, token: str | None = None) -> None:
+        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open."""
+        self._group = check_name("group", group)
+        self._owns_connection = isinstance(controller, str)
+        self._connection = Connection(controller, token=token) if isinstance(controller, str) else controller
+
+    def create(
+        self,
+        streams: Iterable[str],
+        *,
+        start: Start | None = None,
+        backlog_threshold_ms: int | None = None,
+        reader_timeout_ms: int | None = READER_TIMEOUT_DEFAULT_MS,
+        idle_timeout_ms: int | None = None,
+    ) -> bool:
+        """Creates the group, to start at the head of its streams or as told; returns whether it is new."""
+        settings = _settings(streams, start, backlog_threshold_ms, reader_timeout_ms, idle_timeout_ms)
+        return self._connection.run(group_calls.create_group(self._group, settings))
+
+    def register(self, reader: str, positions: Positions | None = None) -> GroupReader:
+        """Registers a reader; it takes over the segments that it names, at these positions."""
+        taken = positions if positions is not None else {}
+        answer = self._connection.run(group_calls.register_reader(self._group, reader, taken))
+        return GroupReader(self._connection, self._group, reader, answer)
+
+    def get_time_window(self) -> GroupWindow:
+        """Where the group stands, in each of its streams and over all of them."""
+        return self._connection.run(group_calls.group_window(self._group))
+
+    def close(self) -> None:
+        """Lets go of the connection, unless it is shared; the group stays."""
+        if self._owns_connection:
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncGroupReader(_Ownership):
+    """`GroupReader` for asyncio."""
+
+    def __init__(self, connection: AsyncConnection, group: str, name: str, answer: ReaderAnswer) -> None:
+        super().__init__(group, name, answer)
+        self._connection = connection
+
+    async def report(self, positions: Positions) -> GroupWindow:
+        """See `GroupReader.report`."""
+        self._answer = await self._connection.run(group_calls.report(self.group, self.name, self.epoch, positions))
+        return self.window
+
+
+class AsyncReaderGroup:
+    """`ReaderGroup` for asyncio."""
+
+    def __init__(self, controller: str | AsyncConnection, group: str, *, token: str | None = None) -> None:
+        """See `ReaderGroup`."""
+        self._group = check_name("group", group)
+        self._owns_connection = isinstance(controller, str)
+        self._connection = AsyncConnection(controller, token=token) if isinstance(controller, str) else controller
+
+    async def create(
+        self,
+        streams: Iterable[str],
+        *,
+        start: Start | None = None,
+        backlog_threshold_ms: int | None = None,
+        reader_timeout_ms: int | None = READER_TIMEOUT_DEFAULT_MS,
+        idle_timeout_ms: int | None = None,
+    ) -> bool:
+        """See `ReaderGroup.create`."""
+        settings = _settings(streams, start, backlog_threshold_ms, reader_timeout_ms, idle_timeout_ms)
+        return await self._connection.run(group_calls.create_group(self._group, settings))
+
+    async def register(self, reader: str, positions: Positions | None = None) -> AsyncGroupReader:
+        """See `ReaderGroup.register`."""
+        taken = positions if positions is not None else {}
+        answer = await self._connection.run(group_calls.register_reader(self._group, reader, taken))
+        return AsyncGroupReader(self._connection, self._group, reader, answer)
+
+    async def get_time_window(self) -> GroupWindow:
+        """See `ReaderGroup.get_time_window`."""
+        return await self._connection.run(group_calls.group_window(self._group))
+
+    async def close(self) -> None:
+        """Lets go of the connection, unless it is shared; the group stays."""
+        if self._owns_connection:
+            await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _settings(
+    streams: Iterable[str],
+    start: Start | None,
+    backlog_threshold_ms: int | None,
+    reader_timeout_ms: int | None,
+    idle_timeout_ms: int | None,
+) -> GroupSettings:
+    return GroupSettings(
+        streams=tuple(streams),
+        start=start if start is not None else FromHead(),
+        backlog_threshold_ms=backlog_threshold_ms,
+        reader_timeout_ms=reader_timeout_ms,
+        idle_timeout_ms=idle_timeout_ms,
+    )

@@ -1,0 +1,1 @@
+"""Logs, read side: end offsets, segments, and exact ranges of events."""

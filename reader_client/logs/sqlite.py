@@ -1,0 +1,206 @@
+"""The embedded log, read side: end offsets, segments, and exact ranges, as Arrow batches or as plain rows.
+
+The file's layout is described in `writer_client.logs.layout`. Files are opened read-only. Readers and writers
+do not wait for each other; a read transaction lasts for one batch, so that a slow reader does not keep the
+write-ahead file from being folded back.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from strandline.errors import UnknownSegment
+from strandline.segment import Segment
+from writer_client.logs.errors import LogMissing, LogUnavailable, NotALog, NotInLog
+from writer_client.logs.layout import (
+    END_OFFSETS,
+    FORMAT,
+    SEGMENTS,
+    check_format,
+    read_only_uri,
+    segment_of,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from adbc_driver_manager import dbapi
+
+BUSY_TIMEOUT_MS: Final = 30_000
+BATCH_ROWS: Final = 65_536
+BATCH_FIRST_ROWS: Final = 256  # it shows how large events are; later ones grow towards BATCH_BYTES
+BATCH_GROWTH: Final = 4
+BATCH_BYTES: Final = 16 * 1024 * 1024
+
+_RANGE: Final = """
+SELECT offset, key, value, appended_at FROM event
+WHERE segment = ? AND offset >= ? AND offset < ? ORDER BY offset
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event as it stands in the log; `appended_at` is its writer's clock at the commit, in ms."""
+
+    segment: str
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    appended_at: int
+
+
+class SqliteLogReader:
+    """Reads an embedded log. For one thread at a time; another process gets the path, not the object."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Opens the log at a path. Raises LogMissing, NotALog or LogVersion."""
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise LogMissing(path=str(self.path))
+        self._arrow: dbapi.Connection | None = None
+        self._connection = sqlite3.connect(
+            read_only_uri(self.path), uri=True, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None
+        )
+        try:
+            self._check_format()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def end_offsets(self) -> dict[str, int]:
+        """The end of every segment as of one moment: a transaction is in all of them or in none."""
+        try:
+            return dict(self._connection.execute(END_OFFSETS).fetchall())
+        except sqlite3.Error as error:
+            raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+
+    def segments(self) -> list[Segment]:
+        """All segments, sealed ones too, in the order in which they came to be."""
+        try:
+            return [segment_of(row) for row in self._connection.execute(SEGMENTS)]
+        except sqlite3.Error as error:
+            raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+
+    def read(self, segment: str, start: int, end: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """The events from `start` up to, not including, `end`, as Arrow batches with `event_schema()`.
+
+        A batch has at most `batch_rows` rows and about BATCH_BYTES bytes. Needs pyarrow and ADBC's SQLite
+        driver, the `sqlite` extra. Raises UnknownSegment, and NotInLog where the range is not wholly there:
+        never less than was asked for.
+        """
+        self._check_range(segment, start, end)
+        return self._batches(segment, start, end, batch_rows)
+
+    def rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
+        """The same as `read`, one event at a time, with the standard library only: several times slower."""
+        self._check_range(segment, start, end)
+        return self._rows(segment, start, end)
+
+    def close(self) -> None:
+        self._connection.close()
+        if self._arrow is not None:
+            self._arrow.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_format(self) -> None:
+        try:
+            application_id, version = self._connection.execute(FORMAT).fetchone()
+        except sqlite3.DatabaseError as error:
+            raise NotALog(path=str(self.path), reason=str(error)) from error
+        check_format(str(self.path), application_id, version)
+
+    def _check_range(self, segment: str, start: int, end: int) -> None:
+        known = [one.id for one in self.segments()]
+        if segment not in known:
+            raise UnknownSegment(segment=segment, known=tuple(known)[:10])
+        if not 0 <= start <= end:
+            raise NotInLog(segment=segment, start=start, end=end, found=0)
+
+    def _batches(self, segment: str, start: int, end: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        rows = min(BATCH_FIRST_ROWS, batch_rows)
+        while start < end:
+            stop = min(end, start + rows)
+            batch = self._batch(segment, start, stop)
+            yield batch
+            start = stop
+            fitting = batch.num_rows * BATCH_BYTES // max(1, batch.nbytes)
+            rows = max(1, min(rows * BATCH_GROWTH, fitting, batch_rows))
+
+    def _rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
+        while start < end:
+            stop = min(end, start + BATCH_FIRST_ROWS)
+            try:
+                found = self._connection.execute(_RANGE, (segment, start, stop)).fetchall()
+            except sqlite3.Error as error:
+                raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+            if len(found) != stop - start:
+                raise NotInLog(segment=segment, start=start, end=stop, found=len(found))
+            for offset, key, value, appended_at in found:
+                yield StoredEvent(segment, offset, key, value, appended_at)
+            start = stop
+
+    def _batch(self, segment: str, start: int, stop: int) -> pa.RecordBatch:
+        import pyarrow as pa
+        from adbc_driver_manager import dbapi
+
+        # The driver takes a column's type from what it finds in its first batch, and an event may well have
+        # no key. With a batch larger than the range it looks at every row; a column without any value comes
+        # as null integers.
+        options = {"adbc.sqlite.query.batch_rows": str(stop - start + 1)}
+        try:
+            with self._arrow_connection().cursor(adbc_stmt_kwargs=options) as cursor:
+                cursor.execute(_RANGE, (segment, start, stop))
+                table = cursor.fetch_arrow_table()
+        except (dbapi.Error, OSError) as error:
+            raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+        if table.num_rows != stop - start:
+            raise NotInLog(segment=segment, start=start, end=stop, found=table.num_rows)
+        (found,) = table.to_batches()
+        offset, key, value, appended_at = (
+            pa.nulls(found.num_rows, kind) if column.null_count == found.num_rows else column
+            for column, kind in zip(found.columns, (pa.int64(), pa.binary(), pa.binary(), pa.int64()), strict=True)
+        )
+        return pa.RecordBatch.from_arrays(
+            [
+                key,
+                value,
+                pa.repeat(pa.scalar(segment), found.num_rows),
+                offset,
+                appended_at.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
+            ],
+            schema=event_schema(),
+        )
+
+    def _arrow_connection(self) -> dbapi.Connection:
+        if self._arrow is None:
+            import adbc_driver_sqlite.dbapi
+
+            self._arrow = adbc_driver_sqlite.dbapi.connect(read_only_uri(self.path))
+        return self._arrow
+
+
+def event_schema() -> pa.Schema:
+    """The columns of `read`: key, value, segment, offset, appended_at (a UTC timestamp in microseconds)."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            ("segment", pa.string()),
+            ("offset", pa.int64()),
+            ("appended_at", pa.timestamp("us", "UTC")),
+        ]
+    )

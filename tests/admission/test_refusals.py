@@ -1,0 +1,175 @@
+"""What refuses a note: each reason, the order in which they are looked at, and that nothing changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from strandline.config import StreamConfig
+from strandline.errors import (
+    BeyondFinalOffset,
+    Fenced,
+    InvalidName,
+    InvalidNote,
+    PositionWentBack,
+    StrandlineError,
+    StreamSealed,
+    TimeTooFarAhead,
+    TimeWentBack,
+    TooMany,
+    UnknownSegment,
+    WrongDomain,
+)
+from strandline.note import Note
+from strandline.segment import NewSegment, SegmentGraph
+from strandline.stream import Stream
+
+NOW = 1_000
+FINE = Note(writer="w", times={"": 100}, position={"0": 10}, epoch=1)
+
+
+def stream(**config: Any) -> Stream:
+    """Writer w is at time 100, offset 10 of segment 0, with epoch 1; segment 9 ended at 5, in 10."""
+    settings: dict[str, Any] = {"mark_interval_ms": 0, "max_ahead_ms": 500, **config}
+    ranges = [NewSegment("0", 0.0, 0.5), NewSegment("9", 0.5, 1.0)]
+    made = Stream("s", StreamConfig(**settings), SegmentGraph.of_ranges(ranges, 0), now=0)
+    made.scale({"9": 5}, [NewSegment("10", 0.5, 1.0)], 0)
+    made.register("w", None, NOW)
+    made.note(FINE, NOW)
+    made.drain()
+    return made
+
+
+# Each wrong in one way; the later in this list, the later it is looked at.
+WRONG: list[tuple[type[StrandlineError], dict[str, Any]]] = [
+    (Fenced, {"epoch": 7}),
+    (UnknownSegment, {"position": {"8": 1}}),
+    (BeyondFinalOffset, {"position": {"9": 6}}),
+    (TimeWentBack, {"times": {"": 99}}),
+    (TimeTooFarAhead, {"times": {"": NOW + 501}}),
+    (PositionWentBack, {"position": {"0": 9}}),
+]
+
+
+@pytest.mark.parametrize(("kind", "change"), WRONG)
+def test_a_note_that_is_wrong_in_one_way_is_refused_for_it_and_changes_nothing(
+    kind: type[StrandlineError], change: dict[str, Any]
+) -> None:
+    made = stream()
+    with pytest.raises(kind):
+        made.note(replace(FINE, **change), NOW)
+    assert not made.drain()
+    made.note(replace(FINE, times={"": 100 + 1}), NOW)
+
+
+@pytest.mark.parametrize("first", range(len(WRONG)))
+@pytest.mark.parametrize("second", range(len(WRONG)))
+def test_of_two_faults_the_earlier_one_is_told(first: int, second: int) -> None:
+    (kind, change), (_, other) = WRONG[first], WRONG[second]
+    if first >= second or ("times" in change and "times" in other):
+        return
+    both = {**other, **change}
+    if "position" in change and "position" in other:
+        both["position"] = {**change["position"], **other["position"]}
+    with pytest.raises(kind):
+        stream().note(replace(FINE, **both), NOW)
+
+
+def test_a_sealed_stream_refuses_before_anything_else_is_looked_at() -> None:
+    made = stream()
+    made.seal({}, NOW)
+    made.drain()
+    with pytest.raises(StreamSealed, match="stream 's' is sealed"):
+        made.note(replace(FINE, epoch=7, position={"8": 1}), NOW)
+    assert not made.drain()
+
+
+def test_the_words_name_the_value_and_what_would_be_right() -> None:
+    made = stream()
+    with pytest.raises(TimeWentBack, match="'w' noted 99, but has noted 100 before: note 100 or later"):
+        made.note(replace(FINE, times={"": 99}), NOW)
+    with pytest.raises(PositionWentBack, match="noted offset 9 in segment '0', but has noted 10 before"):
+        made.note(replace(FINE, position={"0": 9}), NOW)
+    with pytest.raises(TimeTooFarAhead, match=r"501 ms ahead of the clock .* max_ahead_ms = 500"):
+        made.note(replace(FINE, times={"": 1_501}), NOW)
+    with pytest.raises(Fenced, match="epoch 7, but the newest is 1"):
+        made.note(replace(FINE, epoch=7), NOW)
+
+
+def test_an_equal_time_is_fine_and_a_position_may_leave_segments_out() -> None:
+    made = stream()
+    assert not made.note(replace(FINE, position={"10": 3}), NOW).late
+    assert made.note(replace(FINE, times={"": 101}, position={}), NOW).marks[0].cut.offset("10") == 3
+
+
+def test_what_a_successor_implies_is_not_compared() -> None:
+    made = stream()
+    made.note(replace(FINE, position={"10": 1}), NOW)
+    assert made.note(replace(FINE, times={"": 101}, position={"9": 2, "10": 1}), NOW).marks
+
+
+def test_an_empty_position_is_fine_while_nothing_is_written() -> None:
+    made = Stream("s", StreamConfig(mark_interval_ms=0), SegmentGraph.equal_shares(1, 0), now=0)
+    (mark,) = made.note(Note(writer="w", times={"": 5}, position={}), 0).marks
+    assert (mark.time, len(mark.cut)) == (5, 0)
+
+
+def test_the_stored_time_of_one_key_refuses_nothing_in_another() -> None:
+    made = stream()
+    assert made.note(replace(FINE, times={"other": 1}), NOW).marks[0].key == "other"
+
+
+@pytest.mark.parametrize("call", ["idle", "close"])
+def test_idle_and_close_are_fenced_too(call: str) -> None:
+    made = stream()
+    made.register("w", None, NOW)
+    made.drain()
+    with pytest.raises(Fenced):
+        getattr(made, call)("w", 1, NOW)
+    assert not made.drain()
+    getattr(made, call)("w", 2, NOW)
+
+
+def test_closing_ends_the_epoch_and_closing_again_is_harmless() -> None:
+    made = stream()
+    made.close("w", 1, NOW)
+    assert made.close("w", 1, NOW) == []
+    with pytest.raises(Fenced, match="that registration has ended"):
+        made.note(replace(FINE, times={"": 101}), NOW)
+    assert made.note(replace(FINE, times={"": 50}, position={"0": 2}, epoch=None), NOW).late
+
+
+def test_the_ingestion_domain_has_no_times_by_key_and_the_event_domain_no_tail() -> None:
+    with pytest.raises(WrongDomain, match="ingestion time domain, which has no times by key"):
+        stream(time_domain="ingestion").note(replace(FINE, times={"k": 100}), NOW)
+    with pytest.raises(WrongDomain, match="event time domain, which has no tail reports"):
+        stream().note(replace(FINE, writer="tail", epoch=None), NOW, tail=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (InvalidName, {"writer": ""}),
+        (InvalidName, {"writer": "a b"}),
+        (InvalidName, {"position": {"/": 1}}),
+        (InvalidName, {"times": {"a b": 1}}),
+        (InvalidNote, {"times": {}}),
+        (InvalidNote, {"times": {"": 2**53}}),
+        (InvalidNote, {"times": {"": -(2**53)}}),
+        (InvalidNote, {"times": {"": True}}),
+        (InvalidNote, {"times": {"": 1.0}}),
+        (InvalidNote, {"newest": {"": 2**53}}),
+        (InvalidNote, {"position": {"0": -1}}),
+        (InvalidNote, {"position": {"0": 2**53}}),
+        (InvalidNote, {"position": {"0": False}}),
+        (InvalidNote, {"epoch": 0}),
+        (InvalidNote, {"epoch": True}),
+        (TooMany, {"times": {f"k{n}": 1 for n in range(257)}}),
+        (TooMany, {"position": {f"s{n}": 1 for n in range(65_537)}}),
+    ],
+)
+def test_a_note_cannot_be_built_wrong(kind: type[StrandlineError], values: dict[str, Any]) -> None:
+    with pytest.raises(kind):
+        replace(FINE, **values)

@@ -1,0 +1,142 @@
+"""A server that breaks off, stays silent or answers anything, as a test tells it."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from io import BufferedIOBase
+from typing import TypeAlias
+
+import pytest
+
+
+@dataclass
+class Received:
+    """A request as it came in."""
+
+    line: str
+    headers: Mapping[str, str]
+    body: bytes
+    connection: int
+
+
+# What is done about a request; False: the connection ends with it.
+Behaviour: TypeAlias = Callable[[BufferedIOBase, threading.Event], bool]
+
+
+@dataclass
+class ScriptedServer:
+    """Does what is next in its script about each request; the last entry stays for all that follow."""
+
+    url: str = ""
+    script: list[Behaviour] = field(default_factory=list)
+    received: list[Received] = field(default_factory=list)
+    connections: int = 0
+    over: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def then(self, *behaviours: Behaviour) -> None:
+        self.script.extend(behaviours)
+
+    @staticmethod
+    def answer(status: int = 200, body: bytes = b"{}", **headers: str) -> Behaviour:
+        def behave(out: BufferedIOBase, over: threading.Event) -> bool:
+            lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}"]
+            lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+            out.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+            return True
+
+        return behave
+
+    @staticmethod
+    def hang_up(out: BufferedIOBase, over: threading.Event) -> bool:
+        """The request was read, and the connection ends without an answer."""
+        return False
+
+    @staticmethod
+    def cut_short(out: BufferedIOBase, over: threading.Event) -> bool:
+        """The answer breaks off in its middle."""
+        out.write(b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"late": ')
+        return False
+
+    @staticmethod
+    def babble(out: BufferedIOBase, over: threading.Event) -> bool:
+        """What comes back is no HTTP."""
+        out.write(b"SSH-2.0-OpenSSH_9.6\r\n")
+        return False
+
+    @staticmethod
+    def stay_silent(out: BufferedIOBase, over: threading.Event) -> bool:
+        """No answer, until the test is over."""
+        over.wait()
+        return False
+
+    @staticmethod
+    def trickle(out: BufferedIOBase, over: threading.Event) -> bool:
+        """An answer that comes byte by byte, each soon enough, and never ends."""
+        out.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        while not over.wait(0.01):
+            out.write(b" ")
+        return False
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    server: _Server
+    disable_nagle_algorithm = True
+
+    def handle(self) -> None:
+        script = self.server.scripted
+        with script.lock:
+            script.connections += 1
+            connection = script.connections
+        while line := self.rfile.readline().decode().strip():
+            headers: dict[str, str] = {}
+            while header := self.rfile.readline().decode().strip():
+                name, _, value = header.partition(":")
+                headers[name.lower()] = value.strip()
+            body = self.rfile.read(int(headers.get("content-length", 0)))
+            with script.lock:
+                script.received.append(Received(line, headers, body, connection))
+                behave = script.script.pop(0) if len(script.script) > 1 else script.script[0]
+            try:
+                if not behave(self.wfile, script.over):
+                    return
+            except OSError:
+                return  # the client has gone
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, scripted: ScriptedServer) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.scripted = scripted
+        scripted.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+
+@pytest.fixture
+def scripted() -> Iterator[ScriptedServer]:
+    served = ScriptedServer()
+    server = _Server(served)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield served
+    finally:
+        served.over.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def closed_port() -> Iterator[str]:
+    """An address where nobody listens: the port is bound, so that nobody else takes it."""
+    import socket
+
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"

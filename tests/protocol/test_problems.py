@@ -1,0 +1,226 @@
+"""Every error over the wire and back."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pickle
+import pkgutil
+import string
+from collections.abc import Hashable, Iterator, Sequence
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strandline
+from strandline.errors import (
+    Fenced,
+    InvalidConfig,
+    InvalidName,
+    InvalidNote,
+    StrandlineError,
+    TooMany,
+    UnknownSegment,
+    UnknownSeq,
+)
+from strandline.protocol.errors import InternalFailure, UnexpectedAnswer
+from strandline.protocol.limits import (
+    PROBLEM_DETAIL_CHARACTERS,
+    PROBLEM_ENTRIES,
+    PROBLEM_NUMBER,
+    PROBLEM_TEXT_CHARACTERS,
+)
+from strandline.protocol.problems import BY_CODE, HINTS, RESERVED, STATUS, TITLES, from_problem, to_problem
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=60)
+NUMBERS = st.integers(-PROBLEM_NUMBER, PROBLEM_NUMBER)
+PLAIN = st.none() | st.booleans() | NUMBERS | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
+JSON = st.recursive(
+    PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3), max_leaves=6
+)
+
+
+def leaves(kind: type[StrandlineError] = StrandlineError) -> Iterator[type[StrandlineError]]:
+    """Every error that can be raised, of every module of the package."""
+    for module in pkgutil.walk_packages(strandline.__path__, "strandline."):
+        if module.name not in ("strandline.chain", "strandline.protocol.transport"):
+            importlib.import_module(module.name)
+    found = [kind]
+    while found:
+        each = found.pop()
+        found.extend(each.__subclasses__())
+        if not each.__subclasses__() and each.__module__.startswith("strandline."):
+            yield each
+
+
+def values_of(hint: object) -> st.SearchStrategy[Any]:
+    """Values of the type of a field, as they may be sent."""
+    if get_origin(hint) in (Union, UnionType):
+        return st.one_of([values_of(option) for option in get_args(hint)])
+    if get_origin(hint) is Sequence:
+        return st.lists(values_of(get_args(hint)[0]), max_size=PROBLEM_ENTRIES).map(tuple)
+    kinds: dict[object, st.SearchStrategy[Any]] = {
+        str: TEXTS,
+        int: NUMBERS,
+        bool: st.booleans(),
+        NoneType: st.none(),
+        Hashable: TEXTS | NUMBERS | st.tuples(TEXTS, NUMBERS),
+        Any: JSON.filter(lambda value: depth(value) <= 4),
+    }
+    return kinds[hint]
+
+
+def depth(value: object) -> int:
+    inner = value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else None
+    return 0 if inner is None else 1 + max(map(depth, inner), default=0)
+
+
+def errors() -> st.SearchStrategy[StrandlineError]:
+    return st.sampled_from(list(STATUS)).flatmap(
+        lambda kind: st.builds(kind, **{name: values_of(hint) for name, hint in HINTS[kind].items()})
+    )
+
+
+def over_the_wire(error: StrandlineError) -> StrandlineError:
+    return from_problem(json.loads(json.dumps(to_problem(error), allow_nan=False).encode()))
+
+
+def test_the_table_has_every_error_that_can_be_raised_and_no_other() -> None:
+    assert set(STATUS) == set(leaves())
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    assert len(BY_CODE) == len(STATUS)
+    assert StrandlineError.code not in BY_CODE
+
+
+def test_no_field_of_an_error_is_named_like_a_member_of_a_problem() -> None:
+    assert not {(kind, name) for kind in STATUS for name in HINTS[kind] if name in RESERVED}
+
+
+@given(errors())
+def test_every_error_comes_back_equal_in_class_and_values(error: StrandlineError) -> None:
+    back = over_the_wire(error)
+    assert type(back) is type(error)
+    assert back.values == error.values
+    assert back.detail == error.detail
+
+
+@given(errors())
+def test_every_problem_has_what_the_contract_promises(error: StrandlineError) -> None:
+    problem = to_problem(error)
+    assert problem["type"] == "about:blank"
+    assert problem["title"] == TITLES[problem["status"]]
+    assert problem["code"] == type(error).code
+    assert problem["detail"] == error.detail
+    assert problem.keys() == error.values.keys() | {"type", "title", "status", "detail", "code"}
+
+
+@given(errors())
+def test_every_error_survives_pickling(error: StrandlineError) -> None:
+    back = pickle.loads(pickle.dumps(error))
+    assert (type(back), back.values) == (type(error), error.values)
+
+
+UNSAFE = st.one_of(
+    st.text(min_size=PROBLEM_TEXT_CHARACTERS, max_size=PROBLEM_TEXT_CHARACTERS + 3),
+    st.text(st.characters(categories=["Cs", "Cc"]), min_size=1, max_size=PROBLEM_TEXT_CHARACTERS * 2),
+    st.integers(min_value=10**5000, max_value=10**5001),
+    st.integers(min_value=PROBLEM_NUMBER),
+    st.sampled_from([float("nan"), float("inf"), b"bytes", object, {1: {2}}, [[[[[[]]]]]]]),
+    st.lists(st.integers(), min_size=PROBLEM_ENTRIES + 1),
+)
+
+
+@given(UNSAFE)
+def test_what_is_unsafe_or_huge_is_cut_short_and_then_travels_unchanged(value: object) -> None:
+    problem = to_problem(InvalidConfig(name="segments", value=value, wanted="something else"))
+    text = json.dumps(problem, allow_nan=False, ensure_ascii=False)
+    assert len(text.encode()) < 64 * 1024
+    assert len(problem["detail"]) <= PROBLEM_DETAIL_CHARACTERS
+    back = from_problem(json.loads(text))
+    assert type(back) is InvalidConfig
+    assert to_problem(back) == problem
+
+
+def test_a_long_name_keeps_its_beginning() -> None:
+    name = over_the_wire(InvalidName(what="stream", name="x" * 1_000_000)).values["name"]
+    assert name == "x" * (PROBLEM_TEXT_CHARACTERS - 1) + "…"
+
+
+def test_a_number_past_the_bound_becomes_the_bound_where_only_a_number_fits() -> None:
+    assert over_the_wire(UnknownSeq(key="", seq=10**5000, newest=-(10**30))).values == {
+        "key": "",
+        "seq": PROBLEM_NUMBER,
+        "newest": -PROBLEM_NUMBER,
+    }
+
+
+def test_a_number_past_the_bound_becomes_a_text_where_anything_fits() -> None:
+    assert over_the_wire(InvalidNote(name="time", value=10**30, wanted="less")).values["value"] == "1" + "0" * 30
+
+
+def test_a_long_list_is_cut_to_its_first_entries() -> None:
+    error = UnknownSegment(segment="z", known=tuple(str(n) for n in range(1000)))
+    assert over_the_wire(error).values["known"] == tuple(str(n) for n in range(PROBLEM_ENTRIES))
+
+
+def test_a_code_that_is_not_known_comes_back_with_all_that_was_said() -> None:
+    error = from_problem({"status": 418, "code": "short_and_stout", "detail": "I am a teapot"}, call="GET /v1/tea")
+    assert isinstance(error, UnexpectedAnswer)
+    assert error.values == {
+        "call": "GET /v1/tea",
+        "answer_status": 418,
+        "answer_code": "short_and_stout",
+        "reason": "this release knows no such code; it says: I am a teapot",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"epoch": "3"}, "the field epoch is '3'"),
+        ({"epoch": True}, "the field epoch is True"),
+        ({"name": None}, "the field name is None"),
+        ({"newest": ...}, "the field newest is missing"),
+    ],
+)
+def test_a_known_code_whose_fields_do_not_fit_is_not_forced_into_its_error(change: dict[str, Any], reason: str) -> None:
+    problem = to_problem(Fenced(name="w1", epoch=3, newest=4)) | change
+    error = from_problem({name: value for name, value in problem.items() if value is not ...})
+    assert isinstance(error, UnexpectedAnswer)
+    assert error.answer_code == "fenced"
+    assert reason in error.reason
+
+
+@given(st.dictionaries(st.sampled_from(["code", "status", "detail", "segment", "known", *string.ascii_letters]), JSON))
+def test_any_object_at_all_becomes_an_error(problem: dict[str, Any]) -> None:
+    assert json.dumps(to_problem(from_problem(problem)), allow_nan=False)
+
+
+@given(JSON, st.sampled_from(sorted(BY_CODE)), st.data())
+def test_any_value_in_a_field_becomes_an_error_that_can_be_sent_on(
+    value: object, code: str, data: st.DataObject
+) -> None:
+    name = data.draw(st.sampled_from(sorted(HINTS[BY_CODE[code]])))
+    problem = to_problem(
+        data.draw(st.builds(BY_CODE[code], **{n: values_of(h) for n, h in HINTS[BY_CODE[code]].items()}))
+    )
+    assert to_problem(from_problem({**problem, name: value}))["code"] in (code, "unexpected_answer")
+
+
+def test_fields_that_a_newer_controller_adds_are_passed_over() -> None:
+    error = from_problem(to_problem(TooMany(what="notes", count=2, limit=1)) | {"since": "tomorrow"})
+    assert error.values == {"what": "notes", "count": 2, "limit": 1}
+
+
+def test_an_error_without_a_place_in_the_table_goes_as_an_internal_failure_that_names_its_code() -> None:
+    class Elsewhere(StrandlineError):
+        code = "elsewhere"
+
+    problem = to_problem(Elsewhere())
+    assert problem["status"] == 500
+    assert from_problem(problem).values == InternalFailure(reason="elsewhere has no place on the wire").values

@@ -1,0 +1,326 @@
+"""Calls over real sockets: what each kind of failure becomes, sync and async alike."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from strandline.errors import InvalidConfig, Overloaded
+from strandline.protocol import calls
+from strandline.protocol.attempts import AnswerLost, NotReached, Outcome, Patience
+from strandline.protocol.calls import Call, Request, Response, ask
+from strandline.protocol.errors import ControllerAway, OutcomeUnknown, UnexpectedAnswer
+from strandline.protocol.problems import to_problem
+from strandline.protocol.transport import (
+    AsyncConnection,
+    AsyncHttpxTransport,
+    Connection,
+    HttpxTransport,
+    Seams,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+
+QUICK = Patience(deadline_ms=2000, attempt_ms=200, first_pause_ms=1, pause_bound_ms=1)
+GET = Request(method="GET", path="/v1/x", repeatable=True)
+
+
+@dataclass
+class Flavour:
+    """Either of the twins, to be used in the same way."""
+
+    name: str
+    runner: asyncio.Runner | None
+
+    def send(self, url: str, request: Request = GET, timeout_ms: float = 200, **options: Any) -> Outcome:
+        if self.runner is None:
+            transport = HttpxTransport(url, **options)
+            try:
+                return transport.send(request, timeout_ms)
+            finally:
+                transport.close()
+
+        async def send() -> Outcome:
+            transport = AsyncHttpxTransport(url, **options)
+            try:
+                return await transport.send(request, timeout_ms)
+            finally:
+                await transport.close()
+
+        return self.runner.run(send())
+
+    def run(self, url: str, *made: Callable[[], Call[Any]], **options: Any) -> list[Any]:
+        """Makes calls one after the other over one connection."""
+        if self.runner is None:
+            with Connection(url, **options) as connection:
+                return [connection.run(make()) for make in made]
+
+        async def run() -> list[Any]:
+            async with AsyncConnection(url, **options) as connection:
+                return [await connection.run(make()) for make in made]
+
+        return self.runner.run(run())
+
+
+@pytest.fixture(params=["sync", "async"])
+def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
+    if request.param == "sync":
+        yield Flavour("sync", None)
+    else:
+        with asyncio.Runner() as runner:
+            yield Flavour("async", runner)
+
+
+def call(*, repeatable: bool = True, wait_ms: int = 0) -> Call[object]:
+    body = {"a": 1}
+    return ask("POST", "/v1/x?y=1", lambda value, where: value, body, repeatable=repeatable, wait_ms=wait_ms)
+
+
+# -- one attempt -----------------------------------------------------------------------------------------------
+
+
+def test_an_answer_comes_back_with_its_headers_in_lower_case(flavour: Flavour, scripted: Any) -> None:
+    scripted.then(scripted.answer(201, b'{"x": 1}', Strandline_Time="17"))
+    outcome = flavour.send(scripted.url)
+    assert isinstance(outcome, Response)
+    assert (outcome.status, outcome.body, outcome.headers["strandline-time"]) == (201, b'{"x": 1}', "17")
+
+
+def test_what_is_sent_is_one_compact_json_body_with_the_token(flavour: Flavour, scripted: Any) -> None:
+    scripted.then(scripted.answer())
+    request = Request(method="POST", path="/v1/x?y=1", body={"a": [1, "é"]}, repeatable=True)
+    flavour.send(scripted.url + "/", request, token="abc")
+    (received,) = scripted.received
+    assert received.line == "POST /v1/x?y=1 HTTP/1.1"
+    assert received.body == b'{"a":[1,"\\u00e9"]}'
+    assert received.headers["content-type"] == "application/json"
+    assert received.headers["authorization"] == "Bearer abc"
+
+
+def test_without_a_token_or_a_body_there_is_none(flavour: Flavour, scripted: Any) -> None:
+    scripted.then(scripted.answer())
+    flavour.send(scripted.url)
+    (received,) = scripted.received
+    assert "authorization" not in received.headers
+    assert "content-type" not in received.headers
+    assert received.body == b""
+
+
+def test_where_nobody_listens_nothing_was_reached(flavour: Flavour, closed_port: str) -> None:
+    assert isinstance(flavour.send(closed_port), NotReached)
+
+
+@pytest.mark.parametrize("fault", ["hang_up", "cut_short", "babble", "stay_silent", "trickle"])
+def test_whatever_breaks_after_the_request_was_sent_loses_the_answer(
+    flavour: Flavour, scripted: Any, fault: str
+) -> None:
+    scripted.then(getattr(scripted, fault))
+    outcome = flavour.send(scripted.url)
+    assert isinstance(outcome, AnswerLost)
+    assert outcome.reason
+    assert len(scripted.received) == 1
+
+
+def test_an_answer_past_the_bound_is_not_read_to_its_end(flavour: Flavour, scripted: Any) -> None:
+    scripted.then(scripted.answer(200, b"x" * 100_001))
+    with pytest.raises(UnexpectedAnswer, match="larger than 100000 bytes"):
+        flavour.send(scripted.url, answer_bytes=100_000)
+
+
+def test_a_client_of_ones_own_is_used(scripted: Any) -> None:
+    scripted.then(scripted.answer())
+    client = httpx.Client(headers={"X-Own": "yes"})
+    transport = HttpxTransport(scripted.url, client=client)
+    transport.send(GET, 200)
+    transport.close()
+    assert scripted.received[0].headers["x-own"] == "yes"
+    assert client.is_closed
+
+
+# -- whole calls -----------------------------------------------------------------------------------------------
+
+
+def test_calls_share_one_connection_and_a_redirect_is_not_followed(flavour: Flavour, scripted: Any) -> None:
+    scripted.then(scripted.answer(200), scripted.answer(200), scripted.answer(307, Location="/elsewhere"))
+    with pytest.raises(UnexpectedAnswer):
+        flavour.run(scripted.url, call, call, call)
+    assert [received.connection for received in scripted.received] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("fault", ["hang_up", "cut_short", "babble", "stay_silent", "trickle"])
+def test_a_repeatable_call_gets_over_a_lost_answer(flavour: Flavour, scripted: Any, fault: str) -> None:
+    scripted.then(getattr(scripted, fault), scripted.answer(200, b'"there"'))
+    assert flavour.run(scripted.url, call, patience=QUICK) == ["there"]
+    assert [received.body for received in scripted.received] == [b'{"a":1}'] * 2
+
+
+def test_a_call_that_is_not_repeatable_says_that_its_outcome_is_unknown(flavour: Flavour, scripted: Any) -> None:
+    scripted.then(scripted.hang_up, scripted.answer())
+    with pytest.raises(OutcomeUnknown):
+        flavour.run(scripted.url, lambda: call(repeatable=False), patience=QUICK)
+    assert len(scripted.received) == 1
+
+
+def test_a_controller_that_is_not_there_is_away(flavour: Flavour, closed_port: str) -> None:
+    with pytest.raises(ControllerAway) as raised:
+        flavour.run(closed_port, call, patience=Patience(deadline_ms=50, first_pause_ms=5))
+    assert raised.value.controller == closed_port
+
+
+def test_an_overloaded_controller_is_asked_again_after_the_time_it_names(scripted: Any) -> None:
+    problem = json.dumps(to_problem(Overloaded(waiting=9, limit=8))).encode()
+    scripted.then(scripted.answer(503, problem, Retry_After="2"), scripted.answer(200, b'"there"'))
+    slept: list[float] = []
+
+    async def sleep_async(seconds: float) -> None:
+        slept.append(seconds)
+
+    seams = Seams(now_ms=lambda: 0.0, sleep=slept.append, sleep_async=sleep_async, random=lambda: 0.0)
+    with Connection(scripted.url, seams=seams) as connection:
+        assert connection.run(call()) == "there"
+    assert slept == [2.025]
+    scripted.then(scripted.answer(503, problem, Retry_After="2"), scripted.answer(200, b'"there"'))
+    scripted.script.pop(0)
+
+    async def run() -> object:
+        async with AsyncConnection(scripted.url, seams=seams) as connection:
+            return await connection.run(call())
+
+    assert asyncio.run(run()) == "there"
+    assert slept == [2.025, 2.025]
+
+
+def test_a_long_poll_is_waited_for_beyond_the_time_of_an_attempt(flavour: Flavour, scripted: Any) -> None:
+    late = threading.Event()
+    answer = scripted.answer(200, b'{"marks": []}')
+
+    def after_a_while(out: Any, over: threading.Event) -> bool:
+        over.wait(0.3)
+        late.set()
+        return bool(answer(out, over))
+
+    scripted.then(after_a_while)
+    (page,) = flavour.run(scripted.url, lambda: calls.marks("orders", wait_ms=5000), patience=QUICK)
+    assert page.marks == ()
+    assert late.is_set()
+    assert len(scripted.received) == 1
+
+
+def test_a_cancelled_call_is_closed(scripted: Any) -> None:
+    closed: list[bool] = []
+
+    def watched() -> Call[object]:
+        try:
+            return (yield from call())
+        finally:
+            closed.append(True)
+
+    async def run() -> None:
+        arrived, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def tell_and_stay_silent(out: Any, over: threading.Event) -> bool:
+            loop.call_soon_threadsafe(arrived.set)
+            over.wait()
+            return False
+
+        scripted.then(tell_and_stay_silent)
+        async with AsyncConnection(scripted.url) as connection:
+            kept = watched()
+            task = asyncio.create_task(connection.run(kept))
+            await arrived.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError) as cancelled:
+                await task
+            assert closed == [True], f"it was left to whoever lets go of {cancelled}"
+
+    asyncio.run(run())
+
+
+def test_a_call_is_closed_when_its_transport_breaks() -> None:
+    class Broken:
+        def send(self, request: Request, timeout_ms: float) -> Outcome:
+            raise KeyboardInterrupt
+
+        def close(self) -> None: ...
+
+    closed: list[bool] = []
+
+    def watched() -> Call[object]:
+        try:
+            return (yield from call())
+        finally:
+            closed.append(True)
+
+    kept = watched()
+    with pytest.raises(KeyboardInterrupt) as raised:
+        Connection("http://nowhere", transport=Broken()).run(kept)
+    assert closed == [True], f"it was left to whoever lets go of {raised}"
+
+
+def test_a_transport_of_ones_own_sits_below_the_same_calls() -> None:
+    class Canned:
+        closed = False
+
+        def send(self, request: Request, timeout_ms: float) -> Outcome:
+            return Response(200, {}, json.dumps(request.name).encode())
+
+        def close(self) -> None:
+            self.closed = True
+
+    canned = Canned()
+    with Connection("http://nowhere", transport=canned) as connection:
+        assert connection.run(call()) == "POST /v1/x"
+    assert canned.closed
+
+
+# -- what a connection is made of ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "controller",
+    [
+        "127.0.0.1:8433",
+        "ftp://there",
+        "http://",
+        "http://there:port",
+        "http://there:99999",
+        "http://there/?a=1",
+        "http://there/#a",
+        "http://[::1",
+        "",
+    ],
+)
+def test_an_address_that_is_none_is_an_error_that_shows_one(controller: str) -> None:
+    with pytest.raises(InvalidConfig, match=r"http://127\.0\.0\.1:8433") as raised:
+        Connection(controller)
+    assert raised.value.value == controller
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(InvalidConfig) as raised:
+        Connection("http://user:secret@there")
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("token", ["", "a b", "a\nb", "é"])
+def test_a_token_that_cannot_be_sent_is_refused_and_not_repeated(token: str) -> None:
+    with pytest.raises(InvalidConfig) as raised:
+        Connection("http://there", token=token)
+    assert raised.value.value == "…"
+
+
+@pytest.mark.parametrize("module", ["problems", "wire", "group_wire", "calls", "group_calls", "attempts"])
+def test_the_protocol_needs_neither_httpx_nor_asyncio(module: str) -> None:
+    script = f"import sys, strandline.protocol.{module}; print({{'httpx', 'asyncio', 'numpy'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("set()", "")

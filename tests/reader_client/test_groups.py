@@ -1,0 +1,167 @@
+"""Reader groups of the real controller, sync and async alike."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from reader_client import AsyncReaderGroup, FromPositions, FromTime, ReaderGroup
+from strandline.errors import Fenced, InvalidName, UnknownGroup, UnknownStream
+from strandline.protocol import group_calls
+from strandline.protocol.group_wire import ReaderAnswer
+
+
+class Blocking:
+    """An AsyncReaderGroup or one of its readers, used like its twin: every coroutine runs to its end."""
+
+    def __init__(self, wrapped: Any, runner: asyncio.Runner) -> None:
+        self._wrapped, self._runner = wrapped, runner
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._wrapped, name)
+        if not asyncio.iscoroutinefunction(value):
+            return value
+
+        def run(*given: Any, **named: Any) -> Any:
+            result = self._runner.run(value(*given, **named))
+            return Blocking(result, self._runner) if name == "register" else result
+
+        return run
+
+
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(params=["sync", "async"])
+def group_of(request: pytest.FixtureRequest, controller: Any) -> Iterator[Any]:
+    """Either kind of reader group, of a new name unless one is given."""
+    if request.param == "sync":
+        yield lambda name=None: ReaderGroup(controller.connection, name or f"group-{next(NUMBERS)}")
+        return
+    with asyncio.Runner() as runner:
+        made: list[Blocking] = []
+
+        def make(name: str | None = None) -> Blocking:
+            made.append(Blocking(AsyncReaderGroup(controller.url, name or f"group-{next(NUMBERS)}"), runner))
+            return made[-1]
+
+        yield make
+        for each in made:
+            each.close()
+
+
+@pytest.fixture
+def stream(controller: Any) -> str:
+    """Segments 0 and 1, marks at 100 (0:5 1:5) and 200 (0:10 1:10)."""
+    name: str = controller.stream()
+    controller.note(name, 100, {"0": 5, "1": 5})
+    controller.note(name, 200, {"0": 10, "1": 10})
+    return name
+
+
+def test_creating_a_group_twice_makes_one(group_of: Any, stream: str) -> None:
+    group = group_of()
+    assert group.create([stream]) is True
+    assert group.create([stream]) is False
+
+
+def test_a_new_group_stands_at_the_head(group_of: Any, stream: str) -> None:
+    group = group_of()
+    group.create([stream])
+    window = group.get_time_window().streams[stream]
+    assert (window.lower, window.upper, dict(window.position)) == (None, 100, {})
+
+
+@pytest.mark.parametrize("start", ["positions", "time"])
+def test_a_group_starts_where_it_is_told_to(group_of: Any, stream: str, start: str) -> None:
+    group = group_of()
+    where = FromPositions({stream: {"0": 5, "1": 5}}) if start == "positions" else FromTime(100)
+    group.create([stream], start=where)
+    assert group.get_time_window().streams[stream].lower == 100
+
+
+def test_the_window_of_a_group_combines_what_its_readers_report(group_of: Any, stream: str) -> None:
+    group = group_of()
+    group.create([stream])
+    first = group.register("r1", {stream: {"0": 0}})
+    second = group.register("r2", {stream: {"1": 0}})
+    assert first.epoch < second.epoch or first.name != second.name
+    assert first.report({stream: {"0": 10}}).streams[stream].lower is None
+    window = second.report({stream: {"1": 5}})
+    assert window.streams[stream].lower == 100
+    assert window.watermarks[""] == 100
+    assert {name: dict(position) for name, position in second.owned.items()} == {stream: {"1": 5}}
+    assert group.get_time_window().streams[stream].lower == 100
+
+
+def test_a_reader_without_segments_gets_the_window_of_the_group(group_of: Any, stream: str) -> None:
+    group = group_of()
+    group.create([stream])
+    reader, idler = group.register("r1", {stream: {"0": 0, "1": 0}}), group.register("r2")
+    reader.report({stream: {"0": 10, "1": 10}})
+    assert idler.report({}).streams[stream].lower == 200
+    assert dict(idler.owned) in ({}, {stream: {}})
+
+
+def test_a_reader_whose_segment_was_taken_over_is_fenced(group_of: Any, stream: str) -> None:
+    group = group_of()
+    group.create([stream])
+    reader = group.register("r1", {stream: {"0": 0}})
+    group.register("r2", {stream: {"0": 0}})
+    with pytest.raises(Fenced):
+        reader.report({stream: {"0": 9}})
+    assert group.get_time_window().streams[stream].position == {}
+
+
+def test_registering_anew_fences_the_registration_before(group_of: Any, stream: str) -> None:
+    group = group_of()
+    group.create([stream])
+    old, new = group.register("r1"), group.register("r1")
+    assert new.epoch > old.epoch
+    with pytest.raises(Fenced) as raised:
+        old.report({})
+    assert (raised.value.epoch, raised.value.newest) == (old.epoch, new.epoch)
+
+
+def test_what_a_reader_acquires_it_owns_where_it_stands_and_can_give_back(controller: Any, stream: str) -> None:
+    group = ReaderGroup(controller.connection, f"group-{next(NUMBERS)}")
+    group.create([stream], start=FromPositions({stream: {"0": 5, "1": 7}}))
+    reader = group.register("r1")
+
+    def owned(answer: ReaderAnswer) -> dict[str, dict[str, int]]:
+        return {name: dict(position) for name, position in answer.owned.items() if position}
+
+    taken = controller.run(group_calls.acquire(reader.group, "r1", reader.epoch, 5))
+    assert owned(taken) == {stream: {"0": 5, "1": 7}}
+    given = controller.run(group_calls.release(reader.group, "r1", reader.epoch, {stream: {"0": 6}}))
+    assert owned(given) == {stream: {"1": 7}}
+    window = controller.run(group_calls.offline(reader.group, "r1", {stream: {"1": 5}}))
+    assert window.streams[stream].position == {"0": 6, "1": 5}
+
+
+def test_what_is_wrong_is_the_typed_error(group_of: Any, stream: str) -> None:
+    with pytest.raises(UnknownGroup) as raised:
+        group_of("nobodys").get_time_window()
+    assert raised.value.group == "nobodys"
+    with pytest.raises(UnknownStream):
+        group_of().create(["nowhere"])
+    with pytest.raises(InvalidName):
+        group_of().register("r/1")
+    with pytest.raises(InvalidName):
+        ReaderGroup("http://there", "a group")
+
+
+def test_a_group_closes_what_it_opened(controller: Any, stream: str) -> None:
+    name = f"group-{next(NUMBERS)}"
+    with ReaderGroup(controller.url, name) as group:
+        group.create([stream])
+
+    async def run() -> bool:
+        async with AsyncReaderGroup(controller.url, name) as group:
+            return await group.create([stream])
+
+    assert asyncio.run(run()) is False

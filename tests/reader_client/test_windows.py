@@ -1,0 +1,154 @@
+"""Time windows and marks of the real controller, sync and async alike."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from reader_client import AsyncTimeWindows, TimeWindow, TimeWindows
+from strandline.errors import InvalidConfig, InvalidName, InvalidNote, TooMany, UnknownSegment, UnknownStream
+from strandline.protocol import calls
+
+
+class Blocking:
+    """AsyncTimeWindows, used like TimeWindows: every coroutine runs to its end."""
+
+    def __init__(self, windows: AsyncTimeWindows, runner: asyncio.Runner) -> None:
+        self._windows, self._runner = windows, runner
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *given, **named: self._runner.run(getattr(self._windows, name)(*given, **named))
+
+
+@pytest.fixture(params=["sync", "async"])
+def windows_of(request: pytest.FixtureRequest, controller: Any) -> Iterator[Any]:
+    """Either kind of time windows, for a stream."""
+    if request.param == "sync":
+        yield lambda stream: TimeWindows(controller.connection, stream)
+        return
+    with asyncio.Runner() as runner:
+        made: list[Blocking] = []
+
+        def make(stream: str) -> Blocking:
+            made.append(Blocking(AsyncTimeWindows(controller.url, stream), runner))
+            return made[-1]
+
+        yield make
+        for each in made:
+            each.close()
+
+
+# One stream, segments 0 and 1, three marks:
+#
+#     time        100         200         300
+#     cut       0:5 1:5    0:10 1:5    0:10 1:20
+MARKS = [(100, {"0": 5, "1": 5}), (200, {"0": 10, "1": 5}), (300, {"0": 10, "1": 20})]
+
+
+@pytest.fixture
+def stream(controller: Any) -> str:
+    name: str = controller.stream()
+    for time, position in MARKS:
+        controller.note(name, time, position)
+    return name
+
+
+@pytest.mark.parametrize(
+    ("position", "lower", "upper", "mark_seq"),
+    [
+        ({}, None, 100, None),
+        ({"0": 4, "1": 5}, None, 100, None),
+        ({"0": 5, "1": 5}, 100, 200, 1),
+        ({"0": 7, "1": 6}, 100, 300, 1),
+        ({"0": 10, "1": 5}, 200, 300, 2),
+        ({"0": 10, "1": 20}, 300, None, 3),
+        ({"0": 11, "1": 19}, 200, None, 2),
+    ],
+)
+def test_a_window_lies_between_the_mark_passed_and_the_mark_ahead(
+    windows_of: Any, stream: str, position: dict[str, int], lower: int | None, upper: int | None, mark_seq: int | None
+) -> None:
+    assert windows_of(stream).get_time_window(position) == TimeWindow(lower, upper, True, False, mark_seq)
+
+
+def test_a_window_of_a_stream_without_marks_guesses_nothing(controller: Any, windows_of: Any) -> None:
+    assert windows_of(controller.stream()).get_time_window({"0": 99}) == TimeWindow(None, None)
+
+
+def test_a_window_has_a_time_key(controller: Any, windows_of: Any, stream: str) -> None:
+    controller.note(stream, 77, {"0": 10, "1": 20}, key="ship_time")
+    assert windows_of(stream).get_time_window({"0": 10, "1": 20}, "ship_time").lower == 77
+
+
+def test_a_sealed_stream_read_to_its_end_says_so(controller: Any, windows_of: Any, stream: str) -> None:
+    controller.run(calls.seal(stream, {"0": 10, "1": 25}))
+    windows = windows_of(stream)
+    assert not windows.get_time_window({"0": 10, "1": 20}).end_of_stream
+    assert windows.get_time_window({"0": 10, "1": 25}).end_of_stream
+
+
+def test_marks_come_in_order_and_after_a_seq(windows_of: Any, stream: str) -> None:
+    windows = windows_of(stream)
+    assert [(mark.seq, mark.time, mark.cut) for mark in windows.marks().marks] == [
+        (seq, time, cut) for seq, (time, cut) in enumerate(MARKS, start=1)
+    ]
+    assert [mark.seq for mark in windows.marks(after=1).marks] == [2, 3]
+    assert [mark.seq for mark in windows.marks(after=1, limit=1).marks] == [2]
+
+
+def test_waiting_for_a_mark_ends_when_it_is_made(controller: Any, windows_of: Any, stream: str) -> None:
+    windows = windows_of(stream)
+    noting = threading.Thread(target=controller.note, args=(stream, 400, {"0": 11}))
+    noting.start()
+    page = windows.marks(after=3, wait_ms=20_000)
+    noting.join()
+    assert [mark.time for mark in page.marks] == [400]
+
+
+def test_waiting_in_vain_brings_no_marks(windows_of: Any, stream: str) -> None:
+    page = windows_of(stream).marks(after=3, wait_ms=50)
+    assert (page.marks, page.resting) == ((), None)
+
+
+def test_reading_from_a_time_begins_where_the_marks_say(windows_of: Any, stream: str) -> None:
+    found = windows_of(stream).marks_at(250)
+    assert found.floor is not None and found.floor.time == 200
+    assert found.ceiling is not None and found.ceiling.time == 300
+    assert dict(found.start) == {"0": 10, "1": 5}
+    assert not found.exact
+
+
+def test_what_is_wrong_is_the_typed_error(windows_of: Any, stream: str) -> None:
+    with pytest.raises(UnknownStream):
+        windows_of("nowhere").get_time_window({})
+    with pytest.raises(UnknownSegment) as raised:
+        windows_of(stream).get_time_window({"7": 1})
+    assert raised.value.segment == "7"
+    with pytest.raises(InvalidNote):
+        windows_of(stream).get_time_window({"0": 1.5})
+    with pytest.raises(InvalidName):
+        windows_of(stream).get_time_window({}, key="a b")
+    with pytest.raises(TooMany):
+        windows_of(stream).marks(wait_ms=30_001)
+
+
+def test_an_address_and_a_name_are_checked_at_once() -> None:
+    for kind in (TimeWindows, AsyncTimeWindows):
+        with pytest.raises(InvalidConfig):
+            kind("there", "orders")
+        with pytest.raises(InvalidName):
+            kind("http://there", "or ders")
+
+
+def test_time_windows_close_what_they_opened_and_nothing_else(controller: Any, stream: str) -> None:
+    with TimeWindows(controller.url, stream) as windows:
+        assert windows.get_time_window({}).upper == 100
+    with pytest.raises(RuntimeError):
+        windows.get_time_window({})
+    with TimeWindows(controller.connection, stream):
+        pass
+    assert TimeWindows(controller.connection, stream).get_time_window({}).upper == 100

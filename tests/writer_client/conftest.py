@@ -1,0 +1,257 @@
+"""The real controller, both kinds of writer, and what goes wrong between them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from strandline.config import StreamConfig
+from strandline.protocol import calls
+from strandline.protocol.attempts import AnswerLost, NotReached, Outcome, Patience
+from strandline.protocol.calls import Call, Request
+from strandline.protocol.transport import (
+    AsyncConnection,
+    AsyncHttpxTransport,
+    Connection,
+    HttpxTransport,
+    Seams,
+)
+from strandline.protocol.wire import StreamDescription, WireMark
+from writer_client import AsyncWriter, Event, Writer
+from writer_client.logs import Position, Transaction
+
+ROOT = Path(__file__).resolve().parents[2]
+Value = TypeVar("Value")
+
+# Marks with every advance, and times that need not be near the clock.
+AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
+
+
+@dataclass
+class Controller:
+    """A running controller, looked at from outside."""
+
+    connection: Connection
+    names: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def url(self) -> str:
+        return self.connection.controller
+
+    def stream(self, segments: int = 3, config: StreamConfig = AT_ONCE) -> str:
+        """A new stream's name."""
+        name = f"stream-{next(self.names)}"
+        self.connection.run(calls.create_stream(name, segments, config))
+        return name
+
+    def run(self, call: Call[Value]) -> Value:
+        return self.connection.run(call)
+
+    def describe(self, stream: str) -> StreamDescription:
+        return self.run(calls.describe(stream))
+
+    def marks(self, stream: str, key: str = "") -> tuple[WireMark, ...]:
+        return self.run(calls.marks(stream, key=key, limit=1000)).marks
+
+
+@pytest.fixture(scope="session")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
+    """`strandline serve` on a free port, with a store of its own."""
+    database = tmp_path_factory.mktemp("controller") / "strandline.db"
+    command = [sys.executable, "-m", "controller", "serve", "--database", str(database), "--port", "0"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert " at http://" in line, f"the controller did not start, and said {line!r}"
+            with Connection(line.rpartition(" at ")[2].strip()) as connection:
+                yield Controller(connection)
+        finally:
+            process.terminate()
+
+
+@dataclass
+class Wire:
+    """What lies between a writer and the controller: notes down every request, and can lose it or its answer."""
+
+    requests: list[Request] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)  # for each of the next requests: "", "away" or "lost"
+    happened: list[str] = field(default_factory=list)  # requests, and what a log adds
+
+    @property
+    def lines(self) -> list[str]:
+        return [f"{request.method} {request.path.split('/', 4)[-1]}" for request in self.requests]
+
+    def fault(self, request: Request) -> str:
+        self.requests.append(request)
+        self.happened.append(f"{request.method} {request.path.split('/', 4)[-1]}")
+        return self.faults.pop(0) if self.faults else ""
+
+
+class FaultyTransport:
+    """httpx to the real controller, over such a wire."""
+
+    def __init__(self, url: str, wire: Wire) -> None:
+        self._inner, self._wire = HttpxTransport(url), wire
+
+    def send(self, request: Request, timeout_ms: float) -> Outcome:
+        fault = self._wire.fault(request)
+        if fault == "away":
+            return NotReached("a fault of the test")
+        outcome = self._inner.send(request, timeout_ms)
+        return AnswerLost("a fault of the test") if fault == "lost" else outcome
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class FaultyAsyncTransport:
+    """The same, async."""
+
+    def __init__(self, url: str, wire: Wire) -> None:
+        self._inner, self._wire = AsyncHttpxTransport(url), wire
+
+    async def send(self, request: Request, timeout_ms: float) -> Outcome:
+        fault = self._wire.fault(request)
+        if fault == "away":
+            return NotReached("a fault of the test")
+        outcome = await self._inner.send(request, timeout_ms)
+        return AnswerLost("a fault of the test") if fault == "lost" else outcome
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+async def _no_sleep(seconds: float) -> None: ...
+
+
+INSTANT = Seams(sleep=lambda seconds: None, sleep_async=_no_sleep, random=lambda: 0.0)
+
+
+class Blocking:
+    """An AsyncWriter that is used like a Writer: every coroutine runs to its end."""
+
+    def __init__(self, writer: AsyncWriter, runner: asyncio.Runner) -> None:
+        self._writer, self._runner = writer, runner
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._writer, name)
+        if not asyncio.iscoroutinefunction(value):
+            return value
+
+        def run(*arguments: Any, **named: Any) -> Any:
+            coroutine: Coroutine[Any, Any, Any] = value(*arguments, **named)
+            return self._runner.run(coroutine)
+
+        return run
+
+    def __enter__(self) -> Blocking:
+        self._runner.run(self._writer.__aenter__())
+        return self
+
+    def __exit__(self, *left: Any) -> None:
+        self._runner.run(self._writer.__aexit__(*left))
+
+
+MakeWriter = Callable[..., Any]
+
+
+@pytest.fixture(params=["sync", "async"])
+def make_writer(request: pytest.FixtureRequest, controller: Controller) -> Iterator[MakeWriter]:
+    """Makes writers of either kind, to be used in the same way: `make_writer(stream, name, wire=…, log=…, keys=…)`."""
+    patience = Patience(deadline_ms=60_000, first_pause_ms=1, pause_bound_ms=1)
+    if request.param == "sync":
+
+        def make(stream: str, name: str = "w1", *, wire: Wire | None = None, **options: Any) -> Any:
+            transport = FaultyTransport(controller.url, wire if wire is not None else Wire())
+            connection = Connection(controller.url, transport=transport, patience=patience, seams=INSTANT)
+            made.append(connection)
+            return Writer(connection, stream, name, **options)
+
+        made: list[Connection] = []
+        yield make
+        for connection in made:
+            connection.close()
+        return
+    with asyncio.Runner() as runner:
+
+        def make_async(stream: str, name: str = "w1", *, wire: Wire | None = None, **options: Any) -> Any:
+            transport = FaultyAsyncTransport(controller.url, wire if wire is not None else Wire())
+            connection = AsyncConnection(controller.url, transport=transport, patience=patience, seams=INSTANT)
+            opened.append(connection)
+            return Blocking(AsyncWriter(connection, stream, name, **options), runner)
+
+        opened: list[AsyncConnection] = []
+        yield make_async
+        for each in opened:
+            runner.run(each.close())
+
+
+@pytest.fixture
+def wire() -> Wire:
+    return Wire()
+
+
+class LateLog:
+    """A log that acknowledges only when flushed, like one behind a network; what a test sets to fail, fails."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._ends: Position = {}
+        self._sent: Position = {}
+        self._acknowledged: Position = {}
+        self.failure: Exception | None = None
+
+    def append(self, events: Iterable[Event]) -> Position:
+        for event in events:
+            segment = event.segment if event.segment is not None else "0"
+            self._ends[segment] = self._sent[segment] = self._ends.get(segment, 0) + 1
+        self._wire.happened.append("append")
+        return dict(self._acknowledged)
+
+    def flush(self) -> Position:
+        if self.failure is not None:
+            raise self.failure
+        self._wire.happened.append("flush")
+        self._acknowledged.update(self._sent)
+        return self.positions()
+
+    def positions(self) -> Position:
+        return dict(self._acknowledged)
+
+    def end_offsets(self) -> Position:
+        return dict(self._ends)
+
+    def forget_own(self) -> None:
+        """What was appended so far was someone else's."""
+        self._sent.clear()
+        self._acknowledged.clear()
+
+    def begin(self) -> Transaction:
+        raise NotImplementedError("this log has no transactions")
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def late_log(wire: Wire) -> LateLog:
+    return LateLog(wire)
+
+
+@pytest.fixture
+def faulty_pair() -> Callable[[list[str]], tuple[Wire, LateLog]]:
+    """A wire with these faults, and a log beside it."""
+
+    def make(faults: list[str]) -> tuple[Wire, LateLog]:
+        wire = Wire(faults=list(faults))
+        return wire, LateLog(wire)
+
+    return make

@@ -1,0 +1,58 @@
+"""What `writer_client` offers: a name that comes or goes does so on purpose."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import writer_client
+import writer_client.errors
+
+ROOT = Path(__file__).resolve().parents[2]
+
+NAMES = [
+    "AsyncConnection",
+    "AsyncWriter",
+    "Connection",
+    "Event",
+    "Log",
+    "NeverNoted",
+    "NoLog",
+    "NoteAnswer",
+    "Patience",
+    "Registered",
+    "Writer",
+    "WriterClosed",
+]
+
+
+def test_the_public_names_are_these() -> None:
+    assert writer_client.__all__ == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_of_them_is_there_under_its_own_name(name: str) -> None:
+    assert getattr(writer_client, name).__name__ == name
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error_that_says_so() -> None:
+    with pytest.raises(AttributeError, match="module 'writer_client' has no attribute 'Writter'"):
+        writer_client.Writter  # type: ignore[attr-defined]  # noqa: B018  # that is the point
+
+
+def test_the_package_of_the_logs_costs_no_http_client() -> None:
+    script = "import sys, writer_client.logs.sqlite; print({'httpx', 'asyncio'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("set()", "")
+
+
+def test_a_writer_needs_httpx_and_nothing_of_a_server() -> None:
+    unwanted = {"fastapi", "starlette", "uvicorn", "sqlalchemy", "msgspec", "numpy", "pyarrow", "controller"}
+    script = (
+        f"import sys; from writer_client import Writer; print({unwanted} & set(sys.modules), 'httpx' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("set() True", "")

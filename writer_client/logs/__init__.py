@@ -1,0 +1,98 @@
+"""Logs: where the events themselves live. Strandline keeps only positions in them.
+
+A writer needs little of a log, and this is all of it: to append, to know how far its own appends are
+acknowledged, and where the log ends. `tests/logs/test_contract.py` states what every log must keep to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+from writer_client.logs.errors import InvalidEvent
+
+Position = dict[str, int]  # segment → next free slot: everything below it is written
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What is appended: to `segment`, or, where that is None, to the segment that the key belongs to."""
+
+    value: bytes | None
+    key: bytes | None = None
+    segment: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.value is not None and type(self.value) is not bytes:
+            raise InvalidEvent(name="value", value=self.value, wanted="bytes or None")
+        if self.key is not None and type(self.key) is not bytes:
+            raise InvalidEvent(name="key", value=self.key, wanted="bytes or None")
+        if self.key is None and self.segment is None:
+            raise InvalidEvent(name="key", value=None, wanted="a key or a segment, so that it has a place to go")
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.value or b"") + len(self.key or b"")
+
+
+class Transaction(Protocol):
+    """Events that appear in the log all at once, or not at all.
+
+    Leaving the `with` block without a commit aborts.
+    """
+
+    def write(self, events: Iterable[Event]) -> None:
+        """Adds events; no one sees them yet. Raises TransactionOver after a commit or an abort."""
+        ...
+
+    def commit(self) -> Position:
+        """Makes all of it durable and visible; returns the position behind it in each segment it wrote to."""
+        ...
+
+    def abort(self) -> None:
+        """Forgets all of it. Harmless when it is over already."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Log(Protocol):
+    """The append side of a log, as one writer uses it."""
+
+    def append(self, events: Iterable[Event]) -> Position:
+        """Appends events, in order in each segment, all of them or none.
+
+        Returns the position behind them in each segment they went to, as far as it is acknowledged: a log
+        that acknowledges later leaves out what it does not know yet, and `flush` waits for it.
+        """
+        ...
+
+    def flush(self) -> Position:
+        """Waits until every append so far is acknowledged, and returns `positions()`."""
+        ...
+
+    def positions(self) -> Position:
+        """How far this writer's own appends are acknowledged. Never past one that failed or is still under
+        way.
+
+        It starts empty with each new object: what an earlier process wrote is not its own.
+        """
+        ...
+
+    def end_offsets(self) -> Position:
+        """The end of every segment, whoever wrote it, as of one moment; 0 where nothing is written."""
+        ...
+
+    def begin(self) -> Transaction:
+        """Starts a transaction."""
+        ...
+
+    def close(self) -> None:
+        """Gives up what it holds open. A transaction that is still under way is aborted."""
+        ...

@@ -1,0 +1,369 @@
+"""The embedded log, append side: one SQLite file per stream, any number of writer processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from strandline.errors import TooMany, UnknownSegment
+from strandline.segment import NewSegment, Segment, SegmentGraph
+from writer_client.logs import Event, Position, Transaction
+from writer_client.logs.errors import (
+    InvalidEvent,
+    LogBusy,
+    LogExists,
+    LogMissing,
+    LogSealed,
+    LogUnavailable,
+    NotALog,
+    SegmentSealed,
+    TransactionOver,
+)
+from writer_client.logs.layout import (
+    DEFINITION,
+    END_OFFSETS,
+    FORMAT,
+    PAGE_BYTES,
+    SEGMENTS,
+    check_format,
+    key_place,
+    segment_of,
+)
+
+BUSY_TIMEOUT_MS: Final = 30_000
+EVENT_BYTES: Final = 1024 * 1024
+TRANSACTION_BYTES: Final = 256 * 1024 * 1024
+EVENT_OVERHEAD_BYTES: Final = 200  # what an event takes in memory beside its key and value
+
+
+def system_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class SqliteLog:
+    """The append side of an embedded log. Threads may share one; processes open one each.
+
+    Every append is one transaction, on disk (with a full sync) before it returns. Writers take turns, so
+    appending many events at a time is what makes it fast. Errors are in `writer_client.logs.errors`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        clock: Callable[[], int] = system_clock_ms,
+        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+    ) -> None:
+        """Opens the log at a path. Raises LogMissing, NotALog or LogVersion."""
+        self.path = Path(path)
+        self._clock = clock
+        self._busy_timeout_ms = busy_timeout_ms
+        self._lock = threading.Lock()
+        self._positions: Position = {}
+        self._connection = _open(self.path, busy_timeout_ms)
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        segments: int | Sequence[NewSegment],
+        *,
+        clock: Callable[[], int] = system_clock_ms,
+        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+    ) -> Self:
+        """Opens the log at a path, creating it first where it is not there.
+
+        `segments` is a number ("0", "1", … with equal shares of [0, 1)) or ranges that tile [0, 1). A log
+        that is there and began with other segments is a LogExists. Several processes may create the same log
+        at once.
+        """
+        if isinstance(segments, int):
+            wanted = SegmentGraph.equal_shares(segments, created_at=0)
+        else:
+            wanted = SegmentGraph.of_ranges(segments, created_at=0)
+        file = Path(path)
+        if not file.exists():
+            _create_file(file, wanted)
+        log = cls(file, clock=clock, busy_timeout_ms=busy_timeout_ms)
+        found = [(one.id, one.low, one.high) for one in log.segments() if not one.predecessors]
+        if sorted(found) != sorted((one.id, one.low, one.high) for one in wanted):
+            log.close()
+            raise LogExists(path=str(file), segments=tuple(name for name, _, _ in found))
+        return log
+
+    # -- the Log protocol ------------------------------------------------------------------------------------
+
+    def append(self, events: Iterable[Event]) -> Position:
+        """Appends events, all of them or none; returns the position behind them in each segment they went to.
+
+        Raises UnknownSegment, SegmentSealed, LogSealed or InvalidEvent, LogBusy when others held the log for
+        too long, and LogUnavailable (disk full, for one); nothing is written then.
+        """
+        rows = list(events)  # before the lock is taken: a slow iterator must not hold up other writers
+        for event in rows:
+            check_size(event)
+        if not rows:
+            return {}
+        with self._lock:
+            ends: Position = {}
+            with self._transaction():
+                self._insert(rows, ends)
+            self._positions.update(ends)
+        return ends
+
+    def flush(self) -> Position:
+        return self.positions()  # an append returns when it is durable
+
+    def positions(self) -> Position:
+        with self._lock:
+            return dict(self._positions)
+
+    def end_offsets(self) -> Position:
+        with self._lock, self._errors():
+            return dict(self._connection.execute(END_OFFSETS).fetchall())
+
+    def begin(self) -> Transaction:
+        """A transaction. Its events wait in memory, so it keeps no one waiting until it commits."""
+        return SqliteTransaction(self)
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- segments --------------------------------------------------------------------------------------------
+
+    def segments(self) -> list[Segment]:
+        """All segments, sealed ones too, in the order in which they came to be."""
+        with self._lock, self._errors():
+            return _segments(self._connection)
+
+    def scale(self, seal: Iterable[str], create: Sequence[NewSegment]) -> Position:
+        """Seals segments and creates their successors at one moment; returns the final offsets.
+
+        The successors cover exactly the sealed ranges, else InvalidScale. Doing it again changes nothing.
+        """
+        with self._lock, self._transaction():
+            ends = dict(self._connection.execute(END_OFFSETS).fetchall())
+            graph = SegmentGraph(_segments(self._connection))
+            finals = {name: _final(graph[name], ends[name]) for name in seal}
+            _store(self._connection, graph.scale(finals, create, created_at=0))
+            return finals
+
+    def seal(self) -> Position:
+        """Seals every segment: nothing can be appended any more. Returns the final offset of each."""
+        with self._lock, self._transaction():
+            ends = dict(self._connection.execute(END_OFFSETS).fetchall())
+            graph = SegmentGraph(_segments(self._connection))
+            _store(self._connection, graph.seal_all(ends))
+            return {one.id: _final(one, ends[one.id]) for one in graph}
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def _insert(self, events: Sequence[Event], ends: Position) -> None:
+        """Gives each event its place and inserts all; the new ends go to `ends`. Only in a transaction."""
+        # Read anew each time, under the write lock: another process may have scaled since.
+        route = _Route(self.path, _segments(self._connection))
+        now = self._clock()
+        rows = []
+        for event in events:
+            segment = route.segment(event)
+            offset = ends.get(segment)
+            if offset is None:
+                offset = self._next_offset(segment)
+            rows.append((segment, offset, event.key, event.value, now))
+            ends[segment] = offset + 1
+        self._connection.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?)", rows)
+
+    def _next_offset(self, segment: str) -> int:
+        found = self._connection.execute(
+            "SELECT offset + 1 FROM event WHERE segment = ? ORDER BY offset DESC LIMIT 1", (segment,)
+        ).fetchone()
+        return int(found[0]) if found else 0
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """One write transaction; any error takes all of it back.
+
+        A commit that fails is taken back too: SQLite shows no one a transaction whose sync failed, and the
+        next one overwrites it.
+        """
+        with self._errors():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                raise LogBusy(path=str(self.path), waited_ms=self._busy_timeout_ms) from error
+            raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+
+
+class SqliteTransaction:
+    """Events that appear all at once. They wait in memory until `commit`, at most TRANSACTION_BYTES."""
+
+    def __init__(self, log: SqliteLog) -> None:
+        self._log = log
+        self._events: list[Event] = []
+        self._bytes = 0
+        self._outcome: str | None = None
+
+    def write(self, events: Iterable[Event]) -> None:
+        self._check_open()
+        for event in events:
+            check_size(event)
+            self._bytes += event.size_bytes + EVENT_OVERHEAD_BYTES
+            if self._bytes > TRANSACTION_BYTES:
+                self.abort()
+                raise TooMany(what="bytes in a transaction", count=self._bytes, limit=TRANSACTION_BYTES)
+            self._events.append(event)
+
+    def commit(self) -> Position:
+        """Makes all of it durable and visible at once. After an error nothing is written: try it again."""
+        self._check_open()
+        position = self._log.append(self._events)
+        self._end("committed")
+        return position
+
+    def abort(self) -> None:
+        if self._outcome is None:
+            self._end("aborted")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+    def _check_open(self) -> None:
+        if self._outcome is not None:
+            raise TransactionOver(outcome=self._outcome)
+
+    def _end(self, outcome: str) -> None:
+        self._outcome = outcome
+        self._events = []
+
+
+class _Route:
+    """Which segment an event goes to, as things stand in one transaction."""
+
+    def __init__(self, path: Path, segments: Sequence[Segment]) -> None:
+        self._path = str(path)
+        self._finals = {one.id: one.final_offset for one in segments}
+        open_ranges = sorted((one.low or 0.0, one.id) for one in segments if not one.sealed)
+        self._lows = [low for low, _ in open_ranges]
+        self._ids = [segment for _, segment in open_ranges]
+
+    def segment(self, event: Event) -> str:
+        if event.segment is None:
+            if not self._ids:
+                raise LogSealed(path=self._path)
+            return self._ids[bisect_right(self._lows, key_place(event.key or b"")) - 1]
+        if event.segment not in self._finals:
+            raise UnknownSegment(segment=event.segment, known=tuple(self._finals)[:10])
+        final = self._finals[event.segment]
+        if final is not None:
+            raise SegmentSealed(segment=event.segment, final_offset=final)
+        return event.segment
+
+
+def check_size(event: Event) -> None:
+    """Raises InvalidEvent where an event is larger than EVENT_BYTES, which bounds a reader's batches."""
+    if event.size_bytes > EVENT_BYTES:
+        raise InvalidEvent(
+            name="size", value=event.size_bytes, wanted=f"key and value have at most {EVENT_BYTES} bytes"
+        )
+
+
+def _final(segment: Segment, end: int) -> int:
+    return end if segment.final_offset is None else segment.final_offset
+
+
+def _open(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:
+    if not path.is_file():
+        raise LogMissing(path=str(path))
+    connection = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None, check_same_thread=False)
+    try:
+        _check_format(connection, path)
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_format(connection: sqlite3.Connection, path: Path) -> None:
+    try:
+        application_id, version = connection.execute(FORMAT).fetchone()
+    except sqlite3.DatabaseError as error:
+        raise NotALog(path=str(path), reason=str(error)) from error
+    check_format(str(path), application_id, version)
+
+
+def _segments(connection: sqlite3.Connection) -> list[Segment]:
+    return [segment_of(row) for row in connection.execute(SEGMENTS)]
+
+
+def _create_file(path: Path, graph: SegmentGraph) -> None:
+    """Makes the file beside its place and links it in: at the path is a complete log or nothing."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    draft.unlink(missing_ok=True)
+    try:
+        connection = sqlite3.connect(draft, isolation_level=None)
+        try:
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(DEFINITION)
+            _store(connection, list(graph))
+        finally:
+            connection.close()  # which also folds the write-ahead file into the draft
+        with contextlib.suppress(FileExistsError):  # another process was first: that one is used
+            os.link(draft, path)
+        _sync_folder(path.parent)
+    except (sqlite3.Error, OSError) as error:
+        raise LogUnavailable(path=str(path), reason=str(error)) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _store(connection: sqlite3.Connection, segments: Iterable[Segment]) -> None:
+    connection.executemany(
+        "INSERT INTO segment VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (id) DO UPDATE SET final_offset = excluded.final_offset",
+        [(one.id, one.low, one.high, json.dumps(one.predecessors), one.final_offset) for one in segments],
+    )

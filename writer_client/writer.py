@@ -1,0 +1,223 @@
+"""`Writer`, and `AsyncWriter` for asyncio: note time, and nothing else to think about."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self, TypeVar, assert_never
+
+from strandline.changes import Registered
+from strandline.note import DEFAULT_KEY
+from strandline.protocol.transport import AsyncConnection, Connection
+from strandline.protocol.wire import NoteAnswer
+from writer_client.logs import Event, Log, Position
+from writer_client.session import Job, Local, Remote, Session, Times
+
+Value = TypeVar("Value")
+
+
+class _Registration:
+    """What a writer knows of its registration."""
+
+    _session: Session
+
+    @property
+    def epoch(self) -> int | None:
+        """Null before the first registration."""
+        return self._session.epoch
+
+    @property
+    def floor(self) -> int | None:
+        """At or above this time nothing that this writer has is late, for the default time key. Null: no mark was
+        made yet."""
+        return self._session.floors.get(DEFAULT_KEY)
+
+    @property
+    def floors(self) -> Mapping[str, int | None]:
+        """The floors by time key."""
+        return self._session.floors
+
+    @property
+    def clock(self) -> int | None:
+        """The clock of the stream's owner, as of its last answer. In the ingestion domain this is the time to note:
+        read it before the position."""
+        return self._session.clock
+
+
+class Writer(_Registration):
+    """Tells the controller how far one writer of a stream has come. For one thread at a time.
+
+    As a context manager it registers on entering and closes on leaving, its final position first. Where the block
+    ends with an exception it does not close: time waits for what it still had to write until it comes back, or
+    the stream's `writer_timeout_ms` has passed.
+    """
+
+    def __init__(
+        self,
+        controller: str | Connection,
+        stream: str,
+        name: str,
+        *,
+        token: str | None = None,
+        keys: Iterable[str] = (),
+        log: Log | None = None,
+    ) -> None:
+        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open. With a
+        `log` the writer takes its positions from there."""
+        self._session = Session(stream, name, keys, log)
+        self._owns_connection = isinstance(controller, str)
+        self._connection = Connection(controller, token=token) if isinstance(controller, str) else controller
+
+    def register(self) -> Registered:
+        """Makes the writer hold time at its floor until it notes; an older registration of its name is fenced."""
+        return self._do(self._session.register())
+
+    def write(self, events: Iterable[Event]) -> Position:
+        """Appends events to the log; a writer that was idle registers before that. Raises NoLog without a log, and
+        the log's errors."""
+        return self._do(self._session.write(events))
+
+    def note_time(
+        self, time: Times, position: Mapping[str, int] | None = None, *, newest: Times | None = None
+    ) -> NoteAnswer:
+        """Notes that every event of this writer older than `time`, written or still to come, lies below `position`.
+
+        Bound to a log it needs no position: it waits until all that was written is acknowledged, and notes where
+        that ends. `time` may be an object of times by key; `newest` is the greatest event time below the position,
+        where that is known: it does not go out with a position from a log that held events before this writer
+        registered. Durable when it returns. Raises the controller's refusal, and the log's errors.
+        """
+        return self._do(self._session.note_time(time, position, newest))
+
+    def idle(self, position: Mapping[str, int] | None = None) -> None:
+        """Says that nothing is to come for now: time no longer waits for this writer. What it wrote since its last
+        note is noted first, up to `position`, or as the log has it. Raises NeverNoted without any time to note."""
+        self._do(self._session.idle(position))
+
+    def close(self, position: Mapping[str, int] | None = None) -> None:
+        """Says that nothing is to come any more, the final position first, as in `idle`. Closing twice is once."""
+        if not self._session.closed:
+            self._do(self._session.close(position))
+            self.release()
+
+    def release(self) -> None:
+        """Lets go of the connection, and tells the controller nothing. The writer cannot be used any more."""
+        self._session.closed = True
+        if self._owns_connection:
+            self._connection.close()
+
+    def _do(self, job: Job[Value]) -> Value:
+        try:
+            step = next(job)
+            while True:
+                match step:
+                    case Remote(call):
+                        step = job.send(self._connection.run(call))
+                    case Local(work):
+                        step = job.send(work())
+                    case _:
+                        assert_never(step)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # it is the job's own
+        finally:
+            job.close()
+
+    def __enter__(self) -> Self:
+        try:
+            self.register()
+        except BaseException:
+            self.release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            self.release()
+
+
+class AsyncWriter(_Registration):
+    """`Writer` for asyncio, for one task at a time. The log is called in other threads."""
+
+    def __init__(
+        self,
+        controller: str | AsyncConnection,
+        stream: str,
+        name: str,
+        *,
+        token: str | None = None,
+        keys: Iterable[str] = (),
+        log: Log | None = None,
+    ) -> None:
+        """See `Writer`."""
+        self._session = Session(stream, name, keys, log)
+        self._owns_connection = isinstance(controller, str)
+        self._connection = AsyncConnection(controller, token=token) if isinstance(controller, str) else controller
+
+    async def register(self) -> Registered:
+        """See `Writer.register`."""
+        return await self._do(self._session.register())
+
+    async def write(self, events: Iterable[Event]) -> Position:
+        """See `Writer.write`."""
+        return await self._do(self._session.write(events))
+
+    async def note_time(
+        self, time: Times, position: Mapping[str, int] | None = None, *, newest: Times | None = None
+    ) -> NoteAnswer:
+        """See `Writer.note_time`."""
+        return await self._do(self._session.note_time(time, position, newest))
+
+    async def idle(self, position: Mapping[str, int] | None = None) -> None:
+        """See `Writer.idle`."""
+        await self._do(self._session.idle(position))
+
+    async def close(self, position: Mapping[str, int] | None = None) -> None:
+        """See `Writer.close`."""
+        if not self._session.closed:
+            await self._do(self._session.close(position))
+            await self.release()
+
+    async def release(self) -> None:
+        """See `Writer.release`."""
+        self._session.closed = True
+        if self._owns_connection:
+            await self._connection.close()
+
+    async def _do(self, job: Job[Value]) -> Value:
+        try:
+            step = next(job)
+            while True:
+                match step:
+                    case Remote(call):
+                        step = job.send(await self._connection.run(call))
+                    case Local(work):
+                        step = job.send(await asyncio.to_thread(work))
+                    case _:
+                        assert_never(step)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # it is the job's own
+        finally:
+            job.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.register()
+        except BaseException:
+            await self.release()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                await self.close()
+        finally:
+            await self.release()
