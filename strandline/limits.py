@@ -35,3 +35,21 @@ MAX_AHEAD_DEFAULT_MS: Final = 86_400_000
 IDLE_LAG_DEFAULT_MS: Final = 10_000
 FORGET_AFTER_DEFAULT_MS: Final = 86_400_000
 READER_TIMEOUT_DEFAULT_MS: Final = 30_000
+
+# The embedded log
+LOG_BUSY_TIMEOUT_MS: Final = 30_000  # how long an append waits for its turn among other writers
+EVENT_BYTES: Final = 1024 * 1024
+EVENT_OVERHEAD_BYTES: Final = 200  # what an event takes in memory beside its key and value
+TRANSACTION_BYTES: Final = 256 * 1024 * 1024
+BATCH_ROWS: Final = 65_536
+BATCH_FIRST_ROWS: Final = 256  # it shows how large events are; later ones grow towards BATCH_BYTES
+BATCH_GROWTH_TIMES: Final = 4
+BATCH_BYTES: Final = 16 * 1024 * 1024
+
+# The Spark source
+PARTITION_ROWS: Final = 1_000_000  # a longer range is divided, so that catching up uses every core
+CONTROLLER_WAIT_DEFAULT_MS: Final = 60_000
+WINDOW_ATTEMPT_MS: Final = 10_000  # one request for a time window
+WINDOW_FIRST_PAUSE_MS: Final = 50
+WINDOW_PAUSE_BOUND_MS: Final = 2_000
+PROGRAM_CHECK_S: Final = 60  # how long Java or Python may take to say what it is

@@ -111,6 +111,7 @@ class Stream:
             standing = writer.standings.setdefault(key, Standing(Phase.IDLE))
             known = [time for time in (standing.time, self._roster.last_time(key)) if time is not None]
             standing.phase, standing.floor, standing.lost_at = Phase.JOINED, max(known, default=None), None
+            standing.told_floor = None
             floors[key] = standing.floor
         self._roster.changed(writer, now)
         return Registered(epoch=self.epochs, floors=floors)
@@ -129,13 +130,12 @@ class Stream:
             note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
         )
         self._check_keys(note.times)
-        reached = {key: self._roster.reached(key, now) for key in note.times}
-        floors = {key: None if self._roster.counts(note.writer, key) else time for key, time in reached.items()}
-        late = any(time < at for key, time in admitted.times.items() if (at := reached[key]) is not None)
+        floors = self._floors(note, writer, admitted.repeats, now)
+        late = any(time < floor for key, time in admitted.times.items() if (floor := floors[key]) is not None)
         if writer is not None and admitted.repeats:
             self._hear_again(writer, note.times, now)
         else:
-            self._take(note, admitted, tail, now)
+            self._take(note, admitted, floors, tail, now)
         at_once = tail and self.config.mark_interval_ms is not None
         return Answer(late=late, floors=floors, marks=self._roster.evaluate(note.times, now, at_once=at_once))
 
@@ -149,7 +149,7 @@ class Stream:
         check_epoch(name, writer, epoch)
         for standing in writer.standings.values():
             standing.phase, standing.floor, standing.lost_at = Phase.IDLE, None, None
-        writer.heard_at = max(writer.heard_at, now)
+        self._heard(writer, now)
         return self._changed(writer, now)
 
     def close(self, name: str, epoch: int | None, now: int) -> list[Mark]:
@@ -230,11 +230,9 @@ class Stream:
     def truncate(self, position: Mapping[str, int], now: int) -> Cut:
         """Moves the head: what lies below it is gone from the log. It never goes back."""
         self._moment(now)
-        head = self.head.join(self.graph.cut(position))
-        if head != self.head:
-            self.head = head
-            self._roster.changes.stream = True
-        return head
+        self.head = self.head.join(self.graph.cut(position))
+        self._roster.changes.stream = True
+        return self.head
 
     def seal(self, final: Mapping[str, int], now: int) -> list[Mark]:
         """Ends the stream: closes its writers and appends the last marks, whatever `min_writers` says."""
@@ -327,7 +325,18 @@ class Stream:
         self._roster.changed(writer, now)
         return self._roster.evaluate(writer.standings, now)
 
-    def _take(self, note: Note, admitted: Admitted, tail: bool, now: int) -> None:
+    def _floors(self, note: Note, writer: Writer | None, repeats: bool, now: int) -> dict[str, int | None]:
+        """For each key in which the writer does not fully count, the time that is reached; to a note that only
+        repeats, since its answer may have been lost, also what the first one was told."""
+        floors: dict[str, int | None] = {}
+        for key in note.times:
+            if not self._roster.counts(note.writer, key):
+                floors[key] = self._roster.reached(key, now)
+            else:
+                floors[key] = writer.standings[key].told_floor if writer is not None and repeats else None
+        return floors
+
+    def _take(self, note: Note, admitted: Admitted, floors: Mapping[str, int | None], tail: bool, now: int) -> None:
         new = self.graph.name(note.position, now)
         self._roster.store_rest(now)
         self._roster.changes.segments.update((segment.id, segment) for segment in new)
@@ -342,7 +351,7 @@ class Stream:
         for key, time in admitted.times.items():
             standing, last_time = writer.standings[key], self._roster.last_time(key)
             standing.phase, standing.floor, standing.lost_at = Phase.NOTED, None, None
-            standing.time, standing.has_noted = time, True
+            standing.time, standing.has_noted, standing.told_floor = time, True, floors[key]
             if last_time is None or time > last_time:
                 standing.remember(Entry(time, writer.position, standing.newest), self._history_notes)
         self._heard(writer, now)
@@ -363,18 +372,16 @@ class Stream:
         self._roster.changes.writers.add(writer.name)
 
     def _writer(self, name: str) -> Writer:
-        found = self.writers.get(name)
-        if found is None:
+        if name not in self.writers:
             raise UnknownWriter(stream=self.name, writer=name)
-        return found
+        return self.writers[name]
 
     def _check_unsealed(self) -> None:
         if self.sealed:
             raise StreamSealed(stream=self.name)
 
     def _check_keys(self, keys: Iterable[str]) -> None:
-        count = len(self.keys | set(keys))
-        if count > KEYS_PER_STREAM:
+        if (count := len(self.keys | set(keys))) > KEYS_PER_STREAM:
             raise TooMany(what="time keys in a stream", count=count, limit=KEYS_PER_STREAM)
 
     def _noted_end(self) -> Cut:

@@ -75,6 +75,7 @@ class Standing:
     newest: int | None = None  # greatest event time below the writer's position, where known
     has_noted: bool = False  # in any life
     lost_at: int | None = None
+    told_floor: int | None = None  # with the newest note's answer, should that be asked for again
     history: list[Entry] = field(default_factory=list)  # times strictly rise; what no later mark needs is dropped
     lasting: bool = False  # what the last mark took from it still stands, whatever it notes next
 

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.asynchronous import Completed, OrderedWork, Ticket, UnorderedWork, Work
-from strandline.errors import UnknownTicket
 from strandline.coalesce import Watermark
-from strandline.errors import InvalidConfig, QueueFull, WatermarkWentBack
+from strandline.errors import InvalidConfig, QueueFull, UnknownTicket, WatermarkWentBack
 
 BOTH = pytest.mark.parametrize("kind", [OrderedWork, UnorderedWork])
 Kind = type[OrderedWork[str, str]] | type[UnorderedWork[str, str]]
@@ -327,9 +326,7 @@ capacities = st.integers(1, 6)
 
 
 @given(capacities, calls)
-def test_ordered_work_lets_out_just_the_input_up_to_the_first_item_under_way(
-    capacity: int, calls: list[Call]
-) -> None:
+def test_ordered_work_lets_out_just_the_input_up_to_the_first_item_under_way(capacity: int, calls: list[Call]) -> None:
     work: OrderedWork[int, str] = OrderedWork(capacity)
     for told in run(work, calls):
         out = as_input(flat(told))

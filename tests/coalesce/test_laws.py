@@ -82,9 +82,7 @@ class Standing:
     def active(self) -> set[int]:
         last_word = {call.input: call for call in self.history}
         return {
-            input
-            for input in range(self.inputs)
-            if not isinstance(last_word.get(input, Event(input)), (GoIdle, Done))
+            input for input in range(self.inputs) if not isinstance(last_word.get(input, Event(input)), (GoIdle, Done))
         }
 
     def done(self) -> set[int]:
@@ -272,9 +270,7 @@ def test_with_hold_the_order_in_which_inputs_fall_asleep_does_matter() -> None:
 
 
 @given(st.lists(rising, min_size=2, max_size=6), st.data())
-def test_a_tree_of_coalescers_gives_what_one_flat_coalescer_gives(
-    spoken: list[list[int]], data: st.DataObject
-) -> None:
+def test_a_tree_of_coalescers_gives_what_one_flat_coalescer_gives(spoken: list[list[int]], data: st.DataObject) -> None:
     split = data.draw(st.integers(1, len(spoken) - 1))
     flat = Coalescer(len(spoken))
     leaves = [Coalescer(range(split)), Coalescer(range(split, len(spoken)))]

@@ -141,8 +141,6 @@ def test_what_comes_out_is_what_came_in_time_oldest_first(steps: list[tuple[str,
         else:
             watermark = time if watermark is None else max(watermark, time)
             out += ordering.advance(watermark)
-            assert sorted(out, key=lambda timed: timed.event) == [
-                timed for timed in kept if timed.time < watermark
-            ]
+            assert sorted(out, key=lambda timed: timed.event) == [timed for timed in kept if timed.time < watermark]
     out += ordering.finish()
     assert out == sorted(kept, key=lambda timed: timed.time)

@@ -1,0 +1,138 @@
+"""The errors of the Spark side, on top of the tree in `strandline.errors`.
+
+    StrandlineError
+    ├── Refused
+    │   ├── Conflict
+    │   │   └── MarkDropped          mark_dropped
+    │   └── Invalid
+    │       ├── InvalidOption        invalid_option
+    │       ├── InvalidOffset        invalid_offset
+    │       ├── WrongColumn          wrong_column
+    │       └── UnsupportedLimit     unsupported_limit
+    ├── Unavailable
+    │   └── NoWindow                 no_window
+    └── EnvironmentBroken
+        ├── JavaMissing              java_missing
+        └── PythonMismatch           python_mismatch
+
+What is raised while a query runs is raised in a Python process that Spark starts; on the driver it is the
+text of a StreamingQueryException, so every sentence here is written to be read there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from strandline.errors import Conflict, Invalid, StrandlineError, Unavailable
+
+
+@dataclass(kw_only=True, eq=False)
+class MarkDropped(Conflict):
+    code: ClassVar[str] = "mark_dropped"
+    columns: tuple[str, ...]
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"the DataFrame has no column 'mark' (it has {', '.join(self.columns)}): "
+            f"the watermark travels in it, so select it along with your own "
+            f"columns, and exact_watermark takes it away"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidOption(Invalid):
+    code: ClassVar[str] = "invalid_option"
+    name: str
+    value: Any
+    wanted: str
+
+    @property
+    def detail(self) -> str:
+        given = "is not set" if self.value is None else f"cannot be {self.value!r}"
+        return f"option {self.name} of the strandline source {given}: {self.wanted}"
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidOffset(Invalid):
+    code: ClassVar[str] = "invalid_offset"
+    offset: Any
+    wanted: str
+
+    @property
+    def detail(self) -> str:
+        return f"the offset {self.offset!r} is not one of the strandline source: {self.wanted}"
+
+
+@dataclass(kw_only=True, eq=False)
+class WrongColumn(Invalid):
+    code: ClassVar[str] = "wrong_column"
+    column: str
+    found: str
+    wanted: str
+
+    @property
+    def detail(self) -> str:
+        return f"column {self.column!r} {self.found}: {self.wanted}"
+
+
+@dataclass(kw_only=True, eq=False)
+class UnsupportedLimit(Invalid):
+    code: ClassVar[str] = "unsupported_limit"
+    limit: str
+
+    @property
+    def detail(self) -> str:
+        return f"Spark asked for a batch with the limit {self.limit}, which the strandline source does not know"
+
+
+@dataclass(kw_only=True, eq=False)
+class NoWindow(Unavailable):
+    """The controller was asked for a time window for as long as it may be, and gave none."""
+
+    code: ClassVar[str] = "no_window"
+    controller: str
+    waited_ms: int
+    reason: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"the controller at {self.controller} gave no time window in {self.waited_ms} ms: see that it "
+            f"runs and can be reached from Spark's driver, then start the query again from its checkpoint; "
+            f"option controllerWaitMs sets how long to wait. What came last: {self.reason}"
+        )
+
+
+class EnvironmentBroken(StrandlineError):
+    """Spark cannot run the source here; nothing was started."""
+
+
+@dataclass(kw_only=True, eq=False)
+class JavaMissing(EnvironmentBroken):
+    code: ClassVar[str] = "java_missing"
+    tried: str
+    reason: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"Spark needs Java 17 or newer with the module jdk.incubator.vector, and {self.tried!r} "
+            f"is not that ({self.reason}): install a full JDK or JRE and set JAVA_HOME to its folder"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class PythonMismatch(EnvironmentBroken):
+    code: ClassVar[str] = "python_mismatch"
+    executable: str
+    reason: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"Spark starts its Python processes from {self.executable!r}, which cannot run the strandline "
+            f"source ({self.reason}): set PYSPARK_PYTHON to the Python that has strandline[spark] before the "
+            f"session is built"
+        )

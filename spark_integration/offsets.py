@@ -1,0 +1,60 @@
+"""The source's offsets as Spark keeps them in its checkpoint: positions and the mark, in a versioned form.
+
+    {"v": 1, "positions": {"0": 120, "1": 80}, "mark": 1700000000000}
+
+`mark` is the lower bound of the time window at exactly these positions, asked for when the batch was planned
+and kept here, so that a batch that runs again after a failure yields the same rows, and a mark that moves
+without any data makes a batch of its own. It is null as long as no mark is passed.
+
+Spark compares offsets as text, so the same offset must always come out in the same way: segments are sorted
+and those at 0 left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from spark_integration.errors import InvalidOffset
+from strandline.limits import OFFSET_BOUND, TIME_BOUND_MS
+
+VERSION: Final = 1
+
+# What a sealed stream that was read to its end feeds Spark, so that every window closes: the greatest time
+# there can be. It exists in Spark's feed only; Strandline's own windows say `end_of_stream` instead.
+END_OF_TIME_MS: Final = TIME_BOUND_MS - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffset:
+    """How far a batch goes: the next offset of each segment, and the watermark's bound there."""
+
+    positions: Mapping[str, int] = field(default_factory=dict)
+    mark: int | None = None
+
+    def __post_init__(self) -> None:
+        for segment, offset in self.positions.items():
+            if type(offset) is not int or not 0 <= offset < OFFSET_BOUND:
+                raise InvalidOffset(offset={segment: offset}, wanted="positions are whole numbers from 0")
+        if self.mark is not None and (type(self.mark) is not int or abs(self.mark) >= TIME_BOUND_MS):
+            raise InvalidOffset(offset=self.mark, wanted="a mark is a whole number of milliseconds, or null")
+
+    def position(self, segment: str) -> int:
+        return self.positions.get(segment, 0)
+
+    def to_json(self) -> dict[str, Any]:
+        positions = {segment: offset for segment, offset in sorted(self.positions.items()) if offset}
+        return {"v": VERSION, "positions": positions, "mark": self.mark}
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """Reads an offset from a checkpoint. Raises InvalidOffset for another source's, or a newer form."""
+        if not (isinstance(value, dict) and isinstance(value.get("positions"), dict) and "mark" in value):
+            raise InvalidOffset(offset=value, wanted="it has v, positions and mark")
+        if value.get("v") != VERSION:
+            raise InvalidOffset(
+                offset=value,
+                wanted=f"this release knows version {VERSION}; use the release that wrote the checkpoint",
+            )
+        return cls(value["positions"], value["mark"])

@@ -1,0 +1,85 @@
+"""`exact_watermark`: makes Spark's watermark what the mark rows say, with public DataFrame calls only.
+
+Four steps, in this order, each needed:
+
+1. `withWatermark` on the mark column. Spark's tracker then follows the greatest mark it sees; event rows have none.
+2. `observe`, as a barrier. Spark moves filters that do not touch the watermark column below the watermark, down to the
+   source, and `mark is null` is not the only one: a window asks for `event_time is not null` by itself. That would
+   throw the mark rows away before they are seen. It moves nothing past an observation.
+3. Only event rows go on.
+4. The event-time column is tagged as the watermarked one, as append mode, eviction, join state and late filtering
+   expect. It comes last, because step 1 takes the tag from every other column.
+
+Spark takes a row with event_time <= watermark for late; a mark of T says that everything *older* than T is here, and
+rows at T may still come. So what is fed is T - 1 ms, by a delay of one millisecond in step 1.
+
+The barrier holds back what comes after the call. A filter that a user puts before it takes the mark rows away all the
+same: `spark_integration.watch` notices that in what each batch reports.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame, functions
+from pyspark.sql.types import TimestampType
+
+from spark_integration.errors import MarkDropped, WrongColumn
+
+MARK: Final = "mark"
+WATERMARK_TAG: Final = "spark.watermarkDelayMs"  # Spark's own name, in the column's metadata
+OBSERVATION: Final = "strandline"
+
+
+def exact_watermark(
+    df: DataFrame, *, event_time: str, only_windows: bool = False, observation: str = OBSERVATION
+) -> DataFrame:
+    """The events of a `strandline` stream, with an exact watermark on `event_time`; the mark column is gone.
+
+    `df` comes from the source, with columns parsed as you like, and still has the column `mark`. The mark rows must
+    still be in it: filter, join and limit afterwards. Where they are lost before, the watermark stands still, and
+    the driver's log has a warning after the first batch (see `MarkWatch`). Their event time must be null, as it is
+    when it is parsed from `value`.
+
+    `only_windows` feeds T instead of T - 1 ms, so that a window that ends exactly at T closes with this mark, not
+    with the next one. It is right where the query has nothing but windowed aggregations, since a row at T belongs to
+    a window that ends later. With anything else (joins, deduplication, timers) rows at T would be dropped.
+
+    `observation` names the metrics in progress reports: events, unreadable (events without an event time), and mark
+    (ms). Two streams in one query need two names. Rows at or before 1970-01-01 00:00 UTC are late to Spark whatever
+    the mark says: its watermark begins there.
+
+    Raises MarkDropped or WrongColumn.
+    """
+    _check(df, event_time)
+    is_event = functions.col(MARK).isNull()
+    marked = df.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond").observe(
+        observation,
+        functions.count(functions.when(is_event, 1)).alias("events"),
+        functions.count(functions.when(is_event & functions.col(event_time).isNull(), 1)).alias("unreadable"),
+        functions.max(functions.unix_millis(MARK)).alias("mark"),
+    )
+    events = marked.where(is_event).drop(MARK)
+    return events.withMetadata(event_time, df.schema[event_time].metadata | {WATERMARK_TAG: 0})
+
+
+def _check(df: DataFrame, event_time: str) -> None:
+    columns = {field.name: field.dataType for field in df.schema}
+    if MARK not in columns:
+        raise MarkDropped(columns=tuple(columns))
+    for column, wanted in (
+        (MARK, "leave it as the source gives it"),
+        (event_time, "parse it to a timestamp before, as with timestamp_millis(…)"),
+    ):
+        if column not in columns:
+            raise WrongColumn(column=column, found="is not there", wanted=f"the DataFrame has {', '.join(columns)}")
+        if not isinstance(columns[column], TimestampType):
+            raise WrongColumn(
+                column=column,
+                found=f"is of type {columns[column].simpleString()}, not timestamp",
+                wanted=wanted,
+            )
+    if event_time == MARK:
+        raise WrongColumn(
+            column=MARK, found="carries the watermark", wanted="name the column that has the events' own time"
+        )

@@ -1,0 +1,100 @@
+"""The demo as its user meets it: it shows what it promises, and Ctrl-C leaves nothing behind."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = "import sys; from spark_integration.demo import main; sys.exit(main(sys.argv[1:]))"
+ROW = re.compile(r"^(?P<name>\S.{27}\S*) +(?P<exact>[\d ]*\d) {3,}(?P<plain>[\d ]*\d)$", re.MULTILINE)
+
+pytestmark = pytest.mark.spark
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The demo as a process that leads its own group, with its scratch folders under `folder`."""
+    search = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    with subprocess.Popen(
+        [sys.executable, "-c", DEMO, *arguments],
+        cwd=folder, env=os.environ | {"PYTHONPATH": search, "TMPDIR": str(folder)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> None:
+    """Reads lines up to the one that has these words."""
+    lines = []
+    for line in process.stdout or ():
+        lines.append(line)
+        if words in line:
+            return
+    raise AssertionError(f"it ended without {words!r}:\n{''.join(lines)}")
+
+
+def rows(output: str) -> dict[str, tuple[int, int]]:
+    """The lines of the table that hold counts: exact and plain, by name."""
+    return {
+        row["name"].strip(): (int(row["exact"].replace(" ", "")), int(row["plain"].replace(" ", "")))
+        for row in ROW.finditer(output)
+    }
+
+
+# No delay at all for the plain watermark, so that it loses events however slow the machine is.
+SHORT = ("--duration", "16", "--outage", "8", "--skew", "1", "--delay", "0", "--rate", "50")
+
+
+def test_it_loses_nothing_with_the_exact_watermark_and_something_with_the_plain_one(tmp_path: Path, watch: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with running(tmp_path, *SHORT, "--port", port, "--out", "shown.png") as process:
+            output, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, output
+    assert f"port {port} is taken" in output
+    table = rows(output)
+    written = table["events written"][0]
+    assert 2_500 < written <= 3_200  # three writers for 16 s and one for half of that, 50 a second
+    assert table["events missing"][0] == table["rows dropped"][0] == table["windows wrong"][0] == 0
+    assert table["windows emitted"][0] == 8
+    assert table["windows left open at the end"][0] == 0
+    assert table["events missing"][1] >= table["rows dropped"][1] > 0
+    assert table["windows wrong"][1] > 0
+    assert "offline holds time back (silent for" in output
+    assert f"picture: {tmp_path / 'shown.png'}" in output
+    assert list(tmp_path.iterdir()) == [tmp_path / "shown.png"]
+    assert watch.belonging_to(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("moment", "processes", "number"),
+    [
+        ("spark: starting", 2, signal.SIGTERM),  # itself and the controller; Spark's process comes about now
+        ("writers: ", 8, signal.SIGINT),  # and Spark's, Java and the writers
+    ],
+)
+def test_ctrl_c_leaves_no_process_and_no_folder(
+    tmp_path: Path, watch: Any, moment: str, processes: int, number: signal.Signals
+) -> None:
+    with running(tmp_path, *SHORT, "--port", "0") as process:
+        read_until(process, moment)
+        assert len(watch.belonging_to(tmp_path)) >= processes
+        process.send_signal(number)
+        process.send_signal(number)  # impatience changes nothing
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, output
+    assert "nothing is left running" in output
+    assert watch.belonging_to(tmp_path) == {}
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,447 @@
+"""What must hold, judged by one who knows every event and every answer.
+
+A mark (T, C) is answerable for an event older than T, to the writer of it, when that writer *stood* in the key: from
+its registration, or a note, until it says idle or closes. Silence does not end it. Then the event lies below C, or
+
+    the mark names the writer,
+    or the writer was lost for `forget_after_ms` when the mark was made,
+    or its process was told a floor at or above T, as it registered or in answer to a note.
+
+For an event that a mark misses, for whichever of these reasons or because its writer did not stand, there is a
+*debt*: the next note of its process is answered with a floor at or above T. What a process writes after another one
+took its name counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from strandline.changes import Answer, Registered
+from strandline.config import LateWriters, StreamConfig
+from strandline.cut import NOTHING, Cut
+from strandline.errors import Refused
+from strandline.mark import Mark
+from strandline.note import Note
+from strandline.stream import Stream
+from tests.simulation.controller import Done
+from tests.simulation.log import Event, Log
+from tests.simulation.network import Call, Kind
+from tests.simulation.writers import Process
+
+
+class Broken(AssertionError):
+    """A rule was broken."""
+
+
+class FalseClaim(Broken):
+    """A mark or a window says what is not so, or goes back."""
+
+
+def fail(claim: str) -> NoReturn:
+    raise FalseClaim(claim)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A mark, and which lost writers it need not name any more."""
+
+    mark: Mark
+    forgotten: frozenset[str]
+
+
+@dataclass(slots=True)
+class Account:
+    """What the checker knows of a writer by name, from the calls that were answered."""
+
+    owner: Process | None = None  # the newest process
+    epoch: int | None = None
+    closed_epoch: int | None = None
+    last_word: str = ""
+    idle_in: set[str] = field(default_factory=set)  # the keys that it has not noted since it said idle
+    position: Cut = NOTHING
+    heard: int = 0  # by the controller's clock, moved on by as long as nobody served
+    least_timeout: int | None = None  # that was in force since it was heard
+    aside: int | None = None  # since when an operator has set it aside
+    left: int | None = None  # since when it is a tail reporter that closed
+    silent_from: dict[str, int] = field(default_factory=dict)  # by key in which it has not noted since, when lost
+
+
+class Checker:
+    """Told of everything that happens; raises FalseClaim.
+
+    Other rules, for epochs, floors and progress, raise Broken, unless only `claims` are of interest: so it can be seen
+    that a broken rule leads to a false claim.
+    """
+
+    def __init__(
+        self, log: Log, keys: tuple[str, ...], config: StreamConfig, tails: Iterable[str], *, only_claims: bool = False
+    ) -> None:
+        self.only_claims = only_claims
+        self.log = log
+        self.keys = keys
+        self.config = config
+        self.tails = tuple(tails)
+        self.marks: dict[str, list[Seen]] = {key: [] for key in keys}
+        self.pending: dict[str, list[Event]] = {key: [] for key in keys}  # not below the last cut
+        self.newest_below: dict[str, int | None] = dict.fromkeys(keys)
+        self.accounts: dict[str, Account] = {}
+        self.standing: dict[tuple[str, str], int] = {}  # the seq of the last mark before it began
+        self.noted_times: dict[tuple[str, str], int] = {}
+        self.have_noted: dict[str, set[str]] = {key: set() for key in keys}
+        self.told: dict[tuple[Process, str], int] = {}
+        self.debts: dict[tuple[Process, str], int] = {}
+        self.rest: Mark | None = None  # the furthest that time was told to have reached at rest
+        self.epochs = 0
+        self.served = 0  # when something was last executed
+        self.counts: Counter[str] = Counter()  # how often each thing happened that there is to prove
+        self.sealed = False
+
+    def account(self, name: str) -> Account:
+        if name not in self.accounts:
+            self.accounts[name] = Account(least_timeout=self.config.writer_timeout_ms)
+        return self.accounts[name]
+
+    def complain(self, complaint: str) -> None:
+        if not self.only_claims:
+            raise Broken(complaint)
+
+    # -- the log -------------------------------------------------------------------------------------------------
+
+    def landed(self, event: Event) -> None:
+        for key in event.times:
+            self.pending[key].append(event)
+            for tail in self.tails:
+                self._owe(event, key, tail)
+
+    def acked(self, event: Event) -> None:
+        """An acknowledged write counts, unless its process was no longer the newest one of its name, or is dead."""
+        event.acked = True
+        assert event.writer is not None and event.process is not None
+        if self.account(event.writer).owner is not event.process or not event.process.alive:
+            return
+        event.counted = True
+        for key in event.times:
+            self._owe(event, key, event.writer)
+
+    def _owe(self, event: Event, key: str, name: str) -> None:
+        since = self.standing.get((name, key))
+        if since is not None:
+            event.owed.setdefault(key, {}).setdefault(name, since)
+        for seen in reversed(self.marks[key]):
+            if seen.mark.time <= event.times[key]:
+                break
+            if not event.below(seen.mark.cut):
+                self._missed(seen, event, key)
+
+    def _missed(self, seen: Seen, event: Event, key: str) -> None:
+        mark = seen.mark
+        for name, since in event.owed.get(key, {}).items():
+            process = event.process if name == event.writer else self.account(name).owner
+            if mark.seq <= since:
+                continue
+            if name in mark.excluded:
+                self.counts["missed, named"] += 1
+            elif name in seen.forgotten:
+                self.counts["missed, forgotten"] += 1
+            elif process is not None and self.told.get((process, key), mark.time - 1) >= mark.time:
+                self.counts["missed, told before"] += 1
+            else:
+                self._unexcused(seen, event, name, since)
+        debtors = [self.account(tail).owner for tail in self.tails]
+        if event.counted:
+            debtors.append(event.process)
+        for debtor in debtors:
+            if debtor is not None and self.told.get((debtor, key), mark.time - 1) < mark.time:
+                self.debts[debtor, key] = max(self.debts.get((debtor, key), mark.time), mark.time)
+
+    def _unexcused(self, seen: Seen, event: Event, name: str, since: int) -> NoReturn:
+        fail(f"{seen.mark} misses {event}, and {name!r}, which stands since mark {since}, was told nothing")
+
+    # -- marks ---------------------------------------------------------------------------------------------------
+
+    def _mark(
+        self,
+        mark: Mark,
+        least_writers: int,
+        granted: Collection[str] = (),
+        forgotten: frozenset[str] = frozenset(),
+    ) -> None:
+        before = self.marks[mark.key]
+        last = before[-1].mark if before else None
+        self._follows(mark, last)
+        if len(self.have_noted[mark.key]) < least_writers and not self.sealed:
+            self.complain(f"{mark} before {least_writers} writers have noted")
+        for name in mark.excluded:
+            account = self.account(name)
+            if name in granted:
+                continue
+            if account.last_word in ("idle", "closed") and account.aside is None and account.left is None:
+                self.complain(f"{mark} names {name!r}, which is {account.last_word}")
+            if not self._cause(name, mark.key, mark.created_at):
+                self.complain(f"{mark} names {name!r} without a cause: heard at {account.heard}")
+        forgotten = self._forgotten(mark.key, mark.created_at) | forgotten
+        self._claims(Seen(mark, forgotten))
+        before.append(Seen(mark, forgotten))
+        self.counts["mark" if mark.complete else "mark, incomplete"] += 1
+        self.counts["mark, newest known"] += mark.newest is not None
+        self.pending[mark.key] = [event for event in self.pending[mark.key] if not event.below(mark.cut)]
+
+    def _follows(self, mark: Mark, last: Mark | None) -> None:
+        if mark.seq != (last.seq if last else 0) + 1:
+            fail(f"{mark} does not follow {last}")
+        if last is not None and (
+            mark.time <= last.time or mark.upper < last.upper or mark.created_at < last.created_at
+        ):
+            fail(f"{mark} goes back from {last}")
+        if last is not None and not last.cut.le(mark.cut):
+            fail(f"the cut of {mark} goes back from {last}")
+        rest = self.rest
+        if rest is not None and mark.key == rest.key and not (rest.time <= mark.time and rest.cut.le(mark.cut)):
+            fail(f"{mark} goes back from what was told at rest: {rest}")
+
+    def _claims(self, seen: Seen) -> None:
+        """That nothing it answers for is missing, nothing below it newer than it says, and all below it written."""
+        mark = seen.mark
+        end = self.log.end()
+        offsets = dict(mark.cut.items())
+        for segment, offset in offsets.items():
+            if offset > end[segment]:
+                fail(f"{mark} reaches past the end of segment {segment}, {end[segment]}")
+        if {name: offset for name, offset in self.log.closed(offsets).items() if offset} != offsets:
+            fail(f"the cut of {mark} is not closed: {self.log.closed(offsets)}")
+        newest = self.newest_below[mark.key]
+        for event in self.pending[mark.key]:
+            time = event.times[mark.key]
+            if event.below(mark.cut):
+                newest = time if newest is None else max(time, newest)
+            elif time < mark.time:
+                self._missed(seen, event, mark.key)
+        if mark.newest is not None and newest is not None and newest > mark.newest:
+            fail(f"{mark} has something newer below it: {newest}")
+        self.newest_below[mark.key] = newest
+
+    def resting(self, mark: Mark) -> None:
+        """A mark that is told but not stored."""
+        marks = self.marks[mark.key]
+        self._follows(mark, marks[-1].mark if marks else None)
+        self.rest = mark
+        self.counts["rest told"] += 1
+        self._claims(Seen(mark, self._forgotten(mark.key, mark.created_at)))
+
+    def _cause(self, name: str, key: str, now: int) -> bool:
+        """Whether the next mark may name a writer: it is lost, or behind and skipped."""
+        if self._lost(self.account(name), key, now):
+            return True
+        noted, marks = self.noted_times.get((name, key)), self.marks[key]
+        skips = self.config.late_writers is LateWriters.SKIP
+        return skips and bool(marks) and noted is not None and noted < marks[-1].mark.time
+
+    def _lost(self, account: Account, key: str, now: int) -> list[int]:
+        """Since when it is lost, for each of the causes that there may be."""
+        timeout = account.least_timeout
+        causes = [account.aside, account.left, account.silent_from.get(key)]
+        if timeout is not None and now - account.heard >= timeout and account.last_word not in ("idle", "closed"):
+            causes.append(account.heard + timeout)
+        return [moment for moment in causes if moment is not None]
+
+    def _forgotten(self, key: str, now: int) -> frozenset[str]:
+        return frozenset(
+            name
+            for name, account in self.accounts.items()
+            for moment in self._lost(account, key, now)
+            if now - moment >= self.config.forget_after_ms
+        )
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def done(self, done: Done, stream: Stream) -> None:
+        """Something was executed, and is durable."""
+        self.served = done.now
+        result, marks = done.result, done.changes.marks
+        least_writers = min(self.config.min_writers, done.config.min_writers)
+        # Some marks may have been made before the call had its effect: who was silent is let go, and rest stored first.
+        caused = {name for name in self.accounts for key in self.keys if self._cause(name, key, done.now)}
+        forgotten = {key: self._forgotten(key, done.now) for key in self.keys}
+        self.config = done.config
+        later = list(result.marks) if isinstance(result, Answer) else marks
+        if isinstance(result, Refused):
+            self.counts[result.code] += 1
+        if isinstance(result, Answer | Registered):
+            for mark in marks[: len(marks) - len(later)] if isinstance(result, Answer) else marks:
+                self._mark(mark, least_writers)
+        if not isinstance(result, Refused):
+            self._effect(done, stream)
+        if not isinstance(result, Registered):
+            for mark in later:
+                if isinstance(result, Answer):
+                    self._mark(mark, least_writers)
+                else:
+                    self._mark(mark, least_writers, caused, forgotten[mark.key])
+
+    def _effect(self, done: Done, stream: Stream) -> None:
+        name, call = done.writer, done.call
+        if done.what == "configure":
+            self._reconfigured(done.now)
+        self.sealed = self.sealed or done.sealed
+        if name is None:
+            return
+        account = self.account(name)
+        if call is not None and self._is_stale(account, call):
+            self.complain(f"{call} was taken, but the newest epoch is {account.epoch}")
+            return
+        match done.result:
+            case Registered() as result:
+                assert call is not None
+                self._registered(name, account, call.process, result, done.now)
+            case Answer() as result:
+                assert call is not None and call.note is not None
+                self._noted(name, account, call.process, call.note, result, done.now)
+            case _:
+                self._said(done, name, account, stream)
+
+    def _said(self, done: Done, name: str, account: Account, stream: Stream) -> None:
+        match done.what:
+            case "idle":
+                self._heard(account, done.now)
+                if account.last_word != "closed":
+                    account.last_word = "idle"
+                    account.idle_in = set(self.keys)
+                    account.silent_from.clear()
+                    self._stands_no_more(name)
+            case "close":
+                writer = stream.writers[name]
+                if account.epoch is not None:
+                    account.closed_epoch, account.epoch = account.epoch, None
+                if writer.closed:
+                    account.last_word, account.aside = "closed", None
+                    account.silent_from.clear()
+                    self._stands_no_more(name)
+                elif name in self.tails:
+                    account.left = done.now if account.left is None else account.left
+                elif account.aside is None:
+                    lost = [moment for key in self.keys for moment in self._lost(account, key, done.now)]
+                    account.aside = min([done.now, *lost])
+            case "exclude":
+                if account.last_word != "closed" and account.aside is None:
+                    account.aside = done.now
+            case "include":
+                account.aside = None
+            case _:
+                pass
+
+    def _is_stale(self, account: Account, call: Call) -> bool:
+        """Whether it shows an epoch that is not the newest one; closing may be repeated."""
+        if call.kind in (Kind.REGISTER, Kind.CLOCK) or call.epoch in (None, account.epoch):
+            return False
+        return call.kind is Kind.NOTE or account.epoch is not None or call.epoch != account.closed_epoch
+
+    def _registered(self, name: str, account: Account, process: Process, result: Registered, now: int) -> None:
+        if result.epoch <= self.epochs:
+            self.complain(f"epoch {result.epoch} was given out before: {self.epochs}")
+        account.epoch = result.epoch
+        self.epochs = max(self.epochs, result.epoch)
+        if account.owner is None or process.number > account.owner.number:
+            account.owner = process
+        if account.last_word == "closed":
+            self._new_life(name)
+        self._heard(account, now)
+        account.last_word, account.aside, account.left = "register", None, None
+        for key, floor in result.floors.items():
+            if floor is not None:
+                self.told[process, key] = max(self.told.get((process, key), floor), floor)
+            for (debtor, owed), time in list(self.debts.items()):
+                if debtor.name == name and owed == key:
+                    self._settle(debtor, key, floor, time, "registering")
+            self._stands(name, key)
+            account.idle_in.discard(key)
+            account.silent_from.pop(key, None)
+
+    def _noted(self, name: str, account: Account, process: Process, note: Note, answer: Answer, now: int) -> None:
+        cut = Cut(self.log.closed(note.position))
+        times = self._counted(note, now)
+        for key, floor in answer.floors.items():
+            if floor is not None:
+                self.told[process, key] = max(self.told.get((process, key), floor), floor)
+            if (process, key) in self.debts:
+                self._settle(process, key, floor, self.debts[process, key], f"noting {dict(note.times)}")
+        self._heard(account, now)
+        repeats = cut.le(account.position) and all(
+            self.noted_times.get((name, key)) == time for key, time in times.items()
+        )
+        if repeats and account.last_word == "closed":
+            return
+        if account.last_word == "closed":
+            self._new_life(name)
+        if not (repeats and account.last_word == "idle"):
+            account.last_word = "note"
+        account.position = account.position.join(cut)
+        account.left = None
+        for key, time in times.items():
+            if repeats and key in account.idle_in:
+                continue
+            account.idle_in.discard(key)
+            account.silent_from.pop(key, None)
+            self.noted_times[name, key] = time
+            self.have_noted[key].add(name)
+            self._stands(name, key)
+
+    def _counted(self, note: Note, now: int) -> Mapping[str, int]:
+        if self.config.time_domain == "event":
+            return note.times
+        return {"": min(note.times[""], now) - self.config.clock_skew_ms}
+
+    def _settle(self, process: Process, key: str, floor: int | None, time: int, by: str) -> None:
+        del self.debts[process, key]
+        self.counts["debt settled"] += 1
+        if floor is None or floor < time:
+            self.complain(
+                f"{process} has events in key {key!r} older than {time} that a mark misses, but {by} told {floor}"
+            )
+
+    def _new_life(self, name: str) -> None:
+        self.account(name).idle_in = set(self.keys)
+        for key in self.keys:
+            self.noted_times.pop((name, key), None)
+
+    def _stands(self, name: str, key: str) -> None:
+        if (name, key) in self.standing:
+            return
+        since = self.standing[name, key] = len(self.marks[key])
+        for event in self.pending[key]:
+            if name in self.tails or (event.writer == name and event.counted):
+                event.owed.setdefault(key, {}).setdefault(name, since)
+
+    def _stands_no_more(self, name: str) -> None:
+        """A tail reporter cannot speak for what was appended after it looked: that may come late, and is a debt."""
+        for key in self.keys:
+            self.standing.pop((name, key), None)
+            for event in self.pending[key] if name in self.tails else ():
+                if not event.below(self.account(name).position):
+                    event.owed.get(key, {}).pop(name, None)
+
+    def _heard(self, account: Account, now: int) -> None:
+        self._notice_silence(account, now)
+        account.heard = max(account.heard, now)
+        account.least_timeout = self.config.writer_timeout_ms
+
+    def _notice_silence(self, account: Account, now: int) -> None:
+        timeout = account.least_timeout
+        if timeout is not None and now - account.heard >= timeout and account.last_word not in ("idle", "closed"):
+            for key in self.keys:
+                account.silent_from.setdefault(key, account.heard + timeout)
+
+    def resumed(self, gap: int, now: int) -> None:
+        """The stream was not served for a while: that silence counts against nobody."""
+        for account in self.accounts.values():
+            self._notice_silence(account, max(self.served, now - gap))
+            account.heard = min(account.heard + gap, now)
+
+    def _reconfigured(self, now: int) -> None:
+        timeout = self.config.writer_timeout_ms
+        for account in self.accounts.values():
+            self._notice_silence(account, now)
+            if timeout is not None and (account.least_timeout is None or timeout < account.least_timeout):
+                account.least_timeout = timeout

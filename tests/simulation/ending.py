@@ -1,0 +1,207 @@
+"""How a history ends: faults stop, and then time moves on, within bounds; sometimes the stream is sealed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from strandline.cut import Cut
+from strandline.note import Note
+from strandline.window import ListedMarks, time_window
+from tests.simulation.checker import fail
+from tests.simulation.network import Kind
+from tests.simulation.writers import Phase, Process
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+def end(world: World) -> None:
+    """Stops faults and proves that time comes as far as the living say; raises Broken."""
+    world.faults = False
+    world.tell(lambda: "faults stop")
+    world.wall = world.controller.clock(world.wall)
+    if world.controller.stream is None:
+        world.start_controller()
+    world.network.come_up(world.steps + 1_000)
+    settle(world)
+    living = [process for process in newest(world) if process.phase is Phase.RUNNING]
+    for process in living:
+        if process.name in world.controller.store.writers:
+            world.operate("include", process.name)
+    world.commit()
+    target = 1 + max([world.source_time + 500, *(seen[-1].mark.upper for seen in world.checker.marks.values() if seen)])
+    if not world.scenario.ingestion:
+        target = max([target, *(time for process in living for time in process.bounds.values())])
+    else:
+        target = world.controller.clock(world.wall)
+    config = world.checker.config
+    step = max(20, (config.writer_timeout_ms or config.mark_interval_ms or 100) // 3)
+    intervals = len(world.processes) + 2  # each of the dead may allow one more mark before it is left out
+    rounds = 4 + intervals * len(world.scenario.keys) + len(world.log.pieces)
+    rounds += ((config.writer_timeout_ms or 0) + intervals * (config.mark_interval_ms or 0)) // step
+    for number in range(rounds):
+        world.wall += step
+        world.source_time += step
+        for process in living:
+            note_now(world, process, target + number)
+        settle(world)
+        pass_time(world)
+        if config.writer_timeout_ms is None:
+            set_aside_the_dead(world)
+    check_time_moved(world, living, target)
+    check_rest(world)
+    if world.scenario.seals:
+        seal(world)
+
+
+def newest(world: World) -> list[Process]:
+    return [world.newest_process(name) for name in world.processes]
+
+
+def settle(world: World) -> None:
+    """Everything under way arrives, whatever was lost is sent again, and what was begun is finished."""
+    for _ in range(12):
+        while world.flying:
+            event = world.flying[0]
+            if event.landed:
+                world.ack(event)
+            else:
+                world.land(event)
+        world.tell_scalings()
+        while world.network.calls or world.network.replies:
+            world.deliver_call()
+            world.deliver_reply()
+        everyone = [process for each in world.processes.values() for process in each if process.alive]
+        for process in everyone:
+            for call in list(process.open_calls):
+                if not call.fragile:
+                    world.send(call)
+            if process.phase is Phase.FINISHING:
+                process.go_on_finishing()
+            elif process.phase is Phase.STARTING and not process.waits_for(Kind.REGISTER):
+                process.call(Kind.REGISTER)
+            elif process.phase is Phase.RUNNING:
+                process.send_planned()
+                if world.checker.account(process.name).owner is not process:
+                    process.send_note(process._last_times())  # a zombie learns that it is one
+        if not (world.network.calls or world.network.replies or world.flying):
+            return
+    world.checker.complain("the processes never come to an end of what they say")
+
+
+def note_now(world: World, process: Process, time: int) -> None:
+    """A living writer says where it stands; nothing it wrote is under way."""
+    if process.phase is not Phase.RUNNING:
+        return
+    process.planned = None
+    if world.scenario.ingestion:
+        process.call(Kind.CLOCK)
+        return
+    times = dict.fromkeys(world.keys_of[process.name], time)
+    process.bounds.update(times)
+    process.call(
+        Kind.NOTE, Note(writer=process.name, times=times, position=dict(process.position), epoch=process.epoch)
+    )
+
+
+def pass_time(world: World) -> None:
+    """The controller does what is due by its own word, and nothing else."""
+    stream = world.controller.stream
+    assert stream is not None
+    wakes = 0
+    while (wake := stream.next_wake()) is not None and wake <= world.controller.clock(world.wall):
+        world.operate("advance")
+        wakes += 1
+        if wakes > 10:
+            fail(f"the stream wants to be woken at {wake}, again and again")
+    if world.checker.config.mark_interval_ms is None:
+        for key in world.scenario.keys:
+            world.operate("evaluate", key)
+    world.commit()
+
+
+def set_aside_the_dead(world: World) -> None:
+    """Where nobody times out, an operator excludes whoever holds time back and does not live."""
+    stream = world.controller.stream
+    assert stream is not None
+    for key in world.scenario.keys:
+        holder = stream.held_by(key, world.controller.clock(world.wall))
+        if holder is None or holder.writer is None:
+            continue
+        if world.newest_process(holder.writer).phase is Phase.RUNNING:
+            continue
+        if world.checker.account(holder.writer).last_word in ("idle", "closed"):
+            world.checker.complain(
+                f"{holder} holds time back, but said {world.checker.account(holder.writer).last_word}"
+            )
+        world.operate("exclude", holder.writer)
+    world.commit()
+
+
+def check_time_moved(world: World, living: list[Process], target: int) -> None:
+    stream = world.controller.stream
+    assert stream is not None
+    config = world.checker.config
+    if world.scenario.ingestion:
+        target -= config.clock_skew_ms
+    for key in world.scenario.keys:
+        if len(world.checker.have_noted[key]) < config.min_writers:
+            continue
+        if not any(key in world.keys_of[process.name] for process in living if process.phase is Phase.RUNNING):
+            continue
+        seen = world.checker.marks[key]
+        if not seen or seen[-1].mark.time < target:
+            held = stream.held_by(key, world.controller.clock(world.wall))
+            world.checker.complain(
+                f"time in key {key!r} has not come to {target}: {seen[-1].mark if seen else None}, held by {held}"
+            )
+
+
+def check_rest(world: World) -> None:
+    """Where every reporter said idle or closed, time follows the clock."""
+    stream, accounts = world.controller.stream, world.checker.accounts.values()
+    assert stream is not None
+    if not world.scenario.ingestion or not accounts:
+        return
+    if any(
+        one.last_word not in ("idle", "closed") or one.aside is not None or one.left is not None for one in accounts
+    ):
+        return
+    if len(world.checker.have_noted[""]) < world.checker.config.min_writers:
+        return
+    config = world.checker.config
+    world.wall += config.idle_lag_ms + config.clock_skew_ms + 1_000
+    now = world.controller.clock(world.wall)
+    mark = stream.resting(now)
+    if mark is None or mark.time != now - config.idle_lag_ms - config.clock_skew_ms:
+        world.checker.complain(f"all said idle, and at {now} time has come to {mark}")
+    if mark is not None:
+        world.checker.resting(mark)
+
+
+def seal(world: World) -> None:
+    """Everyone notes the last position and stops; the dead are set aside; the stream ends."""
+    for process in newest(world):
+        if process.phase is Phase.RUNNING and not process.tail:
+            process.finish(Kind.CLOSE)
+    settle(world)
+    stream = world.controller.stream
+    assert stream is not None
+    for process in newest(world):
+        if process.phase is Phase.DEAD and process.name in stream.writers:
+            world.operate("exclude", process.name)
+    if any(process.phase in (Phase.RUNNING, Phase.FINISHING, Phase.STARTING) for process in newest(world)):
+        return
+    finals = world.log.end() if world.chance(50) and not world.scenario.open else {}
+    world.operate("seal", finals)
+    world.operate("seal", finals)
+    world.commit()
+    position = stream.graph.end
+    assert position is not None
+    for key, seen in world.checker.marks.items():
+        window = time_window(ListedMarks([each.mark for each in seen]), position, position)
+        last = seen[-1].mark.time if seen else None
+        if not window.end_of_stream or window.lower != last:
+            world.checker.complain(f"a sealed stream read to its end has the window {window} in key {key!r}")
+    if not Cut(world.log.closed(world.log.end())).le(position) and finals:
+        world.checker.complain(f"sealed at {finals}, but its end is {position}")

@@ -1,0 +1,66 @@
+"""Runs seeds until one fails or time is up; replays one.
+
+python -m tests.simulation.soak --seeds 0:100000 --minutes 60
+python -m tests.simulation.soak --seed 17 --trace
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from time import monotonic
+
+from tests.simulation.world import World
+
+
+def replay_command(seed: int) -> str:
+    return f"python -m tests.simulation.soak --seed {seed} --trace"
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+def run_seed(seed: int, *, trace: bool = False) -> None:
+    """One history; a failure says how to replay it."""
+    try:
+        World(seed, trace=say if trace else None).run()
+    except Exception as failure:
+        failure.add_note(f"seed {seed}; to replay: {replay_command(seed)}")
+        raise
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="tests.simulation.soak", description=__doc__)
+    parser.add_argument("--seed", type=int, help="run this one only")
+    parser.add_argument("--seeds", default="0:100000", help="first:last, the last one left out")
+    parser.add_argument("--minutes", type=float, default=None, help="stop after this long")
+    parser.add_argument("--keep-going", action="store_true", help="count failures instead of stopping at the first")
+    parser.add_argument("--trace", action="store_true", help="tell what happens")
+    arguments = parser.parse_args()
+    if arguments.seed is not None:
+        run_seed(arguments.seed, trace=arguments.trace)
+        return 0
+    first, last = (int(part) for part in arguments.seeds.split(":"))
+    begun = monotonic()
+    failures: list[str] = []
+    done = 0
+    for seed in range(first, last):
+        if arguments.minutes is not None and monotonic() - begun > arguments.minutes * 60:
+            break
+        try:
+            run_seed(seed, trace=arguments.trace)
+        except Exception as failure:
+            if not arguments.keep_going:
+                raise
+            failures.append(f"{seed}: {type(failure).__name__}: {failure}"[:300])
+            say(failures[-1])
+        done += 1
+        if done % 5_000 == 0:
+            say(f"{done} seeds, {done / (monotonic() - begun):.0f} a second")
+    say(f"{done} seeds in {monotonic() - begun:.1f} s, {len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""Whatever happens, no mark and no window claims what is not so, marks never go back, and time moves on."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from tests.simulation.soak import run_seed
+from tests.simulation.world import World
+
+BATCH = 100
+SEEDS = int(os.environ.get("SIMULATION_SEEDS", "2000"))
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+def test_no_history_holds_a_false_claim_and_time_moves_on_once_faults_stop(first: int) -> None:
+    for seed in range(first, first + BATCH):
+        run_seed(seed)
+
+
+def test_the_histories_hold_all_that_there_is_to_prove() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(200):
+        world = World(seed)
+        world.run()
+        counts.update(world.checker.counts)
+    wanted = {
+        "mark": 2000,
+        "mark, incomplete": 500,
+        "mark, newest known": 200,
+        "missed, named": 300,
+        "missed, forgotten": 20,
+        "missed, told before": 1,
+        "debt settled": 50,
+        "rest told": 20,
+        "restart": 50,
+        "fenced": 50,
+        "time_went_back": 5,
+        "position_went_back": 5,
+        "unknown_segment": 20,
+    }
+    assert {name: counts[name] for name, least in wanted.items() if counts[name] < least} == {}
+
+
+def digest(seeds: range) -> str:
+    marks = hashlib.sha256()
+    for seed in seeds:
+        world = World(seed)
+        world.run()
+        for key, seen in world.checker.marks.items():
+            marks.update(repr((key, [each.mark for each in seen])).encode())
+    return marks.hexdigest()
+
+
+def test_equal_input_gives_equal_marks_whatever_order_python_hashes_in() -> None:
+    script = "import test_simulation; print(test_simulation.digest(range(40)))"
+    here = os.path.dirname(__file__)
+    found = set()
+    for hash_seed in ("1", "2"):
+        environment = os.environ | {
+            "PYTHONHASHSEED": hash_seed,
+            "PYTHONPATH": os.pathsep.join([here, os.path.dirname(here), os.getcwd()]),
+        }
+        run = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, timeout=120
+        )
+        found.add(run.stdout)
+    assert len(found) == 1

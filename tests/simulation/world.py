@@ -1,0 +1,420 @@
+"""The world of one seed: what happens next is drawn, step by step, and everything is told to the checker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from strandline.cut import Cut
+from strandline.errors import Refused
+from strandline.segment import SegmentGraph
+from strandline.window import ListedMarks, time_window
+from tests.simulation import scenario as scenarios
+from tests.simulation.checker import Checker, fail
+from tests.simulation.controller import Controller
+from tests.simulation.ending import end
+from tests.simulation.log import Event, Log, Piece, Scaling
+from tests.simulation.network import Call, Kind, Network, Reply
+from tests.simulation.scenario import Scenario
+from tests.simulation.writers import Phase, Process
+
+START_MS = 1_000
+
+
+class World:
+    """Draws a history from a seed and proves it as it goes."""
+
+    def __init__(self, seed: int, *, trace: Callable[[str], None] | None = None, only_claims: bool = False) -> None:
+        self.seed = seed
+        self.random = Random(seed)
+        self.trace = trace
+        self.scenario: Scenario = scenarios.draw(self.random)
+        self.wall = self.start_time = self.source_time = START_MS
+        self.log = Log(self.scenario.segments, open=self.scenario.open)
+        self.network = Network()
+        self.faults = True
+        self.steps = 0
+        graph = (
+            SegmentGraph(open=True)
+            if self.scenario.open
+            else SegmentGraph.equal_shares(self.scenario.segments, START_MS)
+        )
+        self.controller = Controller(self.scenario.config, graph, START_MS, self.scenario.history_notes)
+        tails = [f"tail-{n}" for n in range(self.scenario.tails)]
+        self.keys_of: dict[str, tuple[str, ...]] = dict.fromkeys(tails, ("",))
+        self.processes: dict[str, list[Process]] = {}
+        self.flying: list[Event] = []
+        self.scalings: list[Scaling] = []
+        self.readers = [dict.fromkeys(self.log.pieces, 0) for _ in range(2)]
+        self._count = 0
+        for n in range(self.scenario.writers):
+            keys = self.scenario.keys
+            if len(keys) > 1 and self.random.random() < 0.4:
+                keys = (self.random.choice(keys),)
+            self.keys_of[f"w{n}"] = keys
+        self.checker = Checker(self.log, self.scenario.keys, self.scenario.config, tails, only_claims=only_claims)
+        for name in self.keys_of:
+            self.start_process(name)
+        self.tell(lambda: f"{self.scenario}")
+
+    def tell(self, what: Callable[[], str]) -> None:
+        if self.trace is not None:
+            self.trace(f"{self.wall:>6} {what()}")
+
+    def chance(self, percent: float) -> bool:
+        return self.random.random() * 100 < percent
+
+    # -- what processes ask of the world -------------------------------------------------------------------------
+
+    def send(self, call: Call) -> None:
+        lost = self.faults and not call.fragile and self.chance(self.scenario.loss)
+        self.tell(lambda: f"{'lost' if lost else 'sent'}: {call}")
+        if lost:
+            return
+        if self.faults and not call.fragile and self.chance(self.scenario.repeats / 3):
+            self.network.slow.append((self.steps + self.random.randint(5, 50), call))
+        else:
+            self.network.calls.append(call)
+
+    def keys_named(self, process: Process) -> bool:
+        """Whether it names its keys as it registers: it may leave that where the stream knows them."""
+        writer = self.controller.stream.writers.get(process.name) if self.controller.stream else None
+        held = () if writer is None else tuple(sorted(writer.standings))
+        return held != self.keys_of[process.name] or self.chance(50)
+
+    def newest_process(self, name: str) -> Process:
+        return self.processes[name][-1]
+
+    def written_by(self, name: str) -> dict[str, int]:
+        """The least position above everything that a writer has written, and was acknowledged."""
+        position: dict[str, int] = {}
+        for event in self.log.events():
+            if event.writer == name and event.counted:
+                position[event.segment] = max(event.offset + 1, position.get(event.segment, 0))
+        return position
+
+    def frontier(self, position: Mapping[str, int]) -> dict[str, int]:
+        """The position without what its segments imply."""
+        implied: set[str] = set()
+        for name in position:
+            pending = list(self.log.pieces[name].before)
+            while pending:
+                before = pending.pop()
+                implied.add(before)
+                pending.extend(self.log.pieces[before].before)
+        return {segment: offset for segment, offset in position.items() if segment not in implied}
+
+    def knows(self, name: str) -> bool:
+        """Whether the controller has heard of a writer."""
+        return name in self.checker.accounts and self.checker.accounts[name].last_word != ""
+
+    def closed(self, process: Process) -> None:
+        self.network.forget(process.name)
+
+    # -- processes -----------------------------------------------------------------------------------------------
+
+    def start_process(self, name: str) -> Process:
+        """Starts the next process of a writer. One that cannot show an epoch goes on from a notebook."""
+        earlier = self.processes.setdefault(name, [])
+        registers = not self.chance(self.scenario.unregistered) or any(one.registers for one in earlier)
+        process = Process(
+            self,
+            name,
+            len(earlier) + 1,
+            registers=registers,
+            impolite=self.chance(self.scenario.impolite),
+            tail=name.startswith("tail"),
+        )
+        earlier.append(process)
+        if registers:
+            process.call(Kind.REGISTER)
+        else:
+            if len(earlier) > 1 and earlier[-2].phase is Phase.DEAD:
+                process.bounds = dict(earlier[-2].bounds)
+            self.checker.account(name).owner = process
+            process.learn_position()
+        self.tell(lambda: f"{process} starts{'' if registers else ', unregistered'}")
+        return process
+
+    def act(self, process: Process) -> None:
+        """One thing that a process may do."""
+        if process.open_calls and self.chance(15):
+            call = self.random.choice(process.open_calls)
+            if not call.fragile:
+                self.send(call)
+            return
+        match process.phase:
+            case Phase.STARTING:
+                if not process.waits_for(Kind.REGISTER):
+                    process.call(Kind.REGISTER)
+            case Phase.RUNNING:
+                self._run(process)
+            case Phase.FINISHING:
+                process.go_on_finishing()
+            case Phase.IDLE:
+                if process.tail and self.log.end() == process.accepted:
+                    return
+                if process.writes and self.chance(40):
+                    process.write()
+                elif self.chance(30):
+                    process.wake()
+            case Phase.GONE | Phase.DEAD:
+                pass
+
+    def _run(self, process: Process) -> None:
+        process.send_planned()
+        drawn = self.random.random()
+        if drawn < 0.5 and not process.tail:
+            process.write()
+        elif drawn < 0.92:
+            if process.planned is None:
+                process.plan_note()
+        elif drawn < 0.98:
+            process.finish(self.random.choice((Kind.IDLE, Kind.IDLE, Kind.CLOSE)))
+
+    def crash_process(self, process: Process) -> None:
+        self.tell(lambda: f"{process} crashes")
+        process.phase = Phase.DEAD
+        process.open_calls.clear()
+        if not process.registers:
+            self.network.forget(process.name)
+
+    # -- the log -------------------------------------------------------------------------------------------------
+
+    def land(self, event: Event) -> None:
+        if self.scenario.ingestion:
+            skew = self.scenario.config.clock_skew_ms
+            event.times[""] = self.controller.clock(self.wall) + self.random.randint(-skew, skew)
+        self.log.append(event, self.random.choice(self.log.live()))
+        self.tell(lambda: f"landed: {event}")
+        self.checker.landed(event)
+
+    def ack(self, event: Event) -> None:
+        self.flying.remove(event)
+        assert event.process is not None
+        self.tell(lambda: f"acked: {event}")
+        self.checker.acked(event)
+        if event.process.alive:
+            event.process.acked(event)
+
+    def move_log(self) -> None:
+        if self.flying:
+            event = self.random.choice(self.flying)
+            if event.landed:
+                self.ack(event)
+            else:
+                self.land(event)
+        if self.scenario.tails and self.chance(25):
+            self.land(Event(None, None, {}))
+
+    def scale(self) -> None:
+        """Splits or merges segments. In an open stream the controller hears of it before anybody writes there."""
+        if len(self.log.pieces) >= 8:
+            return
+        pairs = self.log.neighbours()
+        parents: list[Piece]
+        if pairs and self.chance(50):
+            parents, parts = list(self.random.choice(pairs)), self.random.randint(1, 2)
+        else:
+            parents, parts = [self.random.choice(self.log.live())], 2
+        if self.scenario.open:
+            if self.controller.stream is None:
+                return
+            known = self.controller.stream.graph
+            if any(piece.id not in known for piece in parents):
+                return
+        scaling = self.log.scale(parents, parts)
+        self.tell(lambda: f"scaled: {scaling}")
+        self.scalings.append(scaling)
+        for reader in self.readers:
+            for new in scaling.create:
+                reader.setdefault(new.id, 0)
+        if self.scenario.open:
+            self.tell_scalings()
+
+    def tell_scalings(self) -> None:
+        for scaling in self.scalings:
+            self.operate("scale", scaling.seal, scaling.create)
+        self.scalings.clear()
+        self.commit()
+
+    # -- the controller ------------------------------------------------------------------------------------------
+
+    def deliver_call(self) -> None:
+        calls = self.network.calls
+        if self.controller.stream is None or not calls:
+            return
+        index = self.random.randrange(len(calls))
+        call = calls[index]
+        del calls[index]
+        if self.faults and not call.fragile and self.chance(self.scenario.repeats):
+            self.network.slow.append((self.steps + self.random.randint(0, 40), call))
+        self.controller.serve(call, self.wall)
+        self.tell(lambda: f"served: {call} -> {self.controller.pending[-1].result}")
+        if call.fragile or self.chance(self.scenario.eager_commits) or not self.faults:
+            self.commit()
+
+    def operate(self, what: str, *arguments: Any) -> None:
+        self.controller.operate(what, self.wall, *arguments)
+        self.tell(lambda: f"operator: {what} {arguments} -> {self.controller.pending[-1].result}")
+
+    def commit(self) -> None:
+        stream = self.controller.stream
+        if stream is None:
+            return
+        for done in self.controller.commit():
+            for mark in done.changes.marks:
+                self.tell(lambda mark=mark: f"    {mark}")  # type: ignore[misc]
+            self.checker.done(done, stream)
+            call = done.call
+            if call is None:
+                assert not isinstance(done.result, Refused), done
+            elif call.fragile:
+                call.process.answered(Reply(call, done.result, done.now))
+            elif not (self.faults and self.chance(self.scenario.loss)):
+                self.network.replies.append(Reply(call, done.result, done.now))
+
+    def deliver_reply(self) -> None:
+        replies = self.network.replies
+        if replies:
+            reply = replies.pop(self.random.randrange(len(replies)))
+            reply.call.process.answered(reply)
+
+    def crash_controller(self) -> None:
+        self.tell(lambda: f"controller crashes, forgets {[each.what for each in self.controller.pending]}")
+        self.controller.crash()
+
+    def start_controller(self) -> None:
+        gap = self.controller.start(self.wall)
+        self.checker.counts["restart"] += 1
+        self.checker.resumed(gap, self.controller.clock(self.wall))
+        self.tell(lambda: f"controller starts after {gap} ms")
+
+    def serve(self) -> None:
+        """What the controller does by itself."""
+        stream = self.controller.stream
+        if stream is None:
+            if self.chance(12):
+                self.start_controller()
+            return
+        self.controller.beat(self.wall)
+        wake = stream.next_wake()
+        if wake is not None and wake <= self.controller.clock(self.wall) and self.chance(70):
+            self.operate("advance")
+        if self.chance(10) and self.scenario.config.mark_interval_ms is None:
+            self.operate("evaluate", self.random.choice(self.scenario.keys))
+        if self.chance(self.scenario.eager_commits / 2):
+            self.commit()
+        if self.scalings and self.chance(20):
+            self.tell_scalings()
+        elif self.chance(self.scenario.crashes):
+            self.crash_controller()
+
+    def interfere(self) -> None:
+        """What operators do."""
+        stream = self.controller.stream
+        if stream is None or not stream.writers:
+            return
+        name = self.random.choice(sorted(stream.writers))
+        match self.random.randrange(5):
+            case 0:
+                self.operate("exclude", name)
+            case 1 | 2:
+                self.operate("include", name)
+            case 3:
+                if stream.writers[name].lost:
+                    self.operate("close", name, None)
+            case _:
+                settings: dict[str, Any] = {
+                    "writer_timeout_ms": (None, 0, 200, 600),
+                    "min_writers": (1, 2),
+                    "mark_interval_ms": (0, 100),
+                    "late_writers": ("hold", "skip"),
+                    "idle_lag_ms": (0, 100),
+                    "forget_after_ms": (0, 500, scenarios.LONG_MS),
+                }
+                setting = self.random.choice(sorted(settings))
+                self.operate("configure", {setting: self.random.choice(settings[setting])})
+
+    # -- readers -------------------------------------------------------------------------------------------------
+
+    def read(self) -> None:
+        """A reader goes on, and looks at its window."""
+        position = self.random.choice(self.readers)
+        for piece in self.random.sample(list(self.log.pieces.values()), k=min(2, len(self.log.pieces))):
+            if all(position[name] == self.log.pieces[name].final for name in piece.before):
+                position[piece.id] = self.random.randint(position[piece.id], len(piece.events))
+        self._check_windows(position)
+
+    def ask_rest(self) -> None:
+        """A reader asks how far time has come at rest; it is told nothing that a crash could take back."""
+        stream = self.controller.stream
+        if stream is not None and not self.controller.pending:
+            mark = stream.resting(self.controller.clock(self.wall))
+            if mark is not None:
+                self.tell(lambda: f"    at rest: {mark}")
+                self.checker.resting(mark)
+
+    def _check_windows(self, position: Mapping[str, int]) -> None:
+        here = Cut(position)
+        for key, seen in self.checker.marks.items():
+            marks = [each.mark for each in seen]
+            passed = [mark for mark in marks if mark.cut.le(here)]
+            ahead = [mark for mark in marks[len(passed) :] if here.le(mark.cut)]
+            window = time_window(ListedMarks(marks), here, None)
+            lower = passed[-1].time if passed else None
+            upper = ahead[0].upper if ahead else None
+            if (window.lower, window.upper) != (lower, upper):
+                fail(f"the window at {here} in key {key!r} is {window}, but {lower}, {upper} by looking at every mark")
+
+    # -- a history -----------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        scenario, random = self.scenario, self.random
+        self.steps += 1
+        self.network.come_up(self.steps)
+        passed = random.choice((0, 1, 3, 10, 25))
+        self.wall += passed
+        self.source_time += passed
+        if scenario.clock_steps and self.chance(scenario.clock_steps):
+            self.wall += random.randint(-300, 300)
+        self.controller.clock(self.wall)
+        everyone = [process for each in self.processes.values() for process in each if process.alive]
+        if everyone:
+            self.act(random.choice(everyone))
+        self.move_log()
+        for _ in range(2):
+            self.deliver_call()
+            self.deliver_reply()
+        self.serve()
+        drawn = random.random()
+        if drawn < 0.03:
+            self.scale()
+        elif drawn < 0.12:
+            self.read()
+        elif drawn < 0.20:
+            self._fate()
+        if scenario.ingestion and self.chance(20):
+            self.ask_rest()
+        if self.chance(scenario.operators):
+            self.interfere()
+
+    def _fate(self) -> None:
+        """Processes die, are started again, or are taken for dead."""
+        name = self.random.choice(sorted(self.processes))
+        process = self.newest_process(name)
+        if process.phase in (Phase.DEAD, Phase.GONE):
+            self.start_process(name)
+        elif self.chance(25) and self.scenario.crashes:
+            self.crash_process(process)
+            if self.chance(50):
+                self.start_process(name)
+        elif process.registers and process.phase is Phase.RUNNING and self.chance(20):
+            self.start_process(name)
+
+    def run(self) -> None:
+        """The whole history; raises Broken."""
+        for _ in range(self.scenario.steps):
+            self.step()
+        end(self)
