@@ -121,7 +121,7 @@ class Roster:
                 self.changes.writers.add(writer.name)
 
     def _waits_for(self, writer: Writer) -> bool:
-        return any(self.aggregates[key].role(writer.name) in (Role.COUNTED, Role.BLOCKING) for key in writer.standings)
+        return any(self.aggregates[key].role(writer.name) in AWAITED for key in writer.standings)
 
     def _journal(self, writer: Writer, key: str, standing: Standing, now: int) -> None:
         after = writer.state(standing, self.last_time(key))

@@ -353,7 +353,7 @@ class Stream:
             standing.phase, standing.floor, standing.lost_at = Phase.NOTED, None, None
             standing.time, standing.has_noted, standing.told_floor = time, True, floors[key]
             if last_time is None or time > last_time:
-                standing.remember(Entry(time, writer.position, standing.newest), self._history_notes)
+                standing.remember(Entry(time, writer.position, standing.newest), last_time, self._history_notes)
         self._heard(writer, now)
         self._roster.changed(writer, now)
 

@@ -84,11 +84,16 @@ class Standing:
         """The time that it counts with, or would."""
         return self.floor if self.phase is Phase.JOINED else self.time
 
-    def remember(self, entry: Entry, bound: int) -> None:
-        """Adds a note to the history, at most `bound` long. Of equal times the first stays: its cut is the tighter."""
+    def remember(self, entry: Entry, last_time: int | None, bound: int) -> None:
+        """Adds a note to the history, at most `bound` long. Of equal times the first stays: its cut is the tighter.
+
+        What the last mark, at `last_time`, has left behind goes first, so that it never counts against the bound.
+        """
         if self.history and entry.time <= self.history[-1].time:
             return
         self.history.append(entry)
+        if len(self.history) > bound and last_time is not None:
+            self.history = [kept for kept in self.history if kept.time > last_time]
         if len(self.history) > bound:
             # Every second one, counted from the end: a time between two of them maps to the later, looser cut.
             self.history = self.history[::-2][::-1]

@@ -1,0 +1,279 @@
+"""The calls of the naive stream: what `Stream` has under the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from strandline.config import TimeDomain
+from strandline.note import Note
+from tests.model.naive import NaiveMark, NaiveStream, NaiveWriter, Refusal, Said, le
+
+
+@dataclass(frozen=True)
+class NaiveAnswer:
+    late: bool
+    floors: dict[str, int | None]
+    marks: list[NaiveMark]
+
+
+class NaiveCalls(NaiveStream):
+    """Every call is judged first; refused, nothing changes."""
+
+    def register(self, name: str, keys: tuple[str, ...] | None, now: int) -> tuple[int, dict[str, int | None]]:
+        now = self.moment(now)
+        self.check_unsealed()
+        known = self.writers.get(name)
+        wanted = tuple(keys or ()) or (tuple(known.phase) if known else ()) or ("",)
+        if self.config.time_domain is TimeDomain.INGESTION and set(wanted) != {""}:
+            raise Refusal("wrong_domain")
+        self.store_rest(now)
+        writer = self.writers.setdefault(name, NaiveWriter(name, now))
+        self.begin_anew(writer)
+        self.epochs += 1
+        writer.epoch, writer.closed_epoch, writer.excluded_at, writer.heard = self.epochs, None, None, now
+        floors = {}
+        for key in wanted:
+            times = [time for time in (writer.time(key), self.last_time(key)) if time is not None]
+            writer.phase[key], writer.floor[key] = "joined", max(times, default=None)
+            writer.lost_at.pop(key, None)
+            writer.answered.pop(key, None)
+            floors[key] = writer.floor[key]
+        self.leave_out_at_once()
+        return self.epochs, floors
+
+    def note(self, note: Note, now: int, *, tail: bool = False) -> NaiveAnswer:
+        now = self.moment(now)
+        ingestion = self.config.time_domain is TimeDomain.INGESTION
+        if tail and not ingestion:
+            raise Refusal("wrong_domain")
+        self.check_unsealed()
+        writer = self.writers.get(note.writer)
+        self.check_epoch(writer, note.epoch)
+        self.check_segments(note.position)
+        times = self.counted_times(note, now)
+        if writer is not None and not writer.closed:
+            for key, time in times.items():
+                stored = writer.time(key) if key in writer.phase else None
+                self.check_time(note.times[key], time, stored, now)
+            for segment, offset in note.position.items():
+                if offset < writer.offset(segment):
+                    raise Refusal("position_went_back", writer.offset(segment))
+        else:
+            for key, time in times.items():
+                self.check_time(note.times[key], time, None, now)
+        cut = self.closed(note.position)
+        repeats = (
+            writer is not None
+            and le(cut, writer.position())
+            and all(key in writer.phase and writer.time(key) == time for key, time in times.items())
+        )
+        floors = {key: self.floor_told(writer, key, repeats=repeats, now=now) for key in times}
+        late = any(time < at for key, time in times.items() if (at := floors[key]) is not None)
+        if repeats:
+            assert writer is not None
+            self.hear_again(writer, tuple(times), now)
+        else:
+            self.take(note, times, tail=tail, now=now)
+            self.writers[note.writer].answered.update(floors)
+        at_once = tail and self.config.mark_interval_ms is not None
+        return NaiveAnswer(late, floors, self.evaluate(times, now, at_once=at_once))
+
+    def floor_told(self, writer: NaiveWriter | None, key: str, *, repeats: bool, now: int) -> int | None:
+        """What time has come to, to one that did not fully count; to a repeat, what the first one was told."""
+        if not self.stands(writer, key):
+            return self.reached(key, now)
+        return writer.answered.get(key) if writer is not None and repeats else None
+
+    def stands(self, writer: NaiveWriter | None, key: str) -> bool:
+        """Whether it counts, and with no less than the last mark's time."""
+        if writer is None or key not in writer.phase or self.role(writer, key) != "counted":
+            return False
+        value, last = writer.value(key), self.last_time(key)
+        return value is not None and (last is None or value >= last)
+
+    def hear_again(self, writer: NaiveWriter, keys: tuple[str, ...], now: int) -> None:
+        """A repeated note ends a silence, but wakes no one."""
+        back = [key for key in keys if key in writer.lost_at and not writer.closed]
+        if back:
+            self.store_rest(now)
+        for key in back:
+            del writer.lost_at[key]
+        writer.heard = max(writer.heard, now)
+        self.leave_out_at_once()
+
+    def take(self, note: Note, times: Mapping[str, int], *, tail: bool, now: int) -> None:
+        for segment in note.position:
+            self.before.setdefault(segment, ())
+        self.store_rest(now)
+        writer = self.writers.setdefault(note.writer, NaiveWriter(note.writer, now))
+        self.begin_anew(writer)
+        writer.tail = writer.tail or tail
+        cut = self.closed(note.position)
+        writer.said.append(Said(writer.life, dict(times), dict(note.position), cut, dict(note.newest)))
+        for key, time in times.items():
+            writer.phase[key] = "noted"
+            writer.lost_at.pop(key, None)
+            self.noted.setdefault(key, set()).add(note.writer)
+            last = self.last_time(key)
+            if last is None or time > last:
+                writer.story.setdefault(key, []).append(("note", time, len(writer.said) - 1))
+        writer.heard = max(writer.heard, now)
+        self.leave_out_at_once()
+
+    def begin_anew(self, writer: NaiveWriter) -> None:
+        if not writer.closed:
+            return
+        writer.closed = False
+        writer.life += 1
+        writer.lost_at.clear()
+        for key in writer.phase:
+            writer.phase[key], writer.floor[key] = "idle", None
+            writer.story.setdefault(key, []).append(("life", 0, -1))
+
+    def idle(self, name: str, epoch: int | None, now: int) -> list[NaiveMark]:
+        now = self.moment(now)
+        self.check_unsealed()
+        writer = self.known(name)
+        if writer.closed and epoch in (None, writer.closed_epoch):
+            return []
+        self.check_epoch(writer, epoch)
+        for key in writer.phase:
+            writer.phase[key], writer.floor[key] = "idle", None
+        writer.lost_at.clear()
+        writer.heard = max(writer.heard, now)
+        return self.evaluate(writer.phase, now)
+
+    def close(self, name: str, epoch: int | None, now: int) -> list[NaiveMark]:
+        now = self.moment(now)
+        writer = self.known(name)
+        if writer.closed and epoch in (None, writer.closed_epoch):
+            return []
+        self.check_unsealed()
+        self.check_epoch(writer, epoch)
+        self.store_rest(now)
+        if writer.tail:
+            for key in writer.phase:
+                writer.lost_at.setdefault(key, now)
+            writer.epoch = None
+        else:
+            self.end(writer, epoch, now)
+        return self.evaluate(writer.phase, now)
+
+    def end(self, writer: NaiveWriter, epoch: int | None, now: int) -> None:
+        """Its own word, or an operator's about one that is lost: then nobody knows what it wrote."""
+        since = [moment for key in writer.phase if (moment := self.lost_since(writer, key)) is not None]
+        if since and epoch is None:
+            writer.excluded_at = min(since)
+        else:
+            writer.closed, writer.closed_epoch, writer.excluded_at = True, epoch, None
+        writer.epoch = None
+
+    def exclude(self, name: str, now: int) -> list[NaiveMark]:
+        now = self.moment(now)
+        self.check_unsealed()
+        writer = self.known(name)
+        if writer.closed or writer.excluded_at is not None:
+            return []
+        self.store_rest(now)
+        writer.excluded_at = now
+        return self.evaluate(writer.phase, now)
+
+    def include(self, name: str, now: int) -> list[NaiveMark]:
+        now = self.moment(now)
+        self.check_unsealed()
+        writer = self.known(name)
+        if writer.excluded_at is None:
+            return []
+        self.store_rest(now)
+        writer.excluded_at = None
+        self.leave_out_at_once()
+        return self.evaluate(writer.phase, now)
+
+    def configure(self, settings: Mapping[str, Any], now: int) -> list[NaiveMark]:
+        now = self.moment(now)
+        config = self.changed(**settings)
+        if config == self.config:
+            return []
+        self.store_rest(now)
+        self.config = config
+        self.leave_out_at_once()
+        return self.evaluate(self.keys(), now)
+
+    def scale(self, seal: Mapping[str, int], create: Sequence[tuple[str, tuple[str, ...]]], now: int) -> None:
+        """Only such as the log itself made: what else is refused is for the segments' own tests."""
+        self.moment(now)
+        self.check_unsealed()
+        for segment, offset in seal.items():
+            if offset < self.end_noted().get(segment, 0):
+                raise Refusal("invalid_scale")
+        self.final.update(seal)
+        self.before.update(create)
+
+    def seal(self, final: Mapping[str, int], now: int) -> list[NaiveMark]:
+        now = self.moment(now)
+        for segment, offset in final.items():
+            if self.final.get(segment, offset) != offset or offset < self.end_noted().get(segment, 0):
+                raise Refusal("invalid_scale")
+        if self.sealed:
+            return []
+        self.store_rest(now)
+        peaks = {key: self.peak(key) for key in self.keys()}
+        for writer in self.writers.values():
+            lost = any(self.lost_since(writer, key) is not None for key in writer.phase)
+            self.end(writer, None if lost else writer.epoch, now)
+        self.final = {**self.end_noted_everywhere(), **final, **self.final}
+        made = []
+        for key, peak in sorted(peaks.items()):
+            last = self.last_time(key)
+            if peak is not None and (last is None or peak > last):
+                made.append(self.append(key, peak, now))
+        self.sealed = True
+        return made
+
+    def end_noted_everywhere(self) -> dict[str, int]:
+        noted = self.end_noted()
+        return {segment: noted.get(segment, 0) for segment in self.before}
+
+    def demand(self, key: str, now: int) -> NaiveMark | None:
+        """Evaluate now, whatever the interval."""
+        now = self.moment(now)
+        if self.sealed:
+            return None
+        rested = self.store_rest(now) if key == "" else None
+        made = self.evaluate([key], now, at_once=True)
+        return made[-1] if made else rested
+
+    def advance(self, now: int) -> None:
+        now = self.moment(now)
+        self.evaluate(self.keys(), now)
+
+    # -- refusals ------------------------------------------------------------------------------------------------
+
+    def known(self, name: str) -> NaiveWriter:
+        if name not in self.writers:
+            raise Refusal("unknown_writer", name)
+        return self.writers[name]
+
+    def check_unsealed(self) -> None:
+        if self.sealed:
+            raise Refusal("stream_sealed")
+
+    def check_epoch(self, writer: NaiveWriter | None, epoch: int | None) -> None:
+        newest = writer.epoch if writer is not None else None
+        if epoch is not None and epoch != newest:
+            raise Refusal("fenced", newest)
+
+    def counted_times(self, note: Note, now: int) -> Mapping[str, int]:
+        if self.config.time_domain is TimeDomain.EVENT:
+            return note.times
+        if set(note.times) != {""}:
+            raise Refusal("wrong_domain")
+        return {"": min(note.times[""], now) - self.config.clock_skew_ms}
+
+    def check_time(self, said: int, counted: int, stored: int | None, now: int) -> None:
+        if stored is not None and counted < stored:
+            raise Refusal("time_went_back", stored)
+        if self.config.max_ahead_ms is not None and said > now + self.config.max_ahead_ms:
+            raise Refusal("time_too_far_ahead")

@@ -1,0 +1,385 @@
+"""The rules of `design.md` written down a second time, as plainly as possible.
+
+Nothing is worked out ahead or kept up to date: every question is answered from everything that was ever said, by
+looking at every writer and every note. Slow on purpose, and without a line of the core's own aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from strandline.config import LateWriters, StreamConfig, TimeDomain
+
+Offsets = dict[str, int]
+
+
+class Refusal(Exception):
+    """A call that is turned down, with the code of the error and the value that the caller needs."""
+
+    def __init__(self, code: str, value: object = None) -> None:
+        super().__init__(code, value)
+        self.code, self.value = code, value
+
+
+def join(cuts: Iterable[Mapping[str, int]]) -> Offsets:
+    joined: Offsets = {}
+    for cut in cuts:
+        for segment, offset in cut.items():
+            joined[segment] = max(offset, joined.get(segment, 0))
+    return {segment: offset for segment, offset in joined.items() if offset}
+
+
+def le(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
+    return all(offset <= other.get(segment, 0) for segment, offset in one.items())
+
+
+@dataclass(frozen=True)
+class NaiveMark:
+    seq: int
+    time: int
+    upper: int
+    cut: Offsets
+    newest: int | None
+    excluded: tuple[str, ...]
+    created_at: int
+
+
+@dataclass(frozen=True)
+class Said:
+    """A note that was taken, and the time of each key's last mark when it was. `life` counts closings before it."""
+
+    life: int
+    times: Mapping[str, int]
+    given: Mapping[str, int]
+    cut: Offsets
+    newest: Mapping[str, int]
+
+
+@dataclass
+class NaiveWriter:
+    name: str
+    heard: int
+    tail: bool = False
+    life: int = 0
+    epoch: int | None = None
+    closed: bool = False
+    closed_epoch: int | None = None
+    excluded_at: int | None = None
+    phase: dict[str, str] = field(default_factory=dict)  # joined, noted or idle, by each key it ever held
+    floor: dict[str, int | None] = field(default_factory=dict)
+    lost_at: dict[str, int] = field(default_factory=dict)
+    answered: dict[str, int | None] = field(default_factory=dict)  # the floor that its last new note was told
+    said: list[Said] = field(default_factory=list)
+    story: dict[str, list[tuple[str, int, int]]] = field(default_factory=dict)  # notes and marks of a key, in order
+
+    def time(self, key: str) -> int | None:
+        times = [each.times[key] for each in self.said if each.life == self.life and key in each.times]
+        return times[-1] if times else None
+
+    def value(self, key: str) -> int | None:
+        return self.floor[key] if self.phase[key] == "joined" else self.time(key)
+
+    def position(self, count: int | None = None) -> Offsets:
+        """All that its first `count` notes said, whichever key and life they were of."""
+        return join(each.cut for each in self.said[:count])
+
+    def offset(self, segment: str) -> int:
+        """What it named itself in this life."""
+        return max((each.given.get(segment, 0) for each in self.said if each.life == self.life), default=0)
+
+    def newest(self, key: str, count: int | None = None) -> int | None:
+        """The greatest event time below that position, where one note said it of all that the earlier ones did not."""
+        known: int | None = None
+        position: Offsets = {}
+        for each in self.said[:count]:
+            said, before = each.newest.get(key), position
+            position = join((before, each.cut))
+            if said is not None:
+                known = max(said, known) if known is not None else (said if le(before, each.cut) else None)
+            elif position != before:
+                known = None
+        return known
+
+    def kept(self, key: str, bound: int) -> list[int]:
+        """Which notes (by number) are kept for tight cuts: those above the last mark then, of rising time, at most
+        `bound`: past that every second one goes, counted from the last."""
+        kept: list[tuple[int, int]] = []
+        for what, time, number in self.story.get(key, ()):
+            match what:
+                case "note" if not kept or time > kept[-1][0]:
+                    kept.append((time, number))
+                    if len(kept) > bound:
+                        kept = [each for n, each in enumerate(reversed(kept)) if n % 2 == 0][::-1]
+                case "mark":
+                    kept = [each for each in kept if each[0] > time]
+                case "life":
+                    kept = []
+                case _:
+                    pass
+        return [number for _, number in kept]
+
+
+class NaiveStream:
+    """What `Stream` is, by the letter."""
+
+    def __init__(self, config: StreamConfig, segments: Iterable[str], *, now: int, open: bool, bound: int) -> None:
+        self.config = config
+        self.open = open
+        self.bound = bound
+        self.clock = now
+        self.sealed = False
+        self.epochs = 0
+        self.before: dict[str, tuple[str, ...]] = dict.fromkeys(segments, ())
+        self.final: dict[str, int] = {}
+        self.writers: dict[str, NaiveWriter] = {}
+        self.marks: dict[str, list[NaiveMark]] = {}
+        self.noted: dict[str, set[str]] = {}
+
+    # -- roles and time ------------------------------------------------------------------------------------------
+
+    def last_time(self, key: str) -> int | None:
+        marks = self.marks.get(key)
+        return marks[-1].time if marks else None
+
+    def holders(self, key: str) -> list[NaiveWriter]:
+        return [writer for writer in self.writers.values() if key in writer.phase]
+
+    def lost_since(self, writer: NaiveWriter, key: str) -> int | None:
+        if writer.closed:
+            return None
+        moments = [moment for moment in (writer.excluded_at, writer.lost_at.get(key)) if moment is not None]
+        return min(moments, default=None)
+
+    def behind(self, writer: NaiveWriter, key: str) -> bool:
+        time, last = writer.time(key), self.last_time(key)
+        return writer.phase[key] == "noted" and time is not None and last is not None and time < last
+
+    def role(self, writer: NaiveWriter, key: str) -> str:
+        if writer.closed:
+            return "out"
+        if self.lost_since(writer, key) is not None:
+            return "lost"
+        if writer.phase[key] == "idle":
+            return "out"
+        if writer.value(key) is None:
+            return "blocking"
+        skips = self.config.late_writers is LateWriters.SKIP
+        return "skipped" if skips and self.behind(writer, key) else "counted"
+
+    def state(self, writer: NaiveWriter, key: str) -> str:
+        if writer.closed:
+            return "closed"
+        if writer.excluded_at is not None:
+            return "excluded"
+        if key in writer.lost_at:
+            return "timed_out"
+        if writer.phase[key] != "noted":
+            return writer.phase[key]
+        return "behind" if self.behind(writer, key) else "active"
+
+    def counted(self, key: str) -> list[NaiveWriter]:
+        return [writer for writer in self.holders(key) if self.role(writer, key) in ("counted", "blocking")]
+
+    def enough(self, key: str) -> bool:
+        return len(self.noted.get(key, ())) >= self.config.min_writers
+
+    def peak(self, key: str) -> int | None:
+        times = [writer.time(key) for writer in self.holders(key) if writer.excluded_at is None]
+        return max((time for time in times if time is not None), default=None)
+
+    def next_time(self, key: str) -> int | None:
+        if not self.enough(key):
+            return None
+        values = [writer.value(key) for writer in self.counted(key)]
+        if None in values:
+            return None
+        time = min((value for value in values if value is not None), default=self.peak(key))
+        last = self.last_time(key)
+        return None if time is None or (last is not None and time <= last) else time
+
+    def leave_out_at_once(self) -> None:
+        """With a timeout of 0, whoever would hold time back is left out."""
+        if self.config.writer_timeout_ms != 0 or self.sealed:
+            return
+        for writer in self.writers.values():
+            for key in writer.phase:
+                value, last = writer.value(key), self.last_time(key)
+                if self.role(writer, key) in ("counted", "blocking") and (
+                    value is None or (last is not None and value <= last)
+                ):
+                    writer.lost_at[key] = self.clock
+
+    # -- marks ---------------------------------------------------------------------------------------------------
+
+    def mark(self, key: str, time: int, now: int) -> NaiveMark:
+        """What a mark at `time` says: everyone's contribution, whatever their role."""
+        last = self.marks[key][-1] if self.marks.get(key) else None
+        cuts: list[Offsets] = [last.cut] if last else []
+        uppers = [time] + ([last.upper] if last else [])
+        newest: list[int | None] = [last.newest] if last and last.newest is not None else []
+        for writer in self.holders(key):
+            late_enough = [
+                number for number in writer.kept(key, self.bound) if writer.said[number].times[key] >= time
+            ]
+            count = late_enough[0] + 1 if late_enough else None
+            cut = writer.position(count)
+            upper = writer.said[late_enough[0]].times[key] if late_enough else writer.time(key)
+            cuts.append(cut)
+            uppers += [upper] if upper is not None else []
+            known = writer.newest(key, count)
+            if cut or known is not None:
+                newest.append(known)
+        return NaiveMark(
+            seq=last.seq + 1 if last else 1,
+            time=time,
+            upper=max(uppers),
+            cut=join(cuts),
+            newest=None if None in newest else max((each for each in newest if each is not None), default=None),
+            excluded=tuple(sorted(writer.name for writer in self.holders(key) if self.names(writer, key, time, now))),
+            created_at=now,
+        )
+
+    def names(self, writer: NaiveWriter, key: str, time: int, now: int) -> bool:
+        role = self.role(writer, key)
+        if role == "skipped":
+            return True
+        since = self.lost_since(writer, key)
+        if role != "lost" or since is None or now - since >= self.config.forget_after_ms:
+            return False
+        value = writer.value(key)
+        return value is None or value < time
+
+    def append(self, key: str, time: int, now: int) -> NaiveMark:
+        mark = self.mark(key, time, now)
+        self.marks.setdefault(key, []).append(mark)
+        for writer in self.holders(key):
+            writer.story.setdefault(key, []).append(("mark", time, -1))
+        self.leave_out_at_once()
+        return mark
+
+    def evaluate(self, keys: Iterable[str], now: int, *, at_once: bool = False) -> list[NaiveMark]:
+        made: list[NaiveMark] = []
+        interval = self.config.mark_interval_ms
+        for key in sorted(keys):
+            while not self.sealed and (time := self.next_time(key)) is not None:
+                marks = self.marks.get(key)
+                due = interval is not None and (not marks or now >= marks[-1].created_at + interval)
+                if not due and not at_once:
+                    break
+                rest = self.rest_time(now) if key == "" else None
+                made.append(self.append(key, max(time, rest) if rest is not None else time, now))
+        return made
+
+    def keys(self) -> set[str]:
+        return {key for writer in self.writers.values() for key in writer.phase}
+
+    # -- rest ----------------------------------------------------------------------------------------------------
+
+    def rest_time(self, now: int) -> int | None:
+        """How far time has come in an ingestion stream where everyone said idle or closed."""
+        if self.config.time_domain is not TimeDomain.INGESTION or self.sealed or not self.enough(""):
+            return None
+        resting = False
+        for writer in self.holders(""):
+            since = self.lost_since(writer, "")
+            if writer.excluded_at is not None or (since is not None and now - since >= self.config.forget_after_ms):
+                continue
+            if self.role(writer, "") != "out":
+                return None
+            resting = True
+        time, last = now - self.config.idle_lag_ms - self.config.clock_skew_ms, self.last_time("")
+        return None if not resting or (last is not None and time <= last) else time
+
+    def resting(self, now: int) -> NaiveMark | None:
+        now = max(now, self.clock)
+        time = self.rest_time(now)
+        return None if time is None else self.mark("", time, now)
+
+    def store_rest(self, now: int) -> NaiveMark | None:
+        time = self.rest_time(now)
+        return None if time is None else self.append("", time, now)
+
+    def reached(self, key: str, now: int) -> int | None:
+        rest = self.rest_time(now) if key == "" else None
+        return self.last_time(key) if rest is None else rest
+
+    # -- silence -------------------------------------------------------------------------------------------------
+
+    def awaited(self, writer: NaiveWriter) -> list[str]:
+        return [key for key in writer.phase if self.role(writer, key) in ("counted", "blocking", "skipped")]
+
+    def moment(self, now: int) -> int:
+        """The clock never steps back; whoever has been silent for too long by then is lost, and marks follow."""
+        self.clock = now = max(now, self.clock)
+        timeout = self.config.writer_timeout_ms
+        if self.sealed or not timeout:
+            return now
+        keys: set[str] = set()
+        for writer in self.writers.values():
+            if writer.heard + timeout <= now:
+                for key in self.awaited(writer):
+                    writer.lost_at[key] = writer.heard + timeout
+                    keys.add(key)
+        self.evaluate(keys, now)
+        return now
+
+    def resume(self, served_until: int, now: int) -> None:
+        self.clock = max(now, self.clock)
+        for writer in self.writers.values():
+            if not writer.closed:
+                writer.heard = min(writer.heard + max(0, now - served_until), self.clock)
+
+    def next_wake(self) -> int | None:
+        if self.sealed:
+            return None
+        moments: list[int] = []
+        if self.config.writer_timeout_ms:
+            heard = [writer.heard for writer in self.writers.values() if self.awaited(writer)]
+            moments += [moment + self.config.writer_timeout_ms for moment in heard]
+        for key, marks in self.marks.items():
+            if self.config.mark_interval_ms is not None and self.next_time(key) is not None:
+                moments.append(marks[-1].created_at + self.config.mark_interval_ms)
+        return min(moments, default=None)
+
+    def held_by(self, key: str) -> tuple[str | None, str] | None:
+        """Who holds time back, and in which state."""
+        if self.sealed:
+            return None
+        if not self.enough(key):
+            return None, "min_writers"
+        counted = self.counted(key)
+        without = sorted(writer.name for writer in counted if writer.value(key) is None)
+        if without:
+            return without[0], self.state(self.writers[without[0]], key)
+        if not counted or self.next_time(key) is not None:
+            return None
+        least = min((value, writer.name) for writer in counted if (value := writer.value(key)) is not None)
+        return least[1], self.state(self.writers[least[1]], key)
+
+    # -- segments ------------------------------------------------------------------------------------------------
+
+    def closed(self, position: Mapping[str, int]) -> Offsets:
+        """The position, and all of what comes before the segments it names."""
+        offsets = dict(position)
+        pending = list(position)
+        while pending:
+            for name in self.before.get(pending.pop(), ()):
+                offsets[name] = self.final[name]
+                pending.append(name)
+        return {segment: offset for segment, offset in offsets.items() if offset}
+
+    def check_segments(self, position: Mapping[str, int]) -> None:
+        for segment, offset in position.items():
+            if segment not in self.before:
+                if not self.open:
+                    raise Refusal("unknown_segment", segment)
+            elif segment in self.final and offset > self.final[segment]:
+                raise Refusal("beyond_final_offset", self.final[segment])
+
+    def end_noted(self) -> Offsets:
+        return join(writer.position() for writer in self.writers.values())
+
+    def changed(self, **settings: Any) -> StreamConfig:
+        return replace(self.config, **settings)

@@ -1,0 +1,284 @@
+"""The core and the naive stream side by side: every call goes to both, and everything they say is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from hypothesis import strategies as st
+
+from strandline.changes import Answer, Registered
+from strandline.config import LateWriters, StreamConfig, TimeDomain
+from strandline.cut import Cut
+from strandline.errors import Refused
+from strandline.mark import Mark
+from strandline.note import Note
+from strandline.segment import SegmentGraph
+from strandline.stream import Stream
+from tests.model.calls import NaiveAnswer, NaiveCalls
+from tests.model.naive import NaiveMark, Refusal
+from tests.simulation.controller import Store
+from tests.simulation.log import Event, Log, Piece
+
+T = TypeVar("T")
+
+WRITERS = ("a", "b", "c")
+START_MS = 1_000
+TOLD = {  # the value of a refusal that the caller goes on with
+    "time_went_back": "stored_time",
+    "position_went_back": "stored_offset",
+    "fenced": "newest",
+    "unknown_segment": "segment",
+    "beyond_final_offset": "final_offset",
+    "unknown_writer": "writer",
+}
+
+
+class Choices(Protocol):
+    """Where a history comes from: a seed, or Hypothesis."""
+
+    def pick(self, of: Sequence[T]) -> T: ...
+    def integer(self, least: int, most: int) -> int: ...
+
+
+class Seeded:
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+
+    def pick(self, of: Sequence[T]) -> T:
+        return self.random.choice(of)
+
+    def integer(self, least: int, most: int) -> int:
+        return self.random.randint(least, most)
+
+
+class Drawn:
+    def __init__(self, data: st.DataObject) -> None:
+        self.data = data
+
+    def pick(self, of: Sequence[T]) -> T:
+        return self.data.draw(st.sampled_from(of))
+
+    def integer(self, least: int, most: int) -> int:
+        return self.data.draw(st.integers(least, most))
+
+
+def draw_config(choices: Choices) -> StreamConfig:
+    ingestion = choices.pick((False, False, True))
+    return StreamConfig(
+        time_domain=TimeDomain.INGESTION if ingestion else TimeDomain.EVENT,
+        writer_timeout_ms=choices.pick((60, None, 0)),
+        min_writers=choices.pick((1, 1, 2)),
+        mark_interval_ms=choices.pick((0, 0, 40, None)),
+        late_writers=choices.pick((LateWriters.HOLD, LateWriters.SKIP)),
+        max_ahead_ms=choices.pick((None, 500)),
+        idle_lag_ms=choices.pick((10, 0)),
+        clock_skew_ms=choices.pick((0, 5)) if ingestion else 0,
+        forget_after_ms=choices.pick((1_000_000, 100, 0)),
+    )
+
+
+class Pair:
+    """One history for two streams. A restart puts the core's back together from what it had stored."""
+
+    def __init__(self, choices: Choices, trace: Callable[[str], None] | None = None) -> None:
+        self.choices = choices
+        self.trace = trace
+        config = draw_config(choices)
+        self.ingestion = config.time_domain is TimeDomain.INGESTION
+        self.keys = ("",) if self.ingestion else choices.pick((("",), ("", "k")))
+        self.bound = choices.pick((64, 1, 2, 3))
+        self.now = START_MS
+        count, is_open = choices.integer(1, 3), choices.pick((False, False, True))
+        self.log = Log(count, open=is_open)
+        graph = SegmentGraph(open=True) if is_open else SegmentGraph.equal_shares(count, START_MS)
+        self.store = Store(config, {each.id: each for each in graph}, is_open, START_MS, START_MS)
+        self.core = Stream("s", config, graph, now=START_MS, history_notes=self.bound)
+        segments = () if is_open else tuple(self.log.pieces)
+        self.naive = NaiveCalls(config, segments, now=START_MS, open=is_open, bound=self.bound)
+        self.compared: dict[str, int] = {}
+        self.tell(lambda: f"{config} keys {self.keys} bound {self.bound} segments {count} open {is_open}")
+
+    def tell(self, what: Callable[[], str]) -> None:
+        if self.trace is not None:
+            self.trace(f"{self.now:>6} {what()}")
+
+    # -- what to do next -----------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """One call, drawn from the choices, at a moment that is drawn too; sometimes before the last one."""
+        self.now += self.choices.pick((1, 0, 7, 30, 70, 150, -20))
+        what = self.choices.integer(0, 19)
+        writer = self.choices.pick(WRITERS)
+        if what < 9:
+            self.note(writer)
+        elif what < 11:
+            self.register(writer)
+        elif what == 11:
+            self.both("idle", writer, self.epoch(writer))
+        elif what == 12:
+            self.both("close", writer, self.epoch(writer))
+        elif what == 13:
+            self.both(self.choices.pick(("exclude", "include")), writer)
+        elif what == 14:
+            self.scale()
+        elif what == 15:
+            self.configure()
+        elif what == 16:
+            self.both("demand", self.choices.pick(self.keys))
+        elif what == 17:
+            self.restart()
+        elif what == 18 and self.choices.integer(0, 9) == 9:
+            self.both("seal", self.choices.pick(({}, self.log.end())) if not self.log.open else {})
+        else:
+            self.both("advance")
+
+    def epoch(self, writer: str) -> int | None:
+        known = self.naive.writers.get(writer)
+        newest = known.epoch if known is not None else None
+        if self.choices.integer(0, 9) == 9:
+            return self.choices.integer(1, self.naive.epochs + 1)
+        return self.choices.pick((newest, None))
+
+    def note(self, writer: str) -> None:
+        known = self.naive.writers.get(writer)
+        keys = self.choices.pick(((self.keys[0],), (self.keys[-1],), self.keys))
+        times = {}
+        for key in keys:
+            stored = known.time(key) if known is not None and key in known.phase else None
+            last = self.naive.last_time(key)
+            near = [time for time in (stored, last) if time is not None] or [START_MS]
+            if self.ingestion:
+                near = [self.naive.clock]
+            times[key] = self.choices.pick(near) + self.choices.pick((3, 0, 12, 40, -1, -15, 400))
+        position = {}
+        for segment in self.log.pieces:
+            stored_offset = known.offset(segment) if known is not None else 0
+            final = self.log.pieces[segment].final
+            offset = stored_offset + self.choices.pick((1, 0, 2, 3, -1))
+            if final is not None and self.choices.integer(0, 9) < 9:
+                offset = min(offset, final)
+            if self.choices.integer(0, 1):
+                position[segment] = max(0, offset)
+        if self.choices.integer(0, 19) == 19:
+            position["unheard-of"] = self.choices.integer(0, 1)
+            if self.log.open:
+                self.log.pieces.setdefault("unheard-of", Piece("unheard-of", 1.0, 2.0))
+        newest = {key: times[key] + self.choices.integer(-5, 20) for key in keys if self.choices.integer(0, 1)}
+        tail = self.choices.integer(0, 9) == 9 and (self.ingestion or self.choices.integer(0, 9) == 9)
+        epoch = self.epoch(writer)
+        said = Note(writer=writer, times=times, position=position, epoch=epoch, newest=newest)
+        self.both("note", said, tail=tail)
+
+    def register(self, writer: str) -> None:
+        keys = self.choices.pick((None, self.keys, (self.keys[-1],)))
+        self.both("register", writer, keys)
+
+    def scale(self) -> None:
+        """What the log does, told to both; the open segments must have been named before."""
+        noted = self.naive.end_noted()
+        for piece in self.log.live():
+            while len(piece.events) < noted.get(piece.id, 0) + self.choices.integer(0, 1):
+                piece.events.append(Event(None, None, {}))
+        pairs = self.log.neighbours()
+        parents = [self.choices.pick(self.log.live())]
+        if pairs and self.choices.integer(0, 1):
+            parents = list(self.choices.pick(pairs))
+        unknown = any(parent.id not in self.core.graph for parent in parents)
+        if unknown or len(self.log.pieces) > 8 or self.core.sealed:
+            return
+        scaling = self.log.scale(parents, self.choices.integer(1, 2))
+        self.both("scale", scaling.seal, scaling.create)
+
+    def configure(self) -> None:
+        drawn = draw_config(self.choices)
+        name = self.choices.pick(
+            ("writer_timeout_ms", "min_writers", "mark_interval_ms", "late_writers", "forget_after_ms", "idle_lag_ms")
+        )
+        if not self.core.sealed:
+            self.both("configure", {name: getattr(drawn, name)})
+
+    def restart(self) -> None:
+        """Only the core stops and starts; a gap in which nobody served is told to both."""
+        served_until = self.core.clock
+        gap = self.choices.pick((0, 0, 30, 200))
+        self.core = self.store.load(self.bound)
+        self.now = max(self.now, served_until) + gap
+        self.tell(lambda: f"restart, {gap} ms unserved")
+        self.core.resume(served_until, self.now)
+        self.naive.resume(served_until, self.now)
+        self.store.take(self.core, self.core.drain())
+        self.compare([])
+
+    # -- both ----------------------------------------------------------------------------------------------------
+
+    def both(self, what: str, *arguments: Any, **named: Any) -> None:
+        naive_arguments = arguments
+        if what == "scale":
+            naive_arguments = (arguments[0], [(new.id, self.log.pieces[new.id].before) for new in arguments[1]])
+        mine = self.outcome(getattr(self.naive, what), naive_arguments, named)
+        its = self.outcome(getattr(self.core, "evaluate" if what == "demand" else what), arguments, named)
+        if what in ("advance", "scale") and isinstance(its, list):
+            its = None  # what changed is compared below
+        self.tell(lambda: f"{what} {arguments} {named or ''} -> {its}")
+        self.same(f"{what} {arguments}", its, mine)
+        changes = self.core.drain()
+        for mark in changes.marks:
+            self.tell(lambda mark=mark: f"    {mark}")  # type: ignore[misc]
+        self.store.take(self.core, changes)
+        self.compare(changes.marks)
+
+    def outcome(self, call: Callable[..., object], arguments: tuple[Any, ...], named: Mapping[str, Any]) -> object:
+        try:
+            return self.plain(call(*arguments, self.now, **named))
+        except Refused as refused:
+            return refused.code, refused.values.get(TOLD.get(refused.code, ""))
+        except Refusal as refusal:
+            return refusal.code, refusal.value
+
+    def plain(self, result: object) -> object:
+        """An answer in words that both use."""
+        match result:
+            case Answer() | NaiveAnswer():
+                return result.late, dict(result.floors), [self.plain(mark) for mark in result.marks]
+            case Registered():
+                return result.epoch, dict(result.floors)
+            case Mark():
+                cut = dict(result.cut.items())
+                return (
+                    result.seq, result.time, result.upper, cut, result.newest, result.excluded, result.created_at
+                )  # fmt: skip
+            case NaiveMark():
+                return (
+                    result.seq, result.time, result.upper, result.cut, result.newest, result.excluded, result.created_at
+                )  # fmt: skip
+            case list():
+                return [self.plain(mark) for mark in result]
+            case _:
+                return result
+
+    def compare(self, marks: list[Mark]) -> None:
+        """Marks, states, positions, holders, rest and the next moment to wake."""
+        for key in self.keys:
+            new = self.naive.marks.get(key, [])[self.compared.get(key, 0) :]
+            self.compared[key] = len(self.naive.marks.get(key, []))
+            its = [self.plain(mark) for mark in marks if mark.key == key]
+            self.same(f"marks in {key!r}", its, [self.plain(mark) for mark in new])
+            held = self.core.held_by(key, self.now)
+            self.same("held_by", None if held is None else (held.writer, held.state), self.naive.held_by(key))
+        self.same("writers", set(self.core.writers), set(self.naive.writers))
+        for name, writer in self.core.writers.items():
+            mine = self.naive.writers[name]
+            states = {key: str(state) for key, state in self.core.states(writer).items()}
+            self.same(f"states of {name}", states, {key: self.naive.state(mine, key) for key in mine.phase})
+            self.same(f"position of {name}", dict(writer.position.items()), mine.position())
+            self.same(f"epoch of {name}", writer.epoch, mine.epoch)
+        self.same("rest", self.plain(self.core.resting(self.now)), self.plain(self.naive.resting(self.now)))
+        self.same("next_wake", self.core.next_wake(), self.naive.next_wake())
+        self.same("sealed", self.core.sealed, self.naive.sealed)
+        if self.core.sealed:
+            self.same("the end", self.core.graph.end, Cut(self.naive.final))
+
+    def same(self, what: str, its: object, mine: object) -> None:
+        assert its == mine, f"{what}: the core has {its}, by the rules it is {mine}"

@@ -1,0 +1,31 @@
+"""The core says what the rules say, call by call, whatever the history; restored in the middle it goes on the same."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.model.pair import Drawn, Pair, Seeded
+
+SEEDS = int(os.environ.get("MODEL_SEEDS", "1000"))
+BATCH = 100
+
+
+@given(st.data())
+def test_the_core_and_the_plain_rules_agree_on_everything(data: st.DataObject) -> None:
+    pair = Pair(Drawn(data))
+    for _ in range(data.draw(st.integers(1, 40))):
+        pair.step()
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+def test_they_agree_on_long_histories_too(first: int) -> None:
+    for seed in range(first, first + BATCH):
+        pair = Pair(Seeded(seed))
+        try:
+            for _ in range(60):
+                pair.step()
+        except AssertionError as failure:
+            failure.add_note(f"seed {seed}; to replay: python -m tests.model.replay {seed}")
+            raise
