@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from strandline.protocol.lazy import names_from
 
 if TYPE_CHECKING:
+    from logs import Event as Event
+    from logs import Log as Log
     from strandline.changes import Registered as Registered
     from strandline.protocol.attempts import Patience as Patience
     from strandline.protocol.transport import AsyncConnection as AsyncConnection
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from writer_client.errors import NeverNoted as NeverNoted
     from writer_client.errors import NoLog as NoLog
     from writer_client.errors import WriterClosed as WriterClosed
-    from writer_client.logs import Event as Event
-    from writer_client.logs import Log as Log
     from writer_client.writer import AsyncWriter as AsyncWriter
     from writer_client.writer import Writer as Writer
 
@@ -45,8 +45,8 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
             "AsyncConnection": "strandline.protocol.transport",
             "AsyncWriter": "writer_client.writer",
             "Connection": "strandline.protocol.transport",
-            "Event": "writer_client.logs",
-            "Log": "writer_client.logs",
+            "Event": "logs",
+            "Log": "logs",
             "NeverNoted": "writer_client.errors",
             "NoLog": "writer_client.errors",
             "NoteAnswer": "strandline.protocol.wire",

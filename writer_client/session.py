@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from logs import Event, Log, Position
 from strandline.changes import Registered
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, Note, check_key
@@ -18,7 +19,6 @@ from strandline.protocol import calls
 from strandline.protocol.calls import Call, clocked
 from strandline.protocol.wire import NoteAnswer
 from writer_client.errors import NeverNoted, NoLog, WriterClosed
-from writer_client.logs import Event, Log, Position
 
 Value = TypeVar("Value")
 Times: TypeAlias = int | Mapping[str, int]

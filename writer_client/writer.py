@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self, TypeVar, assert_never
 
+from logs import Event, Log, Position
 from strandline.changes import Registered
 from strandline.note import DEFAULT_KEY
 from strandline.protocol.transport import AsyncConnection, Connection
 from strandline.protocol.wire import NoteAnswer
-from writer_client.logs import Event, Log, Position
 from writer_client.session import Job, Local, Remote, Session, Times
 
 Value = TypeVar("Value")

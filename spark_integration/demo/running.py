@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from reader_client.logs.sqlite import SqliteLogReader
+from logs.sqlite import SqliteLog
+from logs.sqlite_reader import SqliteLogReader
 from spark_integration.demo.job import EXACT, PLAIN, JobPart
 from spark_integration.demo.knobs import Choices
 from spark_integration.demo.messages import Drained, Ready
@@ -26,7 +27,6 @@ from strandline.protocol import calls
 from strandline.protocol.attempts import Patience
 from strandline.protocol.transport import Connection
 from writer_client import Event
-from writer_client.logs.sqlite import SqliteLog
 
 STREAM: Final = "demo"
 TRIAL: Final = "trial"

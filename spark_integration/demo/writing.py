@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Final, Protocol, Self, assert_never
 
+from logs.sqlite import SqliteLog
 from spark_integration.demo.messages import Left, Message, Registered, Rested, Returned, Vanished, Wrote, to_line
 from spark_integration.demo.settings import DemoSettings
 from spark_integration.demo.world import (
@@ -30,7 +31,6 @@ from spark_integration.demo.world import (
     to_value,
 )
 from writer_client import Event, Writer
-from writer_client.logs.sqlite import SqliteLog
 
 WROTE_EVERY: Final = 5  # writes; so often a writer tells how far it is
 

@@ -1,6 +1,6 @@
 """Public names that are imported when they are first used.
 
-A Spark worker that reads a log imports `reader_client.logs`, and with it the package around it; it should not pay
+A Spark worker that reads a log imports `logs`, and with it the package around it; it should not pay
 for an HTTP client that it never uses.
 """
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from logs.sqlite import SqliteLog
 from spark_integration.demo.messages import Left, Message, Registered, Rested, Returned, Vanished, Wrote
 from spark_integration.demo.settings import DemoSettings
 from spark_integration.demo.world import Role, happenings, steps, time_of
@@ -15,7 +16,6 @@ from strandline.protocol.attempts import Outcome
 from strandline.protocol.calls import Request, Response
 from strandline.protocol.transport import Connection
 from writer_client import Writer
-from writer_client.logs.sqlite import SqliteLog
 
 START_MS = 1_700_000_000_000
 SETTINGS = DemoSettings(rate=20, duration_ms=12_000, outage_ms=5_000, skew_ms=2_000)
@@ -79,7 +79,7 @@ class Stage:
 
 
 def read_times(path: Path, ends: dict[str, int]) -> dict[str, list[int]]:
-    from reader_client.logs.sqlite import SqliteLogReader
+    from logs.sqlite_reader import SqliteLogReader
 
     with SqliteLogReader(path) as log:
         return {

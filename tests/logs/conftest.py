@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reader_client.logs.sqlite import SqliteLogReader
-from writer_client.logs import Log
-from writer_client.logs.sqlite import SqliteLog
+from logs import Log
+from logs.sqlite import SqliteLog
+from logs.sqlite_reader import SqliteLogReader
 
 
 @dataclass

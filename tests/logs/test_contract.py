@@ -6,9 +6,9 @@ from typing import Protocol
 
 import pytest
 
+from logs import Event, Log, Transaction
+from logs.errors import InvalidEvent, TransactionOver
 from strandline.errors import UnknownSegment
-from writer_client.logs import Event, Log, Transaction
-from writer_client.logs.errors import InvalidEvent, TransactionOver
 
 
 class LogUnderTest(Protocol):

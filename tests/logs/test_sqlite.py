@@ -16,11 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reader_client.logs.sqlite import SqliteLogReader, StoredEvent, event_schema
-from strandline.errors import InvalidScale, TooMany, UnknownSegment
-from strandline.segment import NewSegment
-from writer_client.logs import Event
-from writer_client.logs.errors import (
+from logs import Event
+from logs.errors import (
     InvalidEvent,
     LogBusy,
     LogExists,
@@ -32,8 +29,12 @@ from writer_client.logs.errors import (
     NotInLog,
     SegmentSealed,
 )
-from writer_client.logs.layout import key_place
-from writer_client.logs.sqlite import EVENT_BYTES, TRANSACTION_BYTES, SqliteLog
+from logs.layout import key_place
+from logs.sqlite import SqliteLog
+from logs.sqlite_reader import SqliteLogReader, StoredEvent, event_schema
+from strandline.errors import InvalidScale, TooMany, UnknownSegment
+from strandline.limits import EVENT_BYTES, TRANSACTION_BYTES
+from strandline.segment import NewSegment
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -244,8 +245,8 @@ class TestScaling:
 
 WRITER = """
     import sys
-    from writer_client.logs import Event
-    from writer_client.logs.sqlite import SqliteLog
+    from logs import Event
+    from logs.sqlite import SqliteLog
     path, name, appends = sys.argv[1], sys.argv[2].encode(), int(sys.argv[3])
     with SqliteLog.create(path, 3) as log:
         for n in range(appends):
@@ -255,8 +256,8 @@ WRITER = """
 
 PAUSED = """
     import sys
-    from writer_client.logs import Event
-    from writer_client.logs.sqlite import SqliteLog
+    from logs import Event
+    from logs.sqlite import SqliteLog
     def pause():
         print("in the middle", flush=True)
         sys.stdin.read()

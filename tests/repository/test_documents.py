@@ -10,7 +10,10 @@ import pytest
 DOCUMENTS = ["README.md", "CONTRIBUTING.md"]
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Commands that are no make targets: how each begins, and the test that runs it as the document has it.
-RUN_BY: dict[str, str] = {}
+RUN_BY = {
+    "curl ": "tests/readme/test_readme.py::test_the_four_calls_answer_as_the_readme_says",
+    ".venv/bin/strandline serve": "tests/readme/test_readme.py::test_the_four_calls_answer_as_the_readme_says",
+}
 GETTING_THE_CODE = ("git clone ", "cd ")
 
 

@@ -97,6 +97,7 @@ def function():
     ("package", "unwanted"),
     [
         ("strandline", {"numpy", "httpx", "asyncio", "sqlite3", "socket", "controller"}),
+        ("logs", {"numpy", "pyarrow", "pyspark", "httpx", "controller", "reader_client", "writer_client"}),
         ("writer_client", {"numpy", "pyarrow", "pyspark", "fastapi", "sqlalchemy", "controller", "reader_client"}),
         ("reader_client", {"pyspark", "fastapi", "sqlalchemy", "controller", "writer_client"}),
         ("spark_integration", {"fastapi", "sqlalchemy", "controller"}),

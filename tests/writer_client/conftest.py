@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from logs import Position, Transaction
 from strandline.config import StreamConfig
 from strandline.protocol import calls
 from strandline.protocol.attempts import AnswerLost, NotReached, Outcome, Patience
@@ -26,7 +27,6 @@ from strandline.protocol.transport import (
 )
 from strandline.protocol.wire import StreamDescription, WireMark
 from writer_client import AsyncWriter, Event, Writer
-from writer_client.logs import Position, Transaction
 
 ROOT = Path(__file__).resolve().parents[2]
 Value = TypeVar("Value")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from logs.sqlite import SqliteLog
 from strandline.config import StreamConfig
 from strandline.errors import (
     BeyondFinalOffset,
@@ -32,7 +33,6 @@ from strandline.protocol.errors import ControllerAway
 from strandline.protocol.transport import Connection
 from strandline.segment import NewSegment
 from writer_client import AsyncWriter, Event, NeverNoted, NoLog, Writer, WriterClosed
-from writer_client.logs.sqlite import SqliteLog
 
 
 def states(controller: Any, stream: str) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """The embedded log, read side: end offsets, segments, and exact ranges, as Arrow batches or as plain rows.
 
-The file's layout is described in `writer_client.logs.layout`. Files are opened read-only. Readers and writers
+The file's layout is described in `logs.layout`. Files are opened read-only. Readers and writers
 do not wait for each other; a read transaction lasts for one batch, so that a slow reader does not keep the
 write-ahead file from being folded back.
 """
@@ -15,10 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from strandline.errors import UnknownSegment
-from strandline.segment import Segment
-from writer_client.logs.errors import LogMissing, LogUnavailable, NotALog, NotInLog
-from writer_client.logs.layout import (
+from logs.errors import LogMissing, LogUnavailable, NotALog, NotInLog
+from logs.layout import (
     END_OFFSETS,
     FORMAT,
     SEGMENTS,
@@ -26,16 +24,13 @@ from writer_client.logs.layout import (
     read_only_uri,
     segment_of,
 )
+from strandline.errors import UnknownSegment
+from strandline.limits import BATCH_BYTES, BATCH_FIRST_ROWS, BATCH_GROWTH_TIMES, BATCH_ROWS, LOG_BUSY_TIMEOUT_MS
+from strandline.segment import Segment
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from adbc_driver_manager import dbapi
-
-BUSY_TIMEOUT_MS: Final = 30_000
-BATCH_ROWS: Final = 65_536
-BATCH_FIRST_ROWS: Final = 256  # it shows how large events are; later ones grow towards BATCH_BYTES
-BATCH_GROWTH: Final = 4
-BATCH_BYTES: Final = 16 * 1024 * 1024
 
 _RANGE: Final = """
 SELECT offset, key, value, appended_at FROM event
@@ -64,7 +59,7 @@ class SqliteLogReader:
             raise LogMissing(path=str(self.path))
         self._arrow: dbapi.Connection | None = None
         self._connection = sqlite3.connect(
-            read_only_uri(self.path), uri=True, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None
+            read_only_uri(self.path), uri=True, timeout=LOG_BUSY_TIMEOUT_MS / 1000, isolation_level=None
         )
         try:
             self._check_format()
@@ -136,7 +131,7 @@ class SqliteLogReader:
             yield batch
             start = stop
             fitting = batch.num_rows * BATCH_BYTES // max(1, batch.nbytes)
-            rows = max(1, min(rows * BATCH_GROWTH, fitting, batch_rows))
+            rows = max(1, min(rows * BATCH_GROWTH_TIMES, fitting, batch_rows))
 
     def _rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
         while start < end:

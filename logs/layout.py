@@ -26,8 +26,8 @@ import json
 from pathlib import Path
 from typing import Final
 
+from logs.errors import LogVersion, NotALog
 from strandline.segment import Segment
-from writer_client.logs.errors import LogVersion, NotALog
 
 APPLICATION_ID: Final = 0x5374726C  # "Strl"
 FORMAT_VERSION: Final = 1

@@ -12,12 +12,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
-from strandline.errors import TooMany, UnknownSegment
-from strandline.segment import NewSegment, Segment, SegmentGraph
-from writer_client.logs import Event, Position, Transaction
-from writer_client.logs.errors import (
+from logs import Event, Position, Transaction
+from logs.errors import (
     InvalidEvent,
     LogBusy,
     LogExists,
@@ -28,7 +26,7 @@ from writer_client.logs.errors import (
     SegmentSealed,
     TransactionOver,
 )
-from writer_client.logs.layout import (
+from logs.layout import (
     DEFINITION,
     END_OFFSETS,
     FORMAT,
@@ -38,11 +36,9 @@ from writer_client.logs.layout import (
     key_place,
     segment_of,
 )
-
-BUSY_TIMEOUT_MS: Final = 30_000
-EVENT_BYTES: Final = 1024 * 1024
-TRANSACTION_BYTES: Final = 256 * 1024 * 1024
-EVENT_OVERHEAD_BYTES: Final = 200  # what an event takes in memory beside its key and value
+from strandline.errors import TooMany, UnknownSegment
+from strandline.limits import EVENT_BYTES, EVENT_OVERHEAD_BYTES, LOG_BUSY_TIMEOUT_MS, TRANSACTION_BYTES
+from strandline.segment import NewSegment, Segment, SegmentGraph
 
 
 def system_clock_ms() -> int:
@@ -53,7 +49,7 @@ class SqliteLog:
     """The append side of an embedded log. Threads may share one; processes open one each.
 
     Every append is one transaction, on disk (with a full sync) before it returns. Writers take turns, so
-    appending many events at a time is what makes it fast. Errors are in `writer_client.logs.errors`.
+    appending many events at a time is what makes it fast. Errors are in `logs.errors`.
     """
 
     def __init__(
@@ -61,7 +57,7 @@ class SqliteLog:
         path: str | os.PathLike[str],
         *,
         clock: Callable[[], int] = system_clock_ms,
-        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+        busy_timeout_ms: int = LOG_BUSY_TIMEOUT_MS,
     ) -> None:
         """Opens the log at a path. Raises LogMissing, NotALog or LogVersion."""
         self.path = Path(path)
@@ -78,7 +74,7 @@ class SqliteLog:
         segments: int | Sequence[NewSegment],
         *,
         clock: Callable[[], int] = system_clock_ms,
-        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+        busy_timeout_ms: int = LOG_BUSY_TIMEOUT_MS,
     ) -> Self:
         """Opens the log at a path, creating it first where it is not there.
 

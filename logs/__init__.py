@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from writer_client.logs.errors import InvalidEvent
+from logs.errors import InvalidEvent
 
 Position = dict[str, int]  # segment → next free slot: everything below it is written
 

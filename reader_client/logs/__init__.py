@@ -1,1 +1,0 @@
-"""Logs, read side: end offsets, segments, and exact ranges of events."""
