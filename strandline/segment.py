@@ -193,7 +193,8 @@ class SegmentGraph:
             raise InvalidScale(segment=None, reason="no segment to seal was named")
         for new in create:
             if new.id in self._segments:
-                raise InvalidScale(segment=new.id, reason="a segment with this id exists: take a new id")
+                early = " (it was noted before its scaling was told)" if self.open else ""
+                raise InvalidScale(segment=new.id, reason=f"a segment with this id exists{early}: take a new id")
         if not self.open:
             _check_tiles(create, [self._range(name) for name in seal])
         _check_count(len(self._segments) + len(successors))

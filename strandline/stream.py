@@ -221,11 +221,11 @@ class Stream:
         self._roster.changes.dropped.add(segment)
         self._roster.changes.stream = True
         self.head = self.head.without(segment)
-        for writer in self.writers.values():
-            writer.forget_segment(segment)
-            self._roster.changes.writers.add(writer.name)
         for aggregate in self._roster.aggregates.values():
             aggregate.forget_segment(segment)
+        for writer in self.writers.values():
+            writer.forget_segment(segment)
+            self._roster.changed(writer, now)
 
     def truncate(self, position: Mapping[str, int], now: int) -> Cut:
         """Moves the head: what lies below it is gone from the log. It never goes back."""

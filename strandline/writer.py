@@ -170,6 +170,7 @@ class Writer:
         self.position = self.position.without(segment)
         for standing in self.standings.values():
             standing.history = [replace(entry, cut=entry.cut.without(segment)) for entry in standing.history]
+            standing.lasting = False
 
     def state(self, standing: Standing, last_time: int | None) -> WriterState:
         """Its state in a key, given the time of that key's last mark."""
