@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from strandline.config import TimeDomain
@@ -16,6 +16,10 @@ class NaiveAnswer:
     late: bool
     floors: dict[str, int | None]
     marks: list[NaiveMark]
+
+
+def without(offsets: Mapping[str, int], segment: str) -> dict[str, int]:
+    return {name: offset for name, offset in offsets.items() if name != segment}
 
 
 class NaiveCalls(NaiveStream):
@@ -111,7 +115,8 @@ class NaiveCalls(NaiveStream):
         self.begin_anew(writer)
         writer.tail = writer.tail or tail
         cut = self.closed(note.position)
-        writer.said.append(Said(writer.life, dict(times), dict(note.position), cut, dict(note.newest)))
+        known = {key: writer.known_with(key, cut, note.newest.get(key)) for key in self.keys() | set(times)}
+        writer.said.append(Said(writer.life, dict(times), dict(note.position), cut, known))
         for key, time in times.items():
             writer.phase[key] = "noted"
             writer.lost_at.pop(key, None)
@@ -210,6 +215,22 @@ class NaiveCalls(NaiveStream):
                 raise Refusal("invalid_scale")
         self.final.update(seal)
         self.before.update(create)
+
+    def drop_segment(self, segment: str, now: int) -> None:
+        """As if it had never been noted. Marks stay as they were made, but the next one follows without it."""
+        self.moment(now)
+        if segment not in self.before:
+            raise Refusal("unknown_segment", segment)
+        if not self.open or any(segment in before for before in self.before.values()):
+            raise Refusal("invalid_scale")
+        self.before.pop(segment)
+        self.final.pop(segment, None)
+        for writer in self.writers.values():
+            writer.said = [
+                replace(each, given=without(each.given, segment), cut=without(each.cut, segment))
+                for each in writer.said
+            ]
+        self.dropped.append(({key: len(marks) for key, marks in self.marks.items()}, segment))
 
     def seal(self, final: Mapping[str, int], now: int) -> list[NaiveMark]:
         now = self.moment(now)

@@ -48,13 +48,13 @@ class NaiveMark:
 
 @dataclass(frozen=True)
 class Said:
-    """A note that was taken, and the time of each key's last mark when it was. `life` counts closings before it."""
+    """A note that was taken. `life` counts closings before it."""
 
     life: int
     times: Mapping[str, int]
     given: Mapping[str, int]
     cut: Offsets
-    newest: Mapping[str, int]
+    known: Mapping[str, int | None]  # the newest event below all that was noted until then, by key
 
 
 @dataclass
@@ -90,17 +90,18 @@ class NaiveWriter:
         return max((each.given.get(segment, 0) for each in self.said if each.life == self.life), default=0)
 
     def newest(self, key: str, count: int | None = None) -> int | None:
-        """The greatest event time below that position, where one note said it of all that the earlier ones did not."""
-        known: int | None = None
-        position: Offsets = {}
-        for each in self.said[:count]:
-            said, before = each.newest.get(key), position
-            position = join((before, each.cut))
-            if said is not None:
-                known = max(said, known) if known is not None else (said if le(before, each.cut) else None)
-            elif position != before:
-                known = None
-        return known
+        """The greatest event time below that position, as far as its notes said it."""
+        said = self.said[:count]
+        return said[-1].known.get(key) if said else None
+
+    def known_with(self, key: str, cut: Offsets, said: int | None) -> int | None:
+        """That of the position with one more note: the greater of both, or what is said of all that was noted."""
+        known, before = self.newest(key), self.position()
+        if said is not None and known is not None:
+            return max(said, known)
+        if said is not None:
+            return said if le(before, cut) else None
+        return known if join((before, cut)) == before else None
 
     def kept(self, key: str, bound: int) -> list[int]:
         """Which notes (by number) are kept for tight cuts: those above the last mark then, of rising time, at most
@@ -135,6 +136,7 @@ class NaiveStream:
         self.final: dict[str, int] = {}
         self.writers: dict[str, NaiveWriter] = {}
         self.marks: dict[str, list[NaiveMark]] = {}
+        self.dropped: list[tuple[dict[str, int], str]] = []  # how many marks there were, by key, and the segment
         self.noted: dict[str, set[str]] = {}
 
     # -- roles and time ------------------------------------------------------------------------------------------
@@ -216,13 +218,11 @@ class NaiveStream:
     def mark(self, key: str, time: int, now: int) -> NaiveMark:
         """What a mark at `time` says: everyone's contribution, whatever their role."""
         last = self.marks[key][-1] if self.marks.get(key) else None
-        cuts: list[Offsets] = [last.cut] if last else []
+        cuts: list[Offsets] = [self.last_cut(key)]
         uppers = [time] + ([last.upper] if last else [])
         newest: list[int | None] = [last.newest] if last and last.newest is not None else []
         for writer in self.holders(key):
-            late_enough = [
-                number for number in writer.kept(key, self.bound) if writer.said[number].times[key] >= time
-            ]
+            late_enough = [number for number in writer.kept(key, self.bound) if writer.said[number].times[key] >= time]
             count = late_enough[0] + 1 if late_enough else None
             cut = writer.position(count)
             upper = writer.said[late_enough[0]].times[key] if late_enough else writer.time(key)
@@ -240,6 +240,12 @@ class NaiveStream:
             excluded=tuple(sorted(writer.name for writer in self.holders(key) if self.names(writer, key, time, now))),
             created_at=now,
         )
+
+    def last_cut(self, key: str) -> Offsets:
+        """That of the last mark, but for segments dropped since."""
+        marks = self.marks.get(key, [])
+        gone = {segment for counts, segment in self.dropped if counts.get(key, 0) == len(marks)}
+        return {segment: offset for segment, offset in marks[-1].cut.items() if segment not in gone} if marks else {}
 
     def names(self, writer: NaiveWriter, key: str, time: int, now: int) -> bool:
         role = self.role(writer, key)

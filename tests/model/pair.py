@@ -109,7 +109,7 @@ class Pair:
     def step(self) -> None:
         """One call, drawn from the choices, at a moment that is drawn too; sometimes before the last one."""
         self.now += self.choices.pick((1, 0, 7, 30, 70, 150, -20))
-        what = self.choices.integer(0, 19)
+        what = self.choices.integer(0, 20)
         writer = self.choices.pick(WRITERS)
         if what < 9:
             self.note(writer)
@@ -131,6 +131,8 @@ class Pair:
             self.restart()
         elif what == 18 and self.choices.integer(0, 9) == 9:
             self.both("seal", self.choices.pick(({}, self.log.end())) if not self.log.open else {})
+        elif what == 19:
+            self.drop()
         else:
             self.both("advance")
 
@@ -190,6 +192,14 @@ class Pair:
             return
         scaling = self.log.scale(parents, self.choices.integer(1, 2))
         self.both("scale", scaling.seal, scaling.create)
+
+    def drop(self) -> None:
+        """A segment turns out not to exist; the log may begin it again as if nothing had been."""
+        segment = self.choices.pick((*self.log.pieces, "unheard-of"))
+        piece = self.log.pieces.get(segment)
+        if self.core.sealed or (piece is not None and piece.final is not None):
+            return
+        self.both("drop_segment", segment)
 
     def configure(self) -> None:
         drawn = draw_config(self.choices)

@@ -6,7 +6,10 @@
     network.py     messages that are lost, repeated, delayed and reordered
     writers.py     processes that hold to the promise of a note; tail reporters
     controller.py  a Stream, and the store from which it is restored after a crash
+    accounts.py    what each writer said last, and whether it may be taken for lost
     checker.py     knows the truth, and what each writer was told; proves every mark against both
+    people.py      readers with their windows, and operators
+    ending.py      faults stop: then time moves on
     soak.py        runs seeds from the command line, and replays one
 
 `python -m tests.simulation.soak --seed N --trace` tells the history of one seed.

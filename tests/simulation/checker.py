@@ -16,19 +16,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 from strandline.changes import Answer, Registered
 from strandline.config import LateWriters, StreamConfig
-from strandline.cut import NOTHING, Cut
+from strandline.cut import Cut
 from strandline.errors import Refused
 from strandline.mark import Mark
 from strandline.note import Note
 from strandline.stream import Stream
+from tests.simulation.accounts import Account, Accounts
 from tests.simulation.controller import Done
 from tests.simulation.log import Event, Log
-from tests.simulation.network import Call, Kind
+from tests.simulation.network import Call
 from tests.simulation.writers import Process
 
 
@@ -52,23 +53,6 @@ class Seen:
     forgotten: frozenset[str]
 
 
-@dataclass(slots=True)
-class Account:
-    """What the checker knows of a writer by name, from the calls that were answered."""
-
-    owner: Process | None = None  # the newest process
-    epoch: int | None = None
-    closed_epoch: int | None = None
-    last_word: str = ""
-    idle_in: set[str] = field(default_factory=set)  # the keys that it has not noted since it said idle
-    position: Cut = NOTHING
-    heard: int = 0  # by the controller's clock, moved on by as long as nobody served
-    least_timeout: int | None = None  # that was in force since it was heard
-    aside: int | None = None  # since when an operator has set it aside
-    left: int | None = None  # since when it is a tail reporter that closed
-    silent_from: dict[str, int] = field(default_factory=dict)  # by key in which it has not noted since, when lost
-
-
 class Checker:
     """Told of everything that happens; raises FalseClaim.
 
@@ -87,22 +71,17 @@ class Checker:
         self.marks: dict[str, list[Seen]] = {key: [] for key in keys}
         self.pending: dict[str, list[Event]] = {key: [] for key in keys}  # not below the last cut
         self.newest_below: dict[str, int | None] = dict.fromkeys(keys)
-        self.accounts: dict[str, Account] = {}
+        self.accounts = Accounts(keys, config)
         self.standing: dict[tuple[str, str], int] = {}  # the seq of the last mark before it began
-        self.noted_times: dict[tuple[str, str], int] = {}
         self.have_noted: dict[str, set[str]] = {key: set() for key in keys}
         self.told: dict[tuple[Process, str], int] = {}
         self.debts: dict[tuple[Process, str], int] = {}
+        self.first_told: dict[tuple[str, str], tuple[Call, int]] = {}  # with the answer to the newest note
         self.rest: Mark | None = None  # the furthest that time was told to have reached at rest
         self.epochs = 0
         self.served = 0  # when something was last executed
         self.counts: Counter[str] = Counter()  # how often each thing happened that there is to prove
         self.sealed = False
-
-    def account(self, name: str) -> Account:
-        if name not in self.accounts:
-            self.accounts[name] = Account(least_timeout=self.config.writer_timeout_ms)
-        return self.accounts[name]
 
     def complain(self, complaint: str) -> None:
         if not self.only_claims:
@@ -120,7 +99,7 @@ class Checker:
         """An acknowledged write counts, unless its process was no longer the newest one of its name, or is dead."""
         event.acked = True
         assert event.writer is not None and event.process is not None
-        if self.account(event.writer).owner is not event.process or not event.process.alive:
+        if self.accounts[event.writer].owner is not event.process or not event.process.alive:
             return
         event.counted = True
         for key in event.times:
@@ -139,7 +118,7 @@ class Checker:
     def _missed(self, seen: Seen, event: Event, key: str) -> None:
         mark = seen.mark
         for name, since in event.owed.get(key, {}).items():
-            process = event.process if name == event.writer else self.account(name).owner
+            process = event.process if name == event.writer else self.accounts[name].owner
             if mark.seq <= since:
                 continue
             if name in mark.excluded:
@@ -150,7 +129,7 @@ class Checker:
                 self.counts["missed, told before"] += 1
             else:
                 self._unexcused(seen, event, name, since)
-        debtors = [self.account(tail).owner for tail in self.tails]
+        debtors = [self.accounts[tail].owner for tail in self.tails]
         if event.counted:
             debtors.append(event.process)
         for debtor in debtors:
@@ -175,14 +154,14 @@ class Checker:
         if len(self.have_noted[mark.key]) < least_writers and not self.sealed:
             self.complain(f"{mark} before {least_writers} writers have noted")
         for name in mark.excluded:
-            account = self.account(name)
+            account = self.accounts[name]
             if name in granted:
                 continue
-            if account.last_word in ("idle", "closed") and account.aside is None and account.left is None:
+            if account.ended and account.aside is None and account.left is None:
                 self.complain(f"{mark} names {name!r}, which is {account.last_word}")
             if not self._cause(name, mark.key, mark.created_at):
                 self.complain(f"{mark} names {name!r} without a cause: heard at {account.heard}")
-        forgotten = self._forgotten(mark.key, mark.created_at) | forgotten
+        forgotten = self.accounts.forgotten(mark.key, mark.created_at) | forgotten
         self._claims(Seen(mark, forgotten))
         before.append(Seen(mark, forgotten))
         self.counts["mark" if mark.complete else "mark, incomplete"] += 1
@@ -229,31 +208,15 @@ class Checker:
         self._follows(mark, marks[-1].mark if marks else None)
         self.rest = mark
         self.counts["rest told"] += 1
-        self._claims(Seen(mark, self._forgotten(mark.key, mark.created_at)))
+        self._claims(Seen(mark, self.accounts.forgotten(mark.key, mark.created_at)))
 
     def _cause(self, name: str, key: str, now: int) -> bool:
         """Whether the next mark may name a writer: it is lost, or behind and skipped."""
-        if self._lost(self.account(name), key, now):
+        account, marks = self.accounts[name], self.marks[key]
+        if self.accounts.lost(account, key, now):
             return True
-        noted, marks = self.noted_times.get((name, key)), self.marks[key]
         skips = self.config.late_writers is LateWriters.SKIP
-        return skips and bool(marks) and noted is not None and noted < marks[-1].mark.time
-
-    def _lost(self, account: Account, key: str, now: int) -> list[int]:
-        """Since when it is lost, for each of the causes that there may be."""
-        timeout = account.least_timeout
-        causes = [account.aside, account.left, account.silent_from.get(key)]
-        if timeout is not None and now - account.heard >= timeout and account.last_word not in ("idle", "closed"):
-            causes.append(account.heard + timeout)
-        return [moment for moment in causes if moment is not None]
-
-    def _forgotten(self, key: str, now: int) -> frozenset[str]:
-        return frozenset(
-            name
-            for name, account in self.accounts.items()
-            for moment in self._lost(account, key, now)
-            if now - moment >= self.config.forget_after_ms
-        )
+        return skips and bool(marks) and key in account.noted and account.noted[key] < marks[-1].mark.time
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -263,9 +226,10 @@ class Checker:
         result, marks = done.result, done.changes.marks
         least_writers = min(self.config.min_writers, done.config.min_writers)
         # Some marks may have been made before the call had its effect: who was silent is let go, and rest stored first.
-        caused = {name for name in self.accounts for key in self.keys if self._cause(name, key, done.now)}
-        forgotten = {key: self._forgotten(key, done.now) for key in self.keys}
-        self.config = done.config
+        keys = {mark.key for mark in marks}
+        caused = {name for name in self.accounts for key in keys if self._cause(name, key, done.now)}
+        forgotten = {key: self.accounts.forgotten(key, done.now) for key in keys}
+        self.config = self.accounts.config = done.config
         later = list(result.marks) if isinstance(result, Answer) else marks
         if isinstance(result, Refused):
             self.counts[result.code] += 1
@@ -284,12 +248,12 @@ class Checker:
     def _effect(self, done: Done, stream: Stream) -> None:
         name, call = done.writer, done.call
         if done.what == "configure":
-            self._reconfigured(done.now)
+            self.accounts.reconfigured(done.now)
         self.sealed = self.sealed or done.sealed
         if name is None:
             return
-        account = self.account(name)
-        if call is not None and self._is_stale(account, call):
+        account = self.accounts[name]
+        if call is not None and account.is_stale(call):
             self.complain(f"{call} was taken, but the newest epoch is {account.epoch}")
             return
         match done.result:
@@ -297,15 +261,15 @@ class Checker:
                 assert call is not None
                 self._registered(name, account, call.process, result, done.now)
             case Answer() as result:
-                assert call is not None and call.note is not None
-                self._noted(name, account, call.process, call.note, result, done.now)
+                assert call is not None
+                self._noted(name, account, call, result, done.now)
             case _:
                 self._said(done, name, account, stream)
 
     def _said(self, done: Done, name: str, account: Account, stream: Stream) -> None:
         match done.what:
             case "idle":
-                self._heard(account, done.now)
+                self.accounts.heard(account, done.now)
                 if account.last_word != "closed":
                     account.last_word = "idle"
                     account.idle_in = set(self.keys)
@@ -322,7 +286,7 @@ class Checker:
                 elif name in self.tails:
                     account.left = done.now if account.left is None else account.left
                 elif account.aside is None:
-                    lost = [moment for key in self.keys for moment in self._lost(account, key, done.now)]
+                    lost = [moment for key in self.keys for moment in self.accounts.lost(account, key, done.now)]
                     account.aside = min([done.now, *lost])
             case "exclude":
                 if account.last_word != "closed" and account.aside is None:
@@ -331,12 +295,6 @@ class Checker:
                 account.aside = None
             case _:
                 pass
-
-    def _is_stale(self, account: Account, call: Call) -> bool:
-        """Whether it shows an epoch that is not the newest one; closing may be repeated."""
-        if call.kind in (Kind.REGISTER, Kind.CLOCK) or call.epoch in (None, account.epoch):
-            return False
-        return call.kind is Kind.NOTE or account.epoch is not None or call.epoch != account.closed_epoch
 
     def _registered(self, name: str, account: Account, process: Process, result: Registered, now: int) -> None:
         if result.epoch <= self.epochs:
@@ -347,7 +305,7 @@ class Checker:
             account.owner = process
         if account.last_word == "closed":
             self._new_life(name)
-        self._heard(account, now)
+        self.accounts.heard(account, now)
         account.last_word, account.aside, account.left = "register", None, None
         for key, floor in result.floors.items():
             if floor is not None:
@@ -358,19 +316,23 @@ class Checker:
             self._stands(name, key)
             account.idle_in.discard(key)
             account.silent_from.pop(key, None)
+            self.first_told.pop((name, key), None)
 
-    def _noted(self, name: str, account: Account, process: Process, note: Note, answer: Answer, now: int) -> None:
+    def _noted(self, name: str, account: Account, call: Call, answer: Answer, now: int) -> None:
+        process, note = call.process, call.note
+        assert note is not None
         cut = Cut(self.log.closed(note.position))
         times = self._counted(note, now)
         for key, floor in answer.floors.items():
+            first = self.first_told.get((name, key))
+            if first is not None and first[0] is call and (floor is None or floor < first[1]):
+                self.complain(f"{call} was told {first[1]} first, then {floor}: but the first answer may be lost")
             if floor is not None:
                 self.told[process, key] = max(self.told.get((process, key), floor), floor)
             if (process, key) in self.debts:
                 self._settle(process, key, floor, self.debts[process, key], f"noting {dict(note.times)}")
-        self._heard(account, now)
-        repeats = cut.le(account.position) and all(
-            self.noted_times.get((name, key)) == time for key, time in times.items()
-        )
+        self.accounts.heard(account, now)
+        repeats = cut.le(account.position) and all(account.noted.get(key) == time for key, time in times.items())
         if repeats and account.last_word == "closed":
             return
         if account.last_word == "closed":
@@ -384,9 +346,14 @@ class Checker:
                 continue
             account.idle_in.discard(key)
             account.silent_from.pop(key, None)
-            self.noted_times[name, key] = time
+            account.noted[key] = time
             self.have_noted[key].add(name)
             self._stands(name, key)
+            floor = answer.floors[key]
+            if floor is None:
+                self.first_told.pop((name, key), None)
+            elif not repeats:
+                self.first_told[name, key] = call, floor
 
     def _counted(self, note: Note, now: int) -> Mapping[str, int]:
         if self.config.time_domain == "event":
@@ -402,9 +369,8 @@ class Checker:
             )
 
     def _new_life(self, name: str) -> None:
-        self.account(name).idle_in = set(self.keys)
-        for key in self.keys:
-            self.noted_times.pop((name, key), None)
+        self.accounts[name].idle_in = set(self.keys)
+        self.accounts[name].noted.clear()
 
     def _stands(self, name: str, key: str) -> None:
         if (name, key) in self.standing:
@@ -419,29 +385,9 @@ class Checker:
         for key in self.keys:
             self.standing.pop((name, key), None)
             for event in self.pending[key] if name in self.tails else ():
-                if not event.below(self.account(name).position):
+                if not event.below(self.accounts[name].position):
                     event.owed.get(key, {}).pop(name, None)
 
-    def _heard(self, account: Account, now: int) -> None:
-        self._notice_silence(account, now)
-        account.heard = max(account.heard, now)
-        account.least_timeout = self.config.writer_timeout_ms
-
-    def _notice_silence(self, account: Account, now: int) -> None:
-        timeout = account.least_timeout
-        if timeout is not None and now - account.heard >= timeout and account.last_word not in ("idle", "closed"):
-            for key in self.keys:
-                account.silent_from.setdefault(key, account.heard + timeout)
-
     def resumed(self, gap: int, now: int) -> None:
-        """The stream was not served for a while: that silence counts against nobody."""
-        for account in self.accounts.values():
-            self._notice_silence(account, max(self.served, now - gap))
-            account.heard = min(account.heard + gap, now)
-
-    def _reconfigured(self, now: int) -> None:
-        timeout = self.config.writer_timeout_ms
-        for account in self.accounts.values():
-            self._notice_silence(account, now)
-            if timeout is not None and (account.least_timeout is None or timeout < account.least_timeout):
-                account.least_timeout = timeout
+        """The stream was not served for a while."""
+        self.accounts.resumed(gap, self.served, now)

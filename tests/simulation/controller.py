@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from strandline.changes import Answer, Changes, Registered
@@ -57,12 +57,14 @@ class Store:
         if changes.stream:
             self.config, self.sealed, self.epochs, self.head = stream.config, stream.sealed, stream.epochs, stream.head
         self.segments.update(changes.segments)
-        for segment in changes.dropped:
-            del self.segments[segment]
         for name in changes.writers:
             self.writers[name] = pickle.dumps(stream.writers[name])
         for mark in changes.marks:
             self.last_marks[mark.key] = mark
+        for segment in changes.dropped:
+            self.segments.pop(segment, None)
+            for key, mark in self.last_marks.items():
+                self.last_marks[key] = replace(mark, cut=mark.cut.without(segment))
         self.clock = max(self.clock, stream.clock)
 
     def load(self, history_notes: int) -> Stream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from strandline.chain import MarkChain
 from strandline.cut import Cut
 from strandline.note import Note
 from strandline.window import ListedMarks, time_window
@@ -50,6 +51,7 @@ def end(world: World) -> None:
             set_aside_the_dead(world)
     check_time_moved(world, living, target)
     check_rest(world)
+    check_chains(world)
     if world.scenario.seals:
         seal(world)
 
@@ -82,7 +84,7 @@ def settle(world: World) -> None:
                 process.call(Kind.REGISTER)
             elif process.phase is Phase.RUNNING:
                 process.send_planned()
-                if world.checker.account(process.name).owner is not process:
+                if world.checker.accounts[process.name].owner is not process:
                     process.send_note(process._last_times())  # a zombie learns that it is one
         if not (world.network.calls or world.network.replies or world.flying):
             return
@@ -130,9 +132,9 @@ def set_aside_the_dead(world: World) -> None:
             continue
         if world.newest_process(holder.writer).phase is Phase.RUNNING:
             continue
-        if world.checker.account(holder.writer).last_word in ("idle", "closed"):
+        if world.checker.accounts[holder.writer].ended:
             world.checker.complain(
-                f"{holder} holds time back, but said {world.checker.account(holder.writer).last_word}"
+                f"{holder} holds time back, but said {world.checker.accounts[holder.writer].last_word}"
             )
         world.operate("exclude", holder.writer)
     world.commit()
@@ -163,9 +165,7 @@ def check_rest(world: World) -> None:
     assert stream is not None
     if not world.scenario.ingestion or not accounts:
         return
-    if any(
-        one.last_word not in ("idle", "closed") or one.aside is not None or one.left is not None for one in accounts
-    ):
+    if any(not one.ended or one.aside is not None or one.left is not None for one in accounts):
         return
     if len(world.checker.have_noted[""]) < world.checker.config.min_writers:
         return
@@ -177,6 +177,31 @@ def check_rest(world: World) -> None:
         world.checker.complain(f"all said idle, and at {now} time has come to {mark}")
     if mark is not None:
         world.checker.resting(mark)
+
+
+def check_chains(world: World) -> None:
+    """Packed, the marks are what they were; and nothing at or after a time lies below where reading from it starts."""
+    for key, seen in world.checker.marks.items():
+        marks = [each.mark for each in seen]
+        chain = MarkChain(key)
+        for mark in marks:
+            chain.append(mark)
+        if list(chain) != marks:
+            fail(f"packed, the marks of key {key!r} are {list(chain)}, not {marks}")
+        for reader in world.readers:
+            here = Cut(reader.position)
+            packed, listed = time_window(chain, here, None), time_window(ListedMarks(marks), here, None)
+            if packed != listed:
+                fail(f"at {here} the window of the packed marks is {packed}, not {listed}")
+        time = world.random.randint(world.start_time, world.source_time)
+        start = chain.start(time)
+        if start is None:
+            continue
+        early = [
+            event for event in world.log.events() if event.below(start.cut) and event.times.get(key, time - 1) >= time
+        ]
+        if early:
+            fail(f"reading from {time} starts at {start}, past {early[0]}")
 
 
 def seal(world: World) -> None:

@@ -19,6 +19,7 @@ def replay_command(seed: int) -> str:
 
 def say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def run_seed(seed: int, *, trace: bool = False) -> None:
@@ -33,8 +34,8 @@ def run_seed(seed: int, *, trace: bool = False) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.simulation.soak", description=__doc__)
     parser.add_argument("--seed", type=int, help="run this one only")
-    parser.add_argument("--seeds", default="0:100000", help="first:last, the last one left out")
-    parser.add_argument("--minutes", type=float, default=None, help="stop after this long")
+    parser.add_argument("--seeds", default="2000:1000000000", help="first:last, the last one left out")
+    parser.add_argument("--minutes", type=float, default=60.0, help="stop after this long")
     parser.add_argument("--keep-going", action="store_true", help="count failures instead of stopping at the first")
     parser.add_argument("--trace", action="store_true", help="tell what happens")
     arguments = parser.parse_args()
@@ -46,7 +47,7 @@ def main() -> int:
     failures: list[str] = []
     done = 0
     for seed in range(first, last):
-        if arguments.minutes is not None and monotonic() - begun > arguments.minutes * 60:
+        if monotonic() - begun > arguments.minutes * 60:
             break
         try:
             run_seed(seed, trace=arguments.trace)

@@ -101,6 +101,18 @@ def closing_drops_positions(patch: Patch) -> None:
     patch.setattr(Stream, "_close", broken)
 
 
+def a_new_life_keeps_the_notes_of_the_old_one(patch: Patch) -> None:
+    begin_anew = Writer.begin_anew
+
+    def broken(self: Writer) -> None:
+        kept = {key: standing.history for key, standing in self.standings.items()}
+        begin_anew(self)
+        for key, history in kept.items():
+            self.standings[key].history = history
+
+    patch.setattr(Writer, "begin_anew", broken)
+
+
 def forgetting_drops_positions(patch: Patch) -> None:
     make = Aggregate.make
 
@@ -175,7 +187,7 @@ def rest_is_not_stored_before_it_ends(patch: Patch) -> None:
 
 
 def thinning_keeps_the_earlier_note(patch: Patch) -> None:
-    def broken(self: Standing, entry: Entry, bound: int) -> None:
+    def broken(self: Standing, entry: Entry, last_time: int | None, bound: int) -> None:
         if self.history and entry.time <= self.history[-1].time:
             return
         self.history.append(entry)
@@ -193,6 +205,15 @@ def downtime_counts_as_silence(patch: Patch) -> None:
 
 def a_returning_writer_is_told_no_floor(patch: Patch) -> None:
     patch.setattr(Roster, "counts", lambda self, writer, key: True)
+
+
+def a_repeat_is_not_told_what_the_first_was(patch: Patch) -> None:
+    floors = Stream._floors
+
+    def broken(self: Stream, note: Note, writer: Writer | None, repeats: bool, now: int) -> dict[str, int | None]:
+        return floors(self, note, writer, False, now)
+
+    patch.setattr(Stream, "_floors", broken)
 
 
 def newest_is_believed_for_a_part_of_the_position(patch: Patch) -> None:
@@ -213,6 +234,7 @@ LEADING_TO_FALSE_CLAIMS: Sequence[Mutation] = (
     joined_writers_do_not_hold,
     last_position_only_of_the_same_key,
     closing_drops_positions,
+    a_new_life_keeps_the_notes_of_the_old_one,
     forgetting_drops_positions,
     idle_and_close_are_not_fenced,
     epochs_are_reused_after_a_restart,
@@ -227,6 +249,7 @@ BREAKING_OTHER_RULES: Sequence[Mutation] = (
     a_repeated_note_wakes_an_idle_writer,
     downtime_counts_as_silence,
     a_returning_writer_is_told_no_floor,
+    a_repeat_is_not_told_what_the_first_was,
 )
 
 

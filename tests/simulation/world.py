@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from strandline.cut import Cut
 from strandline.errors import Refused
 from strandline.segment import SegmentGraph
-from strandline.window import ListedMarks, time_window
 from tests.simulation import scenario as scenarios
-from tests.simulation.checker import Checker, fail
+from tests.simulation.checker import Checker
 from tests.simulation.controller import Controller
 from tests.simulation.ending import end
 from tests.simulation.log import Event, Log, Piece, Scaling
 from tests.simulation.network import Call, Kind, Network, Reply
+from tests.simulation.people import Reader, interfere
 from tests.simulation.scenario import Scenario
 from tests.simulation.writers import Phase, Process
 
@@ -46,7 +45,7 @@ class World:
         self.processes: dict[str, list[Process]] = {}
         self.flying: list[Event] = []
         self.scalings: list[Scaling] = []
-        self.readers = [dict.fromkeys(self.log.pieces, 0) for _ in range(2)]
+        self.readers = [Reader(self) for _ in range(2)]
         self._count = 0
         for n in range(self.scenario.writers):
             keys = self.scenario.keys
@@ -110,7 +109,10 @@ class World:
         return name in self.checker.accounts and self.checker.accounts[name].last_word != ""
 
     def closed(self, process: Process) -> None:
+        """A process has closed its writer, which may begin a new life at once."""
         self.network.forget(process.name)
+        if self.faults and self.newest_process(process.name) is process and self.chance(50):
+            self.start_process(process.name)
 
     # -- processes -----------------------------------------------------------------------------------------------
 
@@ -130,9 +132,10 @@ class World:
         if registers:
             process.call(Kind.REGISTER)
         else:
-            if len(earlier) > 1 and earlier[-2].phase is Phase.DEAD:
+            # Closed while it was lost, without an epoch, a writer is only set aside: its promises stand.
+            if len(earlier) > 1 and self.checker.accounts[name].last_word != "closed":
                 process.bounds = dict(earlier[-2].bounds)
-            self.checker.account(name).owner = process
+            self.checker.accounts[name].owner = process
             process.learn_position()
         self.tell(lambda: f"{process} starts{'' if registers else ', unregistered'}")
         return process
@@ -227,9 +230,6 @@ class World:
         scaling = self.log.scale(parents, parts)
         self.tell(lambda: f"scaled: {scaling}")
         self.scalings.append(scaling)
-        for reader in self.readers:
-            for new in scaling.create:
-                reader.setdefault(new.id, 0)
         if self.scenario.open:
             self.tell_scalings()
 
@@ -311,63 +311,6 @@ class World:
         elif self.chance(self.scenario.crashes):
             self.crash_controller()
 
-    def interfere(self) -> None:
-        """What operators do."""
-        stream = self.controller.stream
-        if stream is None or not stream.writers:
-            return
-        name = self.random.choice(sorted(stream.writers))
-        match self.random.randrange(5):
-            case 0:
-                self.operate("exclude", name)
-            case 1 | 2:
-                self.operate("include", name)
-            case 3:
-                if stream.writers[name].lost:
-                    self.operate("close", name, None)
-            case _:
-                settings: dict[str, Any] = {
-                    "writer_timeout_ms": (None, 0, 200, 600),
-                    "min_writers": (1, 2),
-                    "mark_interval_ms": (0, 100),
-                    "late_writers": ("hold", "skip"),
-                    "idle_lag_ms": (0, 100),
-                    "forget_after_ms": (0, 500, scenarios.LONG_MS),
-                }
-                setting = self.random.choice(sorted(settings))
-                self.operate("configure", {setting: self.random.choice(settings[setting])})
-
-    # -- readers -------------------------------------------------------------------------------------------------
-
-    def read(self) -> None:
-        """A reader goes on, and looks at its window."""
-        position = self.random.choice(self.readers)
-        for piece in self.random.sample(list(self.log.pieces.values()), k=min(2, len(self.log.pieces))):
-            if all(position[name] == self.log.pieces[name].final for name in piece.before):
-                position[piece.id] = self.random.randint(position[piece.id], len(piece.events))
-        self._check_windows(position)
-
-    def ask_rest(self) -> None:
-        """A reader asks how far time has come at rest; it is told nothing that a crash could take back."""
-        stream = self.controller.stream
-        if stream is not None and not self.controller.pending:
-            mark = stream.resting(self.controller.clock(self.wall))
-            if mark is not None:
-                self.tell(lambda: f"    at rest: {mark}")
-                self.checker.resting(mark)
-
-    def _check_windows(self, position: Mapping[str, int]) -> None:
-        here = Cut(position)
-        for key, seen in self.checker.marks.items():
-            marks = [each.mark for each in seen]
-            passed = [mark for mark in marks if mark.cut.le(here)]
-            ahead = [mark for mark in marks[len(passed) :] if here.le(mark.cut)]
-            window = time_window(ListedMarks(marks), here, None)
-            lower = passed[-1].time if passed else None
-            upper = ahead[0].upper if ahead else None
-            if (window.lower, window.upper) != (lower, upper):
-                fail(f"the window at {here} in key {key!r} is {window}, but {lower}, {upper} by looking at every mark")
-
     # -- a history -----------------------------------------------------------------------------------------------
 
     def step(self) -> None:
@@ -392,13 +335,13 @@ class World:
         if drawn < 0.03:
             self.scale()
         elif drawn < 0.12:
-            self.read()
+            random.choice(self.readers).read()
         elif drawn < 0.20:
             self._fate()
         if scenario.ingestion and self.chance(20):
-            self.ask_rest()
+            random.choice(self.readers).ask_rest()
         if self.chance(scenario.operators):
-            self.interfere()
+            interfere(self)
 
     def _fate(self) -> None:
         """Processes die, are started again, or are taken for dead."""

@@ -1,0 +1,1 @@
+"""HTTP: handlers parse, call one service, and shape the answer."""

@@ -1,0 +1,65 @@
+"""What every answer has: the clock, a request id, and a problem where something went wrong. Pure ASGI."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from controller.api.problems import problem_response
+from controller.limits import REQUEST_ID_CHARACTERS
+from controller.services.clock import Clock
+from strandline.errors import StrandlineError
+from strandline.protocol.errors import InternalFailure
+
+log = logging.getLogger(__name__)
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
+
+
+class Envelope:
+    """Wraps every request, the hot path's too."""
+
+    def __init__(self, app: ASGIApp, run_id: str) -> None:
+        """`run_id` begins the ids of requests that bring none."""
+        self._app = app
+        self._prefix = run_id.encode()
+        self._count = itertools.count(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = self._request_id(scope)
+        clock: Clock = scope["app"].state.controller.clock
+        started = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    (b"strandline-time", b"%d" % clock.now()),
+                    (b"x-request-id", request_id),
+                ]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except StrandlineError as error:
+            await problem_response(error)(scope, receive, send_with_headers)
+        except Exception as error:
+            log.exception("request %s failed: %s %s", request_id.decode(), scope["method"], scope["path"])
+            if started:
+                raise
+            failure = InternalFailure(reason=type(error).__name__)
+            await problem_response(failure)(scope, receive, send_with_headers)
+
+    def _request_id(self, scope: Scope) -> bytes:
+        for name, value in scope["headers"]:
+            if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+                return bytes(value)
+        return b"%s-%d" % (self._prefix, next(self._count))

@@ -1,0 +1,51 @@
+"""JSON of another shape than was asked for, said in the words of the contract."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+from strandline.errors import BadJson, InvalidConfig, InvalidNote, StrandlineError
+
+_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>[^`]*)`)?", re.DOTALL)
+_FIELD = re.compile(r"Object (?P<how>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
+_STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<place>\d+)\]|\[\.\.\.\]")
+
+
+def misfit(
+    kind: type[InvalidNote] | type[InvalidConfig] | type[BadJson], error: msgspec.ValidationError, body: bytes
+) -> StrandlineError:
+    """The error of the contract: which field, what stood there, and what would be right."""
+    matched = _MESSAGE.fullmatch(str(error))
+    what, path = (matched["what"], matched["path"] or "$") if matched else (str(error), "$")
+    field = _FIELD.fullmatch(what)
+    within = "" if path == "$" else f"{path.removeprefix('$.')}."
+    if field is not None and field["how"] == "missing required":
+        return _made(kind, within + field["name"], None, "it is required")
+    value = _at(body, path)
+    if field is not None:
+        inside = value.get(field["name"]) if isinstance(value, dict) else None
+        return _made(kind, within + field["name"], inside, "left out: there is no such field")
+    return _made(kind, path.removeprefix("$."), value, what[:1].lower() + what[1:].replace("`", ""))
+
+
+def _made(kind: type[StrandlineError], name: str, value: Any, wanted: str) -> StrandlineError:
+    if issubclass(kind, InvalidNote | InvalidConfig):
+        return kind(name=name[:80], value=value, wanted=wanted)
+    return BadJson(reason=f"{name[:80]}: {wanted}")
+
+
+def _at(body: bytes, path: str) -> Any:
+    """What stands at a path of msgspec's, which does not say which entry of an object it means: the first misfit."""
+    value = json.loads(body)
+    for step in _STEP.finditer(path):
+        if step["name"] is not None:
+            value = value.get(step["name"]) if isinstance(value, dict) else None
+        elif step["place"] is not None:
+            value = value[int(step["place"])] if isinstance(value, list) else None
+        elif isinstance(value, dict):
+            value = next((each for each in value.values() if type(each) is not int), value)
+    return value

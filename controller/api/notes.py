@@ -1,0 +1,165 @@
+"""The hot path: notes, as ASGI endpoints inside the FastAPI app.
+
+What FastAPI would do for each request costs more than a note does. Limits, problems and request ids hold here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from starlette.types import Receive, Scope, Send
+
+from controller.api.bodies import NoteBody, RawNotesBody
+from controller.api.misfits import misfit
+from controller.api.receiving import check_no_name_twice, decode, read_body
+from controller.api.shapes import noted_json, send_json
+from controller.services.notes import Notes
+from strandline.errors import InvalidNote, StrandlineError, TooMany
+from strandline.limits import NOTES_PER_REQUEST
+from strandline.note import DEFAULT_KEY, Note
+from strandline.protocol.wire import JsonObject, note_results_to_wire
+
+_body = msgspec.json.Decoder(NoteBody)
+_raw = msgspec.json.Decoder(RawNotesBody)
+
+
+class NotesOfStream:
+    """`POST /v1/streams/{stream}/notes`: one note, or many."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        stream: str = scope["path_params"]["stream"]
+        notes: Notes = scope["app"].state.controller.notes
+        given = read_notes(await read_body(scope, receive))
+        if isinstance(given, list):
+            await send_json(await take_many(notes, given, stream), send)
+            return
+        _, note = _addressed(given, stream)
+        noted = await notes.take(stream, note)
+        await send_json(noted_json(noted, keyed=given.times is not UNSET), send)
+
+
+class NotesOfStreams:
+    """`POST /v1/notes`: many notes, each of which names its stream."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        notes: Notes = scope["app"].state.controller.notes
+        given = read_notes(await read_body(scope, receive))
+        if not isinstance(given, list):
+            raise InvalidNote(name="notes", value=None, wanted="a list of notes, each with its stream")
+        await send_json(await take_many(notes, given, None), send)
+
+
+def read_notes(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
+    """One note, or many; of these, one that is badly made stands as the error that it is."""
+    try:
+        given = decode(_body, body)
+    except msgspec.ValidationError as error:
+        return _each_by_itself(body, error)
+    check_no_name_twice(body, count_names(given))
+    if given.notes is UNSET:
+        return given
+    if given != NoteBody(notes=given.notes):
+        raise InvalidNote(name="notes", value="…", wanted="alone in its body, or left out")
+    _check_count(len(given.notes))
+    return list(given.notes)
+
+
+async def take_many(notes: Notes, given: list[NoteBody | StrandlineError], stream: str | None) -> JsonObject:
+    """The answer to many notes; `stream` is None where each names its own."""
+    results = await notes.take_all([_judged(each, stream) for each in given])
+    shaped = [
+        result
+        if isinstance(result, StrandlineError)
+        else noted_json(result, keyed=isinstance(each, NoteBody) and each.times is not UNSET)
+        for each, result in zip(given, results, strict=True)
+    ]
+    return note_results_to_wire(shaped)
+
+
+def _judged(given: NoteBody | StrandlineError, stream: str | None) -> tuple[str, Note | StrandlineError]:
+    if isinstance(given, StrandlineError):
+        return "", given
+    try:
+        return _addressed(given, stream)
+    except StrandlineError as error:
+        return "", error
+
+
+def _addressed(given: NoteBody, stream: str | None) -> tuple[str, Note]:
+    """The note and its stream, which either the path has or the note itself."""
+    if stream is not None and given.stream is not UNSET:
+        raise InvalidNote(name="stream", value=given.stream, wanted="left out: the path has it")
+    if stream is not None:
+        return stream, note_of(given)
+    if given.stream is UNSET:
+        raise InvalidNote(name="stream", value=None, wanted="the name of the note's stream")
+    return given.stream, note_of(given)
+
+
+def _each_by_itself(body: bytes, error: msgspec.ValidationError) -> list[NoteBody | StrandlineError]:
+    """Many notes where not all are well made; raises what is wrong with one that came alone, or with the body."""
+    try:
+        raw = decode(_raw, body).notes
+    except msgspec.ValidationError:
+        raise misfit(InvalidNote, error, body) from None
+    _check_count(len(raw))
+    found: list[NoteBody | StrandlineError] = []
+    for each in raw:
+        try:
+            found.append(decode(_body, bytes(each)))
+        except msgspec.ValidationError as wrong:
+            found.append(misfit(InvalidNote, wrong, bytes(each)))
+    return found
+
+
+def _check_count(count: int) -> None:
+    if count > NOTES_PER_REQUEST:
+        raise TooMany(what="notes in a request", count=count, limit=NOTES_PER_REQUEST)
+
+
+def note_of(given: NoteBody) -> Note:
+    """The note; raises InvalidNote for fields that are missing or do not go together."""
+    if given.notes is not UNSET:
+        raise InvalidNote(name="notes", value="…", wanted="left out: a note has none within")
+    if given.writer is UNSET:
+        raise InvalidNote(name="writer", value=None, wanted="the writer's name")
+    if given.position is UNSET:
+        raise InvalidNote(name="position", value=None, wanted="an offset for each segment, {} for none yet")
+    times, newest = _times(given.time, given.times), given.newest
+    keyed = given.time is UNSET
+    latest: Mapping[str, int] = {}
+    if isinstance(newest, int):
+        if keyed:
+            raise InvalidNote(name="newest", value=newest, wanted="by key, as times are")
+        latest = {DEFAULT_KEY: newest}
+    elif isinstance(newest, dict):
+        if not keyed:
+            raise InvalidNote(name="newest", value=newest, wanted="one number, as the time is")
+        latest = newest
+    epoch = None if given.epoch is UNSET else given.epoch
+    return Note(writer=given.writer, times=times, position=given.position, epoch=epoch, newest=latest)
+
+
+def _times(time: int | UnsetType, times: dict[str, int] | UnsetType) -> Mapping[str, int]:
+    if time is not UNSET and times is UNSET:
+        return {DEFAULT_KEY: time}
+    if times is not UNSET and time is UNSET:
+        return times
+    if time is UNSET:
+        raise InvalidNote(name="time", value=None, wanted="whole milliseconds, or times by key in its place")
+    raise InvalidNote(name="times", value=times, wanted="left out where there is a time")
+
+
+def count_names(given: NoteBody) -> int:
+    """How many names a body has in all its objects, if each stood there once."""
+    count = 0
+    for value in (given.writer, given.time, given.epoch, given.stream):
+        count += value is not UNSET
+    for offsets in (given.position, given.times, given.newest):
+        if offsets is not UNSET:
+            count += 1 + (len(offsets) if isinstance(offsets, dict) else 0)
+    if given.notes is not UNSET:
+        count += 1 + sum(map(count_names, given.notes))
+    return count

@@ -1,0 +1,55 @@
+"""Domain values as the answers of the contract. What clients read as well is shaped in `strandline.protocol.wire`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Send
+
+from controller.services.notes import Noted
+from controller.services.reading import At, Page
+from strandline.mark import Mark
+from strandline.protocol.wire import JsonObject, mark_to_wire, marks_page_to_wire, note_answer_to_wire
+from strandline.segment import SegmentGraph
+
+_encoder = msgspec.json.Encoder()
+
+
+def answer(value: Any, status: int = 200) -> Response:  # whatever msgspec can encode
+    return Response(_encoder.encode(value), status_code=status, media_type="application/json")
+
+
+async def send_json(value: Any, send: Send) -> None:  # whatever msgspec can encode
+    """The answer of the hot path, without a response object in between."""
+    body = _encoder.encode(value)
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def mark_or_null(mark: Mark | None, graph: SegmentGraph) -> JsonObject | None:
+    return None if mark is None else mark_to_wire(mark, graph)
+
+
+def marks_json(marks: list[Mark], graph: SegmentGraph) -> JsonObject:
+    return marks_page_to_wire(marks, graph)
+
+
+def page_json(page: Page) -> JsonObject:
+    return marks_page_to_wire(page.marks, page.graph, page.resting)
+
+
+def at_json(at: At) -> JsonObject:
+    return {
+        "floor": mark_or_null(at.floor, at.graph),
+        "ceiling": mark_or_null(at.ceiling, at.graph),
+        "start": at.graph.frontier(at.start),
+        "exact": at.exact,
+    }
+
+
+def noted_json(noted: Noted, *, keyed: bool) -> JsonObject:
+    """An answer to a note. `keyed`: it had `times`, so floors and holders are by key."""
+    return note_answer_to_wire(noted.answer, noted.graph, noted.held_by, keyed=keyed)

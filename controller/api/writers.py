@@ -1,0 +1,99 @@
+"""Writers: register, list, go idle, close; set aside and bring back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from controller.api.bodies import RegisterBody
+from controller.api.openapi import takes
+from controller.api.parts import DEFAULT_LIMIT, After, Epoch, Limit, Served, read_as
+from controller.api.shapes import answer, marks_json
+from controller.services.controller import Controller
+from strandline.mark import Mark
+from strandline.protocol.wire import registered_to_wire
+from strandline.stream import Stream
+from strandline.writer import Writer, WriterState
+
+router = APIRouter(prefix="/v1/streams/{stream}/writers", tags=["writers"])
+
+
+@router.put("/{writer}", summary="Register a writer", openapi_extra=takes(RegisterBody, required=False))
+async def register(stream: str, writer: str, request: Request, controller: Served) -> Response:
+    body = await read_as(request, RegisterBody, empty=RegisterBody())
+    registered = await controller.streams.change(stream, lambda each, now: each.register(writer, body.keys, now))
+    return answer(registered_to_wire(registered))
+
+
+@router.get("", summary="List the writers")
+async def list_writers(stream: str, controller: Served, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
+    found = (await controller.streams.get(stream)).stream
+    names = sorted(name for name in found.writers if name > after)
+    now = controller.clock.now()
+    held = {key: holder.writer for key in found.keys if (holder := found.held_by(key, now)) is not None}
+    return answer(
+        {
+            "writers": [_writer_json(found, found.writers[name], held) for name in names[:limit]],
+            "next": names[limit - 1] if len(names) > limit else None,
+        }
+    )
+
+
+@router.post("/{writer}/idle", summary="The writer writes nothing for now")
+async def idle(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> Response:
+    return await _change(controller, stream, lambda each, now: each.idle(writer, epoch, now))
+
+
+@router.delete("/{writer}", summary="The writer is done")
+async def close(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> Response:
+    return await _change(controller, stream, lambda each, now: each.close(writer, epoch, now))
+
+
+@router.post("/{writer}/exclude", summary="Set a writer aside")
+async def exclude(stream: str, writer: str, controller: Served) -> Response:
+    return await _change(controller, stream, lambda each, now: each.exclude(writer, now))
+
+
+@router.delete("/{writer}/exclude", summary="Bring a writer back")
+async def include(stream: str, writer: str, controller: Served) -> Response:
+    return await _change(controller, stream, lambda each, now: each.include(writer, now))
+
+
+async def _change(controller: Controller, stream: str, call: Callable[[Stream, int], list[Mark]]) -> Response:
+    """Applies a call; answers with the marks that it brought about."""
+    graph = (await controller.streams.get(stream)).stream.graph
+    return answer(marks_json(await controller.streams.change(stream, call), graph))
+
+
+# Of several keys with different states, the one that says most about a writer.
+_TELLING = (
+    WriterState.CLOSED,
+    WriterState.EXCLUDED,
+    WriterState.TIMED_OUT,
+    WriterState.BEHIND,
+    WriterState.JOINED,
+    WriterState.ACTIVE,
+    WriterState.IDLE,
+)
+
+
+def state_of(stream: Stream, writer: Writer) -> WriterState:
+    """A writer's state over all of its keys."""
+    states = set(stream.states(writer).values())
+    return next(state for state in _TELLING if state in states)
+
+
+def _writer_json(stream: Stream, writer: Writer, held: dict[str, str | None]) -> dict[str, Any]:
+    times = {key: standing.time for key, standing in sorted(writer.standings.items())}
+    return {
+        "writer": writer.name,
+        "state": state_of(stream, writer),
+        "states": stream.states(writer),
+        "times": times,
+        "position": stream.graph.frontier(writer.position),
+        "epoch": writer.epoch,
+        "last_heard_at": writer.heard_at,
+        "holds": sorted(key for key, name in held.items() if name == writer.name),
+    }

@@ -1,0 +1,98 @@
+"""The application: the one place where it is put together."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from controller.api import groups, marks, operations, streams, writers
+from controller.api.envelope import Envelope
+from controller.api.notes import NotesOfStream, NotesOfStreams
+from controller.api.openapi import describe
+from controller.api.problems import problem_response
+from controller.services.controller import Controller
+from controller.settings import Settings
+from strandline.errors import InvalidConfig, StrandlineError
+from strandline.protocol.errors import MethodNotAllowed, UnknownPath
+
+
+def system_clock() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def create_app(settings: Settings, *, clock: Callable[[], int] = system_clock, owner: str | None = None) -> FastAPI:
+    """The controller as an ASGI application.
+
+    `clock` gives milliseconds; what it says may step back, what the controller makes of it does not. `owner` names
+    this controller in what it writes. The store is opened when the application starts.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        named = owner if owner is not None else f"{socket.gethostname()}:{os.getpid()}"
+        controller = await Controller.start(settings.database, clock, named)
+        app.state.controller = controller
+        try:
+            yield
+        finally:
+            await controller.stop()
+
+    app = FastAPI(
+        title="Strandline",
+        summary="Notes in, marks out: exact watermarks for partitioned logs.",
+        version="1",
+        lifespan=lifespan,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+        redoc_url=None,
+    )
+    app.add_middleware(Envelope, run_id=secrets.token_hex(4))
+    app.add_exception_handler(StrandlineError, _refused)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _bad_parameter)
+    # First of all routes, since they are looked at in order.
+    app.router.routes.insert(0, Route("/v1/streams/{stream}/notes", NotesOfStream(), methods=["POST"]))
+    app.router.routes.insert(1, Route("/v1/notes", NotesOfStreams(), methods=["POST"]))
+    for part in (streams, writers, marks, groups, operations):
+        app.include_router(part.router)
+    app.openapi = partial(_openapi, app)  # type: ignore[method-assign]  # FastAPI's own way to extend it
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        app.openapi_schema = describe(app)
+    return app.openapi_schema
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, StrandlineError)
+    return problem_response(error)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path = request.url.path
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        methods = tuple(each.strip() for each in allowed.split(",") if each.strip())
+        problem = MethodNotAllowed(method=request.method, path=path, allowed=methods)
+        return problem_response(problem, dict(error.headers or {}))
+    return problem_response(UnknownPath(path=path))
+
+
+async def _bad_parameter(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    return problem_response(InvalidConfig(name=str(first["loc"][-1]), value=first["input"], wanted=first["msg"]))

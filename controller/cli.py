@@ -1,0 +1,43 @@
+"""`strandline`: one small file for each command, under `controller/commands`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from controller.commands import COMMANDS
+from controller.commands.options import Failure
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="strandline",
+        description="Exact watermarks for partitioned logs.",
+        epilog="Every option can also be given as an environment variable, which its help names.",
+    )
+    commands = parser.add_subparsers(dest="command", metavar="command", required=True)
+    for name in COMMANDS:
+        module = import_module(f"controller.commands.{name}")
+        command = commands.add_parser(name, help=module.HELP, description=module.__doc__)
+        module.add_options(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; returns what the process should exit with."""
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except Failure as failure:
+        print(f"strandline {options.command}: {failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

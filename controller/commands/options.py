@@ -1,0 +1,60 @@
+"""Options that are environment variables as well."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+
+class Failure(Exception):
+    """A command cannot go on, for a reason that its user can do something about."""
+
+
+def add_option(
+    parser: argparse.ArgumentParser,
+    name: str,
+    kind: Callable[[str], Value],
+    default: Value,
+    help: str,
+    metavar: str | None = None,
+) -> None:
+    """Adds `--name`, with STRANDLINE_NAME for where it is not given."""
+    variable = variable_of(name)
+    given = os.environ.get(variable)
+    parser.add_argument(
+        f"--{name}",
+        # argparse passes a default that is text through `kind`, so a bad variable is told like a bad option.
+        type=kind,
+        default=default if given is None else given,
+        metavar=metavar or name.upper().replace("-", "_"),
+        help=f"{help} [{variable}; default: {default}]",
+    )
+
+
+def add_flag(parser: argparse.ArgumentParser, name: str, help: str) -> None:
+    """Adds `--name`, which is on as well where STRANDLINE_NAME is 1, true, yes or on."""
+    variable = variable_of(name)
+    on = os.environ.get(variable, "").strip().lower() in ("1", "true", "yes", "on")
+    parser.add_argument(f"--{name}", action="store_true", default=on, help=f"{help} [{variable}]")
+
+
+def variable_of(name: str) -> str:
+    return "STRANDLINE_" + name.upper().replace("-", "_")
+
+
+def port(text: str) -> int:
+    """A port number."""
+    if not text.isdecimal() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535, 0 for any that is free")
+    return int(text)
+
+
+def say(text: str) -> None:
+    """One line to standard output, at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

@@ -1,0 +1,29 @@
+"""Serve the controller. A fresh SQLite file gets its schema; a store of another version is refused."""
+
+from __future__ import annotations
+
+import argparse
+
+from controller.commands.options import Failure, add_flag, add_option, port
+
+HELP = "serve the controller"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    from controller.settings import DATABASE_DEFAULT, HOST_DEFAULT, PORT_DEFAULT
+
+    add_option(parser, "database", str, DATABASE_DEFAULT, "the store: sqlite:///path, or a path", "URL")
+    add_option(parser, "host", str, HOST_DEFAULT, "the address to listen on")
+    add_option(parser, "port", port, PORT_DEFAULT, "the port to listen on, 0 for any that is free")
+    add_flag(parser, "insecure", "listen beyond this machine although no tokens are configured")
+
+
+def run(options: argparse.Namespace) -> int:
+    try:
+        from controller.server import serve
+    except ModuleNotFoundError as missing:
+        raise Failure(f"{missing.name} is not installed: pip install 'strandline[controller]'") from None
+    from controller.settings import Settings
+
+    settings = Settings(database=options.database, host=options.host, port=options.port, insecure=options.insecure)
+    return serve(settings)

@@ -1,0 +1,17 @@
+"""The controller's clock: a source that may step back, made into one that does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Clock:
+    """Milliseconds that never go down, from `floor` up."""
+
+    def __init__(self, source: Callable[[], int], floor: int | None = None) -> None:
+        self._source = source
+        self._last = source() if floor is None else floor
+
+    def now(self) -> int:
+        self._last = max(self._last, self._source())
+        return self._last

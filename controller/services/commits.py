@@ -1,0 +1,164 @@
+"""Durable before answered: group commit.
+
+    calls     apply, apply, apply ──► batch 1 ─┐            apply, apply ──► batch 2 ─┐
+    flusher                                    └─ commit 1 ──────────────────────────►└─ commit 2 …
+
+A call is applied in memory at once and joins the batch that is forming. One flusher takes that batch, writes every
+row that it touched in one transaction, and then resolves the one future that all of its calls wait for. While it
+commits, the next batch forms. Nothing lingers to wait for company.
+
+If a commit fails, memory is ahead of the store: every stream of that batch and of the one formed on top is discarded,
+all of their calls hear StoreUnavailable, and the next call loads the stream as the store has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from controller.limits import CLOCK_LEAD_MS, WAITING_CALLS
+from controller.services.clock import Clock
+from controller.storage.writing import OwnershipLost, Spell, Writing
+from strandline.errors import Overloaded, StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+
+class Kept(Protocol):
+    """Something in memory that is ahead of the store until it was written: a stream, a reader group."""
+
+    def write(self, writing: Writing) -> Callable[[], None]:
+        """Adds its changes to a writing; returns what is to be done once they are durable."""
+
+    def discard(self) -> None:
+        """They are not durable and never will be: it is no longer what the store has."""
+
+
+class Batch:
+    """The calls that become durable together."""
+
+    __slots__ = ("calls", "done", "kept")
+
+    def __init__(self) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.kept: dict[int, Kept] = {}
+        self.calls = 0
+
+
+class Committer:
+    """Collects what calls changed, and writes it batch by batch."""
+
+    def __init__(
+        self,
+        commit: Callable[[Writing], asyncio.Future[None]],
+        spell: Spell,
+        clock: Clock,
+        *,
+        waiting_calls: int = WAITING_CALLS,
+    ) -> None:
+        """`commit` writes in the one thread that does."""
+        self._commit = commit
+        self._spell = spell
+        self._clock = clock
+        self._limit = waiting_calls
+        self._forming = Batch()
+        self._lead_ms = CLOCK_LEAD_MS
+        self._flying = 0  # calls in the batch that is being committed
+        self._wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="committer")
+
+    async def stop(self) -> None:
+        """Writes what is waiting, says until when it served, and ends."""
+        self._lead_ms = 0  # nobody is told a later time any more
+        await self.beat()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def admit(self, calls: int = 1) -> None:
+        """Raises Overloaded where too many calls are waiting. Before applying anything."""
+        waiting = self._flying + self._forming.calls
+        if waiting + calls > self._limit and waiting:
+            raise Overloaded(waiting=waiting, limit=self._limit)
+
+    def keep(self, kept: Kept) -> None:
+        """What was changed goes with the next commit, and nobody waits for it."""
+        self._forming.kept[id(kept)] = kept
+        self._wanted.set()
+
+    def join(self, kept: Kept, calls: int = 1) -> asyncio.Future[None]:
+        """What was changed goes with the next commit. Await the answer through `durable`: it is everyone's."""
+        batch = self._forming
+        batch.kept[id(kept)] = kept
+        batch.calls += calls
+        self._wanted.set()
+        return batch.done
+
+    async def beat(self) -> None:
+        """Lets the store know that this controller still serves; done when it does."""
+        self._wanted.set()
+        await durable(self._forming.done)
+
+    async def _run(self) -> None:
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            batch, self._forming = self._forming, Batch()
+            self._flying = batch.calls
+            try:
+                await self._write(batch)
+            finally:
+                self._flying = 0
+
+    async def _write(self, batch: Batch) -> None:
+        now = self._clock.now()
+        writing = Writing(self._spell, served_until=now, clock_bound=now + self._lead_ms)
+        try:
+            written = [(kept, kept.write(writing)) for kept in batch.kept.values()]
+            await self._commit(writing)
+        except asyncio.CancelledError:
+            batch.done.cancel()
+            raise
+        except Exception as error:
+            self._fail(batch, error)
+        else:
+            self._publish(written)
+            batch.done.set_result(None)
+
+    def _publish(self, written: list[tuple[Kept, Callable[[], None]]]) -> None:
+        for kept, publish in written:
+            try:
+                publish()
+            except Exception as error:  # a fault of ours; what is durable stays, and is loaded again
+                log.exception("what was written could not be shown")
+                kept.discard()
+                self._fail_forming(error)
+
+    def _fail(self, batch: Batch, error: Exception) -> None:
+        log.error("a commit of %d calls failed", batch.calls, exc_info=error)
+        _refuse(batch, error)
+        self._fail_forming(error)
+
+    def _fail_forming(self, error: Exception) -> None:
+        """What was applied on top of something that was discarded goes with it."""
+        on_top, self._forming = self._forming, Batch()
+        self._wanted.clear()
+        _refuse(on_top, error)
+
+
+def _refuse(batch: Batch, error: Exception) -> None:
+    reason = str(error) if isinstance(error, OwnershipLost) else type(error).__name__
+    for kept in batch.kept.values():
+        kept.discard()
+    batch.done.set_exception(StoreUnavailable(reason=reason))
+    batch.done.exception()  # seen, even where nobody waits
+
+
+async def durable(done: asyncio.Future[None]) -> None:
+    """Waits for a batch. Shielded: the future is shared, and a caller that goes away must not end it for the others."""
+    await asyncio.shield(done)

@@ -1,0 +1,84 @@
+"""Puts the services together, and starts and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from controller.limits import HEARTBEAT_MS
+from controller.services.clock import Clock
+from controller.services.commits import Committer
+from controller.services.groups import Groups
+from controller.services.notes import Notes
+from controller.services.reading import Reading
+from controller.services.retention import Retention
+from controller.services.store import Store
+from controller.services.streams import Streams
+from controller.storage import upgrade
+from controller.storage.database import open_database
+from controller.storage.spells import Gaps, begin_spell
+from controller.storage.writing import Spell
+from strandline.errors import StoreUnavailable, StrandlineError
+
+
+class Controller:
+    """A controller that serves one store."""
+
+    def __init__(self, store: Store, committer: Committer, clock: Clock, spell: Spell, gaps: Gaps) -> None:
+        self.clock = clock
+        self.streams = Streams(store, committer, clock, spell, gaps)
+        self.notes = Notes(self.streams, committer, clock)
+        self.reading = Reading(self.streams, store, clock)
+        self.retention = Retention(self.streams, self.reading, committer, clock)
+        self.groups = Groups(store, committer, clock, self.streams, self.reading, spell, gaps)
+        self.stopping = False
+        self._store = store
+        self._committer = committer
+        self._heart: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(cls, database_url: str, source: Callable[[], int], owner: str) -> Controller:
+        """Opens the store and begins to serve; raises what `open_database` does."""
+        database = await asyncio.to_thread(open_database, database_url)
+        spell, gaps = begin_spell(database.writer, owner, source())
+        clock = Clock(source, spell.started_at)
+        store = Store(database)
+        committer = Committer(store.commit, spell, clock)
+        controller = cls(store, committer, clock, spell, gaps)
+        committer.start()
+        controller._heart = asyncio.create_task(controller._beat(), name="heartbeat")
+        return controller
+
+    def begin_stop(self) -> None:
+        """No longer ready; readers that wait are answered now."""
+        self.stopping = True
+        self.reading.stop()
+
+    async def stop(self) -> None:
+        """Writes what is waiting and lets go of the store."""
+        self.begin_stop()
+        self.streams.deadlines.stop()
+        if self._heart is not None:
+            self._heart.cancel()
+            await asyncio.gather(self._heart, return_exceptions=True)
+        with contextlib.suppress(StrandlineError):
+            await self._committer.stop()
+        await asyncio.to_thread(self._store.close)
+
+    async def check_ready(self) -> None:
+        """Raises StoreUnavailable where a call could not be served."""
+        if self.stopping:
+            raise StoreUnavailable(reason="the controller is stopping")
+        await self._store.read(upgrade.check)
+
+    async def run_due(self) -> None:
+        """Lets the deadlines look at the clock now, for clocks that are moved by hand; done when all is durable."""
+        self.streams.deadlines.run_due()
+        await self._committer.beat()
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_MS / 1000)
+            with contextlib.suppress(StoreUnavailable):  # logged where it failed, and the next beat tries again
+                await self._committer.beat()

@@ -1,0 +1,207 @@
+"""Reader groups: durable positions, and where a group stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from controller.services.clock import Clock
+from controller.services.commits import Committer, durable
+from controller.services.group_windows import GroupWindows
+from controller.services.live_group import LiveGroup, settings_of
+from controller.services.membership import Membership, Place, Positions
+from controller.services.reading import Reading
+from controller.services.shelf import Shelf
+from controller.services.store import Store
+from controller.services.streams import Streams
+from controller.storage.groups import group_names, load_group
+from controller.storage.spells import Gaps
+from controller.storage.writing import Spell
+from strandline.backlog import BacklogDetector
+from strandline.cut import Cut
+from strandline.errors import InvalidConfig, TooMany, UnknownGroup
+from strandline.limits import STREAMS_PER_GROUP
+from strandline.names import check_name
+from strandline.note import DEFAULT_KEY, check_position
+from strandline.protocol.group_wire import (
+    FromHead,
+    FromPositions,
+    FromTime,
+    GroupSettings,
+    GroupWindow,
+    ReaderAnswer,
+)
+from strandline.segment import SegmentGraph
+from strandline.timeindex import bound_at
+
+
+class Groups:
+    """Every reader group by its name."""
+
+    def __init__(
+        self,
+        store: Store,
+        committer: Committer,
+        clock: Clock,
+        streams: Streams,
+        reading: Reading,
+        spell: Spell,
+        gaps: Gaps,
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._clock = clock
+        self._streams = streams
+        self._reading = reading
+        self._spell = spell
+        self._gaps = gaps
+        self._windows = GroupWindows(streams, reading, clock)
+        self._shelf: Shelf[LiveGroup] = Shelf(self._load)
+
+    # -- groups --------------------------------------------------------------------------------------------------
+
+    async def get(self, name: str) -> LiveGroup:
+        """The group; raises UnknownGroup. Not to be kept over an `await`."""
+        found = self._shelf.at_hand(name) or await self._find(name)
+        if found is None:
+            raise UnknownGroup(group=name)
+        return found
+
+    async def names(self, after: str, limit: int) -> Sequence[str]:
+        """Names in order, those that follow `after`."""
+        return await self._store.read(group_names, after, limit)
+
+    async def create(self, name: str, settings: GroupSettings) -> bool:
+        """Creates a group; False where it is there already with the same streams, its settings left as they are."""
+        check_name("group", name)
+        _check(settings)
+        starts = {stream: await self._start(settings, stream) for stream in settings.streams}
+        found = await self._find(name)
+        self._committer.admit()
+        if found is not None:
+            if set(found.membership.settings.streams) != set(settings.streams):
+                has = ", ".join(found.membership.settings.streams)
+                raise InvalidConfig(name="streams", value=list(settings.streams), wanted=f"those of the group: {has}")
+            await durable(self._committer.join(found))
+            return False
+        membership = Membership(name, settings)
+        for stream, cut in starts.items():
+            membership.start(stream, cut)
+        membership.touched.group = True
+        live = LiveGroup(membership, self._clock.now(), None)
+        self._shelf.put(name, live)
+        await durable(self._committer.join(live))
+        return True
+
+    async def delete(self, name: str) -> None:
+        live = await self.get(name)
+        self._committer.admit()
+        live.ending = self._committer.join(live)
+        await durable(live.ending)
+
+    async def _find(self, name: str) -> LiveGroup | None:
+        check_name("group", name)
+        return await self._shelf.find(name)
+
+    async def _load(self, name: str) -> LiveGroup | None:
+        stored = await self._store.read(load_group, name)
+        if stored is None:
+            return None
+        now = self._clock.now()
+        live = LiveGroup.loaded(stored, settings_of(stored.settings), now)
+        if stored.fence != self._spell.fence:
+            live.membership.resume(self._gaps.since(stored.fence), now)
+        return live
+
+    async def _start(self, settings: GroupSettings, stream: str) -> Cut:
+        graph = (await self._streams.get(stream)).stream.graph
+        match settings.start:
+            case FromHead():
+                return (await self._streams.get(stream)).stream.head
+            case FromTime(time):
+                return (await self._reading.at(stream, DEFAULT_KEY, time)).start
+            case FromPositions(positions):
+                return graph.cut(positions.get(stream, {}))
+
+    # -- readers -------------------------------------------------------------------------------------------------
+
+    async def register(self, group: str, reader: str, positions: Positions) -> ReaderAnswer:
+        """Registers a reader anew, which takes these segments over."""
+        check_name("reader", reader)
+        return await self._change(
+            group, reader, positions, lambda members, graphs, now: members.register(reader, positions, graphs, now)
+        )
+
+    async def report(self, group: str, reader: str, epoch: int, positions: Positions) -> ReaderAnswer:
+        return await self._change(
+            group, reader, positions, lambda members, graphs, now: members.report(reader, epoch, positions, graphs, now)
+        )
+
+    async def acquire(self, group: str, reader: str, epoch: int, most: int) -> ReaderAnswer:
+        return await self._change(
+            group,
+            reader,
+            {},
+            lambda members, graphs, now: members.acquire(reader, epoch, most, graphs, self._behind, now),
+        )
+
+    async def release(self, group: str, reader: str, epoch: int, positions: Positions) -> ReaderAnswer:
+        return await self._change(
+            group,
+            reader,
+            positions,
+            lambda members, graphs, now: members.release(reader, epoch, positions, graphs, now),
+        )
+
+    async def offline(self, group: str, reader: str, positions: Positions) -> GroupWindow:
+        answer = await self._change(
+            group, reader, positions, lambda members, graphs, now: members.offline(reader, positions, graphs, now)
+        )
+        return answer.window
+
+    async def _change(
+        self,
+        group: str,
+        reader: str,
+        positions: Positions,
+        call: Callable[[Membership, Mapping[str, SegmentGraph], int], None],
+    ) -> ReaderAnswer:
+        settings = (await self.get(group)).membership.settings
+        for stream, position in positions.items():
+            if stream not in settings.streams:
+                raise InvalidConfig(name="positions", value=stream, wanted=f"streams of the group: {settings.streams}")
+            check_position(position)
+        graphs = {stream: (await self._streams.get(stream)).stream.graph for stream in settings.streams}
+        live = await self.get(group)
+        self._committer.admit()
+        call(live.membership, graphs, self._clock.now())
+        registered = live.membership.readers.get(reader)
+        epoch, owned = registered.epoch if registered is not None else 0, live.membership.owned(reader)
+        await durable(self._committer.join(live))
+        return ReaderAnswer(epoch=epoch, owned=owned, window=await self.window(group))
+
+    async def window(self, group: str) -> GroupWindow:
+        """Where a group stands, in each of its streams and over all of them."""
+        live = await self.get(group)
+        was_caught_up = live.caught_up
+        window = await self._windows.window(live)
+        if live.caught_up != was_caught_up or live.membership.touched:
+            live.membership.touched.group = True
+            self._committer.keep(live)  # nobody waits for it: asked again, the same would come out
+        return window
+
+    def _behind(self, place: Place, offset: int) -> tuple[bool, int]:
+        """Where a segment stands in time, for sorting: one of which nothing is known comes first."""
+        live = self._streams.at_hand(place[0])
+        chain = live.chains.get(DEFAULT_KEY) if live is not None else None
+        bound = bound_at(chain, place[1], offset) if chain is not None else None
+        return (False, 0) if bound is None else (True, bound)
+
+
+def _check(settings: GroupSettings) -> None:
+    if not settings.streams:
+        raise InvalidConfig(name="streams", value=[], wanted="the names of one stream or more")
+    if len(settings.streams) > STREAMS_PER_GROUP:
+        raise TooMany(what="streams in a group", count=len(settings.streams), limit=STREAMS_PER_GROUP)
+    if len(set(settings.streams)) < len(settings.streams):
+        raise InvalidConfig(name="streams", value=list(settings.streams), wanted="each stream once")
+    BacklogDetector(settings.backlog_threshold_ms)

@@ -1,0 +1,244 @@
+"""A stream in memory: its state, which may be ahead of the store, and its durable marks, which readers see."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from operator import attrgetter
+
+from controller.limits import RECENT_MARKS
+from controller.storage import schema
+from controller.storage.reading import StoredStream
+from controller.storage.rows import (
+    Origin,
+    entry_values,
+    mark_values,
+    segment_values,
+    stream_values,
+    writer_values,
+)
+from controller.storage.writing import Writing
+from strandline.chain import MarkChain
+from strandline.changes import Changes
+from strandline.mark import Mark
+from strandline.segment import Segment
+from strandline.stream import Stream
+from strandline.writer import Entry
+
+
+class Live:
+    """One loaded stream. `stream` has what was applied; `chains` have what is durable.
+
+    Nobody may hold on to it over an `await`: it may have been discarded meanwhile.
+    """
+
+    def __init__(
+        self, stream: Stream, origin: Origin, *, stored_fence: int | None, watch: Callable[[Live], None]
+    ) -> None:
+        """`stored_fence` is that of the spell that wrote it last, None for a stream that is new.
+
+        `watch` is told whenever changes were taken to be written, since its deadlines may be others now.
+        """
+        self.stream = stream
+        self.origin = origin
+        self.chains: dict[str, MarkChain] = {}
+        self.oldest_seqs: dict[str, int] = {}  # of the marks in the store, by key
+        self.noted_at: dict[str, int] = {}  # when each segment was last noted, since this controller began
+        self.ending: asyncio.Future[None] | None = None  # while its deletion is not durable yet
+        self.discarded = False
+        self.wake: int | None = None  # when the deadlines look at it next
+        self._pruned: dict[str, int] = {}  # by key, the seq of the first mark to stay
+        self._earlier = Changes()  # up to the last drop of a segment
+        self._stored_fence = stored_fence
+        self._watch = watch
+        self._histories: dict[tuple[str, str], list[Entry]] = {}
+        self._places: dict[str, int] = {}
+        self._listeners: dict[str, asyncio.Future[None]] = {}
+
+    @classmethod
+    def loaded(cls, stored: StoredStream, watch: Callable[[Live], None]) -> Live:
+        live = cls(stored.stream, stored.origin, stored_fence=stored.fence, watch=watch)
+        for key, marks in stored.marks.items():
+            chain = MarkChain(key, first_seq=marks[0].seq)
+            for mark in marks:
+                chain.append(mark)
+            live.chains[key] = chain
+            live.oldest_seqs[key] = stored.first_seqs[key]
+        for writer in stored.stream.writers.values():
+            for key, standing in writer.standings.items():
+                live._histories[writer.name, key] = list(standing.history)
+        live._place(stored.stream.graph)
+        return live
+
+    @property
+    def name(self) -> str:
+        return self.stream.name
+
+    def drop_segment(self, segment: str, now: int) -> None:
+        """Takes a segment out that the log does not have, also from marks that are not written yet.
+
+        Marks that are made afterwards may reach into a segment of that name which came to be since.
+        """
+        self.stream.drop_segment(segment, now)
+        self._earlier = _together(self._earlier, self.stream.drain())
+        self._earlier.marks = [replace(mark, cut=mark.cut.without(segment)) for mark in self._earlier.marks]
+
+    # -- to the store --------------------------------------------------------------------------------------------
+
+    def write(self, writing: Writing) -> Callable[[], None]:
+        """Adds to a writing everything that changed since the last time; returns what shows it to readers."""
+        changes, self._earlier = _together(self._earlier, self.stream.drain()), Changes()
+        if self.ending is not None:
+            return self._write_end(writing)
+        fence = writing.spell.fence
+        if self._stored_fence is None:
+            row = stream_values(self.stream, self.origin, writing.spell.owner, fence)
+            writing.add_row(schema.stream, row)
+            changes.segments = {segment.id: segment for segment in self.stream.graph}
+        else:
+            if self._stored_fence != fence:
+                writing.taken[self.name] = self._stored_fence
+            writing.owned.add(self.name)
+            if changes.stream:
+                row = stream_values(self.stream, self.origin, writing.spell.owner, fence)
+                writing.put_row(schema.stream, row)
+        self._stored_fence = fence
+        self._write_segments(changes, writing)
+        self._write_marks(changes.marks, writing)
+        self._write_writers(changes, writing)
+        pruned, self._pruned = self._pruned, {}
+        writing.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
+        self._watch(self)
+        return partial(self._publish, changes, pruned)
+
+    def _write_end(self, writing: Writing) -> Callable[[], None]:
+        if self._stored_fence is not None:
+            if self._stored_fence != writing.spell.fence:
+                writing.taken[self.name] = self._stored_fence
+            writing.owned.add(self.name)
+            writing.remove(schema.stream, {"name": self.name})
+        return self.discard
+
+    def _write_segments(self, changes: Changes, writing: Writing) -> None:
+        for dropped in changes.dropped:
+            writing.remove(schema.segment, {"stream": self.name, "id": dropped})
+            writing.dropped.append((self.name, dropped))
+            self._places.pop(dropped, None)
+        self._place(changes.segments.values())
+        for segment in changes.segments.values():
+            if segment.id in self.stream.graph:
+                writing.put_row(schema.segment, segment_values(self.name, self._places[segment.id], segment))
+
+    def _place(self, segments: Iterable[Segment]) -> None:
+        for segment in segments:
+            if segment.id not in self._places:
+                self._places[segment.id] = max(self._places.values(), default=0) + 1
+
+    def _write_marks(self, marks: list[Mark], writing: Writing) -> None:
+        passed: dict[str, int] = {}
+        for mark in marks:
+            writing.add_row(schema.mark, mark_values(self.name, mark, writing.spell.fence))
+            passed[mark.key] = mark.time
+        for key, time in passed.items():
+            writing.passed.append({"stream": self.name, "key": key, "time": time})
+
+    def _write_writers(self, changes: Changes, writing: Writing) -> None:
+        passed = {key: chain.last.time for key, chain in self.chains.items() if chain.last is not None}
+        passed.update((mark.key, mark.time) for mark in changes.marks)
+        for name in sorted(changes.writers):
+            writer = self.stream.writers[name]
+            writing.put_row(schema.writer, writer_values(self.name, writer, writing.spell.fence))
+            for key, standing in writer.standings.items():
+                self._write_history(name, key, standing.history, passed.get(key), writing)
+
+    def _write_history(self, writer: str, key: str, history: list[Entry], passed: int | None, writing: Writing) -> None:
+        """What came and what went, but for what went because a mark left it behind: that goes for all at once."""
+        before = self._histories.setdefault((writer, key), [])
+        kept = _kept(before, history)
+        if kept is not None:
+            gone, came = before[: len(before) - kept], history[kept:]
+        else:
+            had, have = {id(entry) for entry in before}, {id(entry) for entry in history}
+            gone = [entry for entry in before if id(entry) not in have]
+            came = [entry for entry in history if id(entry) not in had]
+        for entry in gone:
+            if passed is None or entry.time >= passed:
+                at = {"stream": self.name, "key": key, "writer": writer, "time": entry.time}
+                writing.remove(schema.note_history, at)
+        for entry in came:
+            writing.add_row(schema.note_history, entry_values(self.name, key, writer, entry))
+        if gone:
+            self._histories[writer, key] = list(history)
+        else:
+            before.extend(came)
+
+    # -- to readers ----------------------------------------------------------------------------------------------
+
+    def prune(self, key: str, seq: int) -> None:
+        """Lets marks before a seq go, with the next writing."""
+        if seq > self.oldest_seqs.get(key, seq):
+            self._pruned[key] = seq
+
+    def _publish(self, changes: Changes, pruned: dict[str, int]) -> None:
+        """Shows marks that are durable now, and wakes whoever waits for them."""
+        for segment in changes.dropped:
+            for each in self.chains.values():
+                each.drop_segment(segment)
+        for key, seq in pruned.items():
+            self.chains[key].prune_before_seq(seq)
+            self.oldest_seqs[key] = seq
+        for mark in changes.marks:
+            chain = self.chains.get(mark.key)
+            if chain is None:
+                chain = self.chains[mark.key] = MarkChain(mark.key)
+                self.oldest_seqs[mark.key] = mark.seq
+            chain.append(mark)
+            if len(chain) > 2 * RECENT_MARKS:
+                chain.prune_before_seq(chain.last_seq - RECENT_MARKS + 1)
+            self._wake(mark.key)
+
+    def next_mark(self, key: str) -> asyncio.Future[None]:
+        """Done when the key has another mark, or when this stream is no longer the one in memory."""
+        listener = self._listeners.get(key)
+        if listener is None:
+            listener = self._listeners[key] = asyncio.get_running_loop().create_future()
+        return listener
+
+    def discard(self) -> None:
+        """It is no longer the stream in memory: whoever waits has to look again."""
+        self.discarded = True
+        for key in list(self._listeners):
+            self._wake(key)
+
+    def _wake(self, key: str) -> None:
+        listener = self._listeners.pop(key, None)
+        if listener is not None and not listener.done():
+            listener.set_result(None)
+
+
+def _kept(before: list[Entry], history: list[Entry]) -> int | None:
+    """How many of the last entries are the first ones still; None where what stayed is not one piece.
+
+    Histories grow at the end and are cut at the front, but for thinning and the like, which is rare.
+    """
+    if not before or not history or before[-1].time < history[0].time:
+        return 0
+    first = bisect_left(before, history[0].time, key=attrgetter("time"))
+    count = len(before) - first
+    if before[first] is history[0] and count <= len(history) and history[count - 1] is before[-1]:
+        return count
+    return None
+
+
+def _together(before: Changes, after: Changes) -> Changes:
+    return Changes(
+        stream=before.stream or after.stream,
+        writers=before.writers | after.writers,
+        segments=before.segments | after.segments,
+        dropped=before.dropped | after.dropped,
+        marks=before.marks + after.marks,
+        states=before.states + after.states,
+    )

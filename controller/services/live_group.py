@@ -1,0 +1,102 @@
+"""A reader group in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from controller.services.membership import Membership, Reader, Touched
+from controller.storage import schema
+from controller.storage.groups import StoredGroup, group_values
+from controller.storage.writing import Writing
+from strandline.backlog import BacklogDetector
+from strandline.protocol.group_wire import FromHead, FromPositions, FromTime, GroupSettings, group_to_wire
+
+
+class LiveGroup:
+    """A reader group in memory, ahead of the store until it is written."""
+
+    def __init__(self, membership: Membership, created_at: int, stored_fence: int | None) -> None:
+        self.membership = membership
+        self.caught_up = False  # was found not to be in backlog, since it last woke
+        self._backlog = BacklogDetector(membership.settings.backlog_threshold_ms)
+        self.created_at = created_at
+        self.discarded = False
+        self.ending: asyncio.Future[None] | None = None
+        self._stored_fence = stored_fence
+
+    @classmethod
+    def loaded(cls, stored: StoredGroup, settings: GroupSettings, now: int) -> LiveGroup:
+        membership = Membership(stored.name, settings)
+        membership.epochs = stored.epochs
+        membership.readers = {name: Reader(epoch, heard_at) for name, (epoch, heard_at) in stored.readers.items()}
+        membership.offsets, membership.owners = stored.offsets, stored.owners
+        live = cls(membership, stored.created_at, stored.fence)
+        if stored.caught_up:
+            live.in_backlog(now, now, asleep=False)
+        return live
+
+    def in_backlog(self, watermark: int | None, now: int, *, asleep: bool) -> bool:
+        """Whether the group is in backlog; remembers whether it was found not to be."""
+        if asleep:
+            self.caught_up = False
+            return self._backlog.went_idle()
+        status = self._backlog.woke(watermark, now)
+        self.caught_up = self._backlog.threshold_ms is not None and not status
+        return status
+
+    def write(self, writing: Writing) -> Callable[[], None]:
+        """Adds everything that changed since the last time."""
+        members, fence = self.membership, writing.spell.fence
+        touched, members.touched = members.touched, Touched()
+        if self.ending is not None:
+            writing.remove(schema.reader_group, {"name": members.name})
+            return self.discard
+        if touched.group or self._stored_fence != fence:
+            settings = group_to_wire(members.settings)
+            row = group_values(
+                members.name, settings, members.epochs, self.caught_up, self.created_at, writing.spell.owner, fence
+            )
+            put = writing.add_row if self._stored_fence is None else writing.put_row
+            put(schema.reader_group, row)
+        self._stored_fence = fence
+        for name in sorted(touched.readers):
+            reader = members.readers.get(name)
+            key = {"group": members.name, "name": name}
+            if reader is None:
+                writing.remove(schema.reader, key)
+            else:
+                writing.put_row(schema.reader, {**key, "epoch": reader.epoch, "heard_at": reader.heard_at})
+        for stream, segment in sorted(touched.places):
+            place = (stream, segment)
+            values = {"offset": members.offsets.get(place, 0), "reader": members.owners.get(place)}
+            key = {"group": members.name, "stream": stream, "segment": segment}
+            writing.put_row(schema.reader_position, key | values)
+        return _nothing
+
+    def discard(self) -> None:
+        self.discarded = True
+
+
+def _nothing() -> None:
+    """There is nothing to show: windows are worked out when asked for."""
+
+
+def settings_of(wire: dict[str, Any]) -> GroupSettings:
+    """Settings as they were stored."""
+    start = wire["start"]
+    begins: FromHead | FromTime | FromPositions
+    if start == "head":
+        begins = FromHead()
+    elif "time" in start:
+        begins = FromTime(start["time"])
+    else:
+        begins = FromPositions(start["positions"])
+    return GroupSettings(
+        streams=tuple(wire["streams"]),
+        backlog_threshold_ms=wire["backlog_threshold_ms"],
+        reader_timeout_ms=wire["reader_timeout_ms"],
+        idle_timeout_ms=wire["idle_timeout_ms"],
+        start=begins,
+    )

@@ -1,0 +1,238 @@
+"""A reader group: who reads which segment, and how far. Pure: no clock, no I/O.
+
+    free ──── acquire, or a report that names it ────► owned by a reader
+      ▲                                                    │
+      └──── release, offline, or silent for too long ──────┘
+
+A position is kept for every segment, owned or free. Where the group as a whole stands is the largest cut inside
+these positions: what was read of a segment counts once all before it has been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from strandline.cut import Cut
+from strandline.errors import Fenced, PositionWentBack, UnknownReader
+from strandline.protocol.group_wire import GroupSettings
+from strandline.segment import SegmentGraph
+
+Place: TypeAlias = tuple[str, str]  # stream, segment
+Graphs: TypeAlias = Mapping[str, SegmentGraph]
+Positions: TypeAlias = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(slots=True)
+class Reader:
+    """A reader: the epoch that it got when it registered last, and when it was heard from."""
+
+    epoch: int
+    heard_at: int
+
+
+@dataclass(slots=True)
+class Touched:
+    """What calls have changed since the store was told."""
+
+    group: bool = False
+    readers: set[str] = field(default_factory=set)
+    places: set[Place] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.group or self.readers or self.places)
+
+
+class Membership:
+    """The readers of a group and the segments that they own. Refused, a call raises and nothing changed."""
+
+    def __init__(self, name: str, settings: GroupSettings) -> None:
+        self.name = name
+        self.settings = settings
+        self.epochs = 0
+        self.readers: dict[str, Reader] = {}
+        self.offsets: dict[Place, int] = {}
+        self.owners: dict[Place, str] = {}
+        self.touched = Touched()
+
+    # -- readers -------------------------------------------------------------------------------------------------
+
+    def register(self, name: str, positions: Positions, graphs: Graphs, now: int) -> None:
+        """Makes a reader anew, with a higher epoch: it owns these segments and no others, from these positions on,
+        also where that is further back."""
+        self._check(positions, graphs)
+        self.let_silent_go(now)
+        self._free(place for place, owner in list(self.owners.items()) if owner == name)
+        self.epochs += 1
+        self.touched.group = True
+        self.readers[name] = Reader(epoch=self.epochs, heard_at=now)
+        self.touched.readers.add(name)
+        self._take(name, positions, graphs)
+
+    def report(self, name: str, epoch: int, positions: Positions, graphs: Graphs, now: int) -> None:
+        """A reader has read this far. A segment that nobody owns becomes its own.
+
+        Raises UnknownReader; Fenced for an old epoch, or a segment of another reader's; PositionWentBack.
+        """
+        self._check(positions, graphs)
+        self.let_silent_go(now)
+        reader = self._reader(name, epoch)
+        for stream, position in positions.items():
+            for segment, offset in position.items():
+                owner = self.owners.get((stream, segment))
+                if owner is not None and owner != name:
+                    raise Fenced(name=name, epoch=epoch, newest=self.readers[owner].epoch)
+                stored = self.offsets.get((stream, segment), 0)
+                if offset < stored:
+                    raise PositionWentBack(writer=name, segment=segment, offset=offset, stored_offset=stored)
+        self._heard(name, reader, now)
+        self._take(name, positions, graphs)
+
+    def acquire(
+        self,
+        name: str,
+        epoch: int,
+        most: int,
+        graphs: Graphs,
+        behind: Callable[[Place, int], tuple[bool, int]],
+        now: int,
+    ) -> None:
+        """Gives a reader up to `most` free segments whose turn has come, those furthest behind first."""
+        self.let_silent_go(now)
+        self._heard(name, self._reader(name, epoch), now)
+        free = [place for place in self._readable(graphs) if place not in self.owners]
+        free.sort(key=lambda place: (behind(place, self.offsets.get(place, 0)), place))
+        for place in free[:most]:
+            self._own(name, place, self.offsets.get(place, 0))
+
+    def release(self, name: str, epoch: int, positions: Positions, graphs: Graphs, now: int) -> None:
+        """Gives segments up, each at a position."""
+        self.report(name, epoch, positions, graphs, now)
+        self._free((stream, segment) for stream, position in positions.items() for segment in position)
+
+    def offline(self, name: str, positions: Positions, graphs: Graphs, now: int) -> None:
+        """A reader died: its segments go back to where it says they were processed, and are free. What it read of
+        their successors goes back with them."""
+        self._check(positions, graphs)
+        self.let_silent_go(now)
+        if name not in self.readers:
+            raise UnknownReader(group=self.name, reader=name)
+        for stream, position in positions.items():
+            for segment in position:
+                owner = self.owners.get((stream, segment))
+                if owner is not None and owner != name:
+                    raise Fenced(name=name, epoch=self.readers[name].epoch, newest=self.readers[owner].epoch)
+        for stream, position in positions.items():
+            graph = graphs[stream]
+            for segment, offset in position.items():
+                self._put((stream, segment), offset)
+            for later in graph:
+                owner = self.owners.get((stream, later.id))
+                if later.id not in position and owner in (None, name) and graph.ancestors([later.id]) & set(position):
+                    self._put((stream, later.id), 0)
+        self._free(place for place, owner in list(self.owners.items()) if owner == name)
+        del self.readers[name]
+        self.touched.readers.add(name)
+
+    def let_silent_go(self, now: int) -> None:
+        """Readers that were not heard from for too long lose their segments, at their last reported positions."""
+        timeout = self.settings.reader_timeout_ms
+        if timeout is None:
+            return
+        silent = {name for name, reader in self.readers.items() if reader.heard_at + timeout <= now}
+        if silent:
+            self._free(place for place, owner in list(self.owners.items()) if owner in silent)
+
+    def resume(self, gap: int, now: int) -> None:
+        """Counts `gap` milliseconds of silence against nobody."""
+        for name, reader in self.readers.items():
+            reader.heard_at = min(reader.heard_at + gap, now)
+            self.touched.readers.add(name)
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    def owned(self, name: str) -> dict[str, dict[str, int]]:
+        """The positions of a reader's segments, by stream."""
+        found: dict[str, dict[str, int]] = {}
+        for (stream, segment), owner in sorted(self.owners.items()):
+            if owner == name:
+                found.setdefault(stream, {})[segment] = self.offsets.get((stream, segment), 0)
+        return found
+
+    def position(self, stream: str, graph: SegmentGraph) -> Cut:
+        """Where the group stands in a stream: the largest cut inside what its readers say."""
+        said = {segment: offset for (name, segment), offset in self.offsets.items() if name == stream}
+        counted = {}
+        finished: set[str] = set()
+        for segment in graph:  # each after its predecessors
+            if all(name in finished for name in segment.predecessors):
+                offset = said.get(segment.id, 0)
+                counted[segment.id] = offset
+                if offset == segment.final_offset:
+                    finished.add(segment.id)
+        unknown = {segment: offset for segment, offset in said.items() if segment not in graph}
+        return Cut(counted | unknown)
+
+    def start(self, stream: str, cut: Cut) -> None:
+        """Where the group begins in a stream."""
+        for segment, offset in cut.items():
+            self._put((stream, segment), offset)
+
+    # -- within --------------------------------------------------------------------------------------------------
+
+    def _reader(self, name: str, epoch: int) -> Reader:
+        reader = self.readers.get(name)
+        if reader is None:
+            raise UnknownReader(group=self.name, reader=name)
+        if reader.epoch != epoch:
+            raise Fenced(name=name, epoch=epoch, newest=reader.epoch)
+        return reader
+
+    def _check(self, positions: Positions, graphs: Graphs) -> None:
+        for stream, position in positions.items():
+            graphs[stream].cut(position)
+
+    def _readable(self, graphs: Graphs) -> Iterable[Place]:
+        """The segments that are not read to their end, and whose predecessors all are."""
+        for stream, graph in graphs.items():
+            finished = set()
+            for segment in graph:
+                done = self.offsets.get((stream, segment.id), 0) == segment.final_offset
+                if all(name in finished for name in segment.predecessors):
+                    if done:
+                        finished.add(segment.id)
+                    else:
+                        yield stream, segment.id
+
+    def _take(self, name: str, positions: Positions, graphs: Graphs) -> None:
+        for stream, position in positions.items():
+            graph = graphs[stream]
+            for segment in graph.ancestors(position):
+                # Who starts a successor has read all of its own before it, and so far as anyone knows the free ones.
+                place, final = (stream, segment), graph[segment].final_offset
+                if self.owners.get(place) in (None, name) and segment not in position:
+                    self._put(place, final or 0)
+                    self._free([place])
+            for segment, offset in position.items():
+                self._own(name, (stream, segment), offset)
+
+    def _own(self, name: str, place: Place, offset: int) -> None:
+        if self.owners.get(place) != name:
+            self.owners[place] = name
+            self.touched.places.add(place)
+        self._put(place, offset)
+
+    def _put(self, place: Place, offset: int) -> None:
+        if self.offsets.get(place) != offset:
+            self.offsets[place] = offset
+            self.touched.places.add(place)
+
+    def _free(self, places: Iterable[Place]) -> None:
+        for place in places:
+            if self.owners.pop(place, None) is not None:
+                self.touched.places.add(place)
+
+    def _heard(self, name: str, reader: Reader, now: int) -> None:
+        reader.heard_at = max(reader.heard_at, now)
+        self.touched.readers.add(name)

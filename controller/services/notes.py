@@ -1,0 +1,79 @@
+"""Notes: judged one after the other, durable together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controller.services.clock import Clock
+from controller.services.commits import Committer, durable
+from controller.services.live import Live
+from controller.services.streams import Streams
+from strandline.aggregate import Holder
+from strandline.changes import Answer
+from strandline.errors import StrandlineError
+from strandline.note import Note
+from strandline.segment import SegmentGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """An answer to a note, and by key who holds time back where the note brought about no mark."""
+
+    answer: Answer
+    held_by: dict[str, Holder]
+    graph: SegmentGraph  # for the cuts of the marks
+
+
+class Notes:
+    """Takes notes for any stream."""
+
+    def __init__(self, streams: Streams, committer: Committer, clock: Clock) -> None:
+        self._streams = streams
+        self._committer = committer
+        self._clock = clock
+
+    async def take(self, stream: str, note: Note, *, tail: bool = False) -> Noted:
+        """One note: answered when it is durable; raises what refuses it, with nothing changed."""
+        live = self._streams.at_hand(stream) or await self._streams.get(stream)
+        self._committer.admit()
+        noted = self._apply(live, note, tail)
+        await durable(self._streams.touch(live))
+        return noted
+
+    async def take_all(self, notes: Sequence[tuple[str, Note | StrandlineError]]) -> list[Noted | StrandlineError]:
+        """Many, each with its stream, in order: each is judged after the ones before it, and harms no other.
+
+        What could not even be made into a note stands for itself. Raises Overloaded or StoreUnavailable for all.
+        """
+        self._committer.admit(len(notes))
+        results: list[Noted | StrandlineError] = []
+        waits: set[asyncio.Future[None]] = set()
+        for stream, note in notes:
+            if isinstance(note, StrandlineError):
+                results.append(note)
+                continue
+            try:
+                live = self._streams.at_hand(stream) or await self._streams.get(stream)
+                results.append(self._apply(live, note, False))
+            except StrandlineError as error:
+                results.append(error)
+            else:
+                waits.add(self._streams.touch(live))
+        for wait in waits:
+            await durable(wait)
+        return results
+
+    def _apply(self, live: Live, note: Note, tail: bool) -> Noted:
+        now = self._clock.now()
+        answer = live.stream.note(note, now, tail=tail)
+        for segment in note.position:
+            live.noted_at[segment] = now
+        held: dict[str, Holder] = {}
+        if not answer.marks:
+            for key in note.times:
+                holder = live.stream.held_by(key, now)
+                if holder is not None:
+                    held[key] = holder
+        return Noted(answer, held, live.stream.graph)

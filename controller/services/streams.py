@@ -1,0 +1,153 @@
+"""The streams: created, found, listed, deleted; loaded from the store when first needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from controller.services.clock import Clock
+from controller.services.commits import Committer, durable
+from controller.services.deadlines import Deadlines
+from controller.services.live import Live
+from controller.services.shelf import Shelf
+from controller.services.store import Store
+from controller.storage.reading import load_stream, stream_names
+from controller.storage.rows import Origin
+from controller.storage.spells import Gaps
+from controller.storage.writing import Spell
+from strandline.aggregate import Holder
+from strandline.config import StreamConfig
+from strandline.errors import StreamExists, UnknownStream
+from strandline.mark import Mark
+from strandline.names import check_name
+from strandline.segment import NewSegment, SegmentGraph
+from strandline.stream import Stream
+
+
+class Streams:
+    """Every stream by its name, each at most once in memory."""
+
+    def __init__(self, store: Store, committer: Committer, clock: Clock, spell: Spell, gaps: Gaps) -> None:
+        self._store = store
+        self._committer = committer
+        self._clock = clock
+        self._spell = spell
+        self._gaps = gaps
+        self._shelf: Shelf[Live] = Shelf(self._load)
+        self.deadlines = Deadlines(clock, committer.keep)
+
+    # -- finding -------------------------------------------------------------------------------------------------
+
+    def at_hand(self, name: str) -> Live | None:
+        """The stream if it is in memory: the hot path's look, without a wait."""
+        return self._shelf.at_hand(name)
+
+    async def get(self, name: str) -> Live:
+        """The stream; raises UnknownStream, or StoreUnavailable. Not to be kept over an `await`."""
+        live = self.at_hand(name) or await self._find(name)
+        if live is None:
+            raise UnknownStream(stream=name)
+        return live
+
+    async def names(self, after: str, limit: int) -> Sequence[str]:
+        """Names in order, those that follow `after`, among what is durable."""
+        return await self._store.read(stream_names, after, limit)
+
+    async def _find(self, name: str) -> Live | None:
+        check_name("stream", name)
+        return await self._shelf.find(name)
+
+    async def _load(self, name: str) -> Live | None:
+        stored = await self._store.read(load_stream, name)
+        if stored is None:
+            return None
+        live = Live.loaded(stored, self.deadlines.watch)
+        if stored.fence != self._spell.fence:
+            started_at = self._spell.started_at
+            live.stream.resume(started_at - self._gaps.since(stored.fence), started_at)
+        if live.stream.advance(self._clock.now()):
+            self._committer.keep(live)
+        self.deadlines.watch(live)
+        return live
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    def touch(self, live: Live, calls: int = 1) -> asyncio.Future[None]:
+        """After a call changed a stream: done when that is durable."""
+        return self._committer.join(live, calls)
+
+    async def change(self, name: str, call: Callable[[Stream, int], Any]) -> Any:  # what the call returns
+        """Applies a call to a stream and answers when it is durable."""
+        live = await self.get(name)
+        self._committer.admit()
+        result = call(live.stream, self._clock.now())
+        await durable(self.touch(live))
+        return result
+
+    async def drop_segment(self, name: str, segment: str) -> None:
+        """Takes a segment out of an open stream that the log does not have."""
+        live = await self.get(name)
+        self._committer.admit()
+        live.drop_segment(segment, self._clock.now())
+        await durable(self.touch(live))
+
+    async def evaluate(self, name: str, key: str) -> tuple[Mark | None, Holder | None, SegmentGraph]:
+        """Makes a mark now if one is possible; else says who holds time back. Answers when it is durable."""
+        live = await self.get(name)
+        self._committer.admit()
+        now = self._clock.now()
+        mark = live.stream.evaluate(key, now)
+        holder = live.stream.held_by(key, now)
+        graph = live.stream.graph
+        await durable(self.touch(live))
+        return mark, holder, graph
+
+    async def create(self, name: str, segments: int | Sequence[NewSegment] | None, settings: Mapping[str, Any]) -> bool:
+        """Creates a stream; False where it is there already, with the same original segments and time domain.
+
+        `segments` is None for an open stream. Raises StreamExists where they differ, InvalidConfig, InvalidScale.
+        """
+        check_name("stream", name)
+        now = self._clock.now()
+        config = StreamConfig(**settings)
+        graph = _graph(segments, now)
+        origin = Origin(created_at=now, segments=None if graph.open else _ranges(graph))
+        found = await self._find(name)
+        self._committer.admit()
+        if found is not None:
+            if found.origin.segments != origin.segments:
+                raise StreamExists(stream=name, differs="segments")
+            if found.stream.config.time_domain is not config.time_domain:
+                raise StreamExists(stream=name, differs="time domain")
+            await durable(self.touch(found))
+            return False
+        stream = Stream(name, config, graph, now=now)
+        live = Live(stream, origin, stored_fence=None, watch=self.deadlines.watch)
+        self._shelf.put(name, live)
+        await durable(self.touch(live))
+        return True
+
+    async def delete(self, name: str) -> None:
+        """Deletes a stream with everything about it."""
+        live = await self.get(name)
+        self._committer.admit()
+        live.ending = self._committer.join(live)
+        await durable(live.ending)
+
+
+def _graph(segments: int | Sequence[NewSegment] | None, now: int) -> SegmentGraph:
+    match segments:
+        case None:
+            return SegmentGraph(open=True)
+        case int():
+            return SegmentGraph.equal_shares(segments, now)
+        case _:
+            return SegmentGraph.of_ranges(segments, now)
+
+
+def _ranges(graph: SegmentGraph) -> tuple[tuple[str, float, float], ...]:
+    """The segments as they were asked for, whichever way: a stream with 2 is one with the halves spelled out."""
+    return tuple(
+        sorted((each.id, each.low, each.high) for each in graph if each.low is not None and each.high is not None)
+    )

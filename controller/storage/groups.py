@@ -1,0 +1,72 @@
+"""Reader groups as rows and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from controller.storage import schema
+from controller.storage.rows import Values, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGroup:
+    """A reader group as the store has it."""
+
+    name: str
+    settings: dict[str, Any]
+    epochs: int
+    caught_up: bool
+    created_at: int
+    fence: int
+    readers: dict[str, tuple[int, int]]  # epoch, heard_at
+    offsets: dict[tuple[str, str], int]
+    owners: dict[tuple[str, str], str]
+
+
+def group_values(
+    name: str, settings: dict[str, Any], epochs: int, caught_up: bool, created_at: int, owner: str, fence: int
+) -> Values:
+    return {
+        "name": name,
+        "settings": to_json(settings),
+        "epochs": epochs,
+        "caught_up": caught_up,
+        "created_at": created_at,
+        "owner": owner,
+        "fence": fence,
+    }
+
+
+def load_group(connection: Connection, name: str) -> StoredGroup | None:
+    """A group by its name; None where there is none."""
+    group, reader, place = schema.reader_group, schema.reader, schema.reader_position
+    with connection.begin():
+        row = connection.execute(select(group).where(group.c.name == name)).one_or_none()
+        if row is None:
+            return None
+        readers = connection.execute(select(reader).where(reader.c.group == name)).all()
+        places = connection.execute(select(place).where(place.c.group == name)).all()
+    return StoredGroup(
+        name=name,
+        settings=msgspec.json.decode(row.settings),
+        epochs=row.epochs,
+        caught_up=row.caught_up,
+        created_at=row.created_at,
+        fence=row.fence,
+        readers={each.name: (each.epoch, each.heard_at) for each in readers},
+        offsets={(each.stream, each.segment): each.offset for each in places},
+        owners={(each.stream, each.segment): each.reader for each in places if each.reader is not None},
+    )
+
+
+def group_names(connection: Connection, after: str, limit: int) -> Sequence[str]:
+    """Names in order, those that follow `after`."""
+    table = schema.reader_group
+    query = select(table.c.name).where(table.c.name > after).order_by(table.c.name).limit(limit)
+    with connection.begin():
+        return connection.execute(query).scalars().all()

@@ -1,0 +1,176 @@
+"""Reading a store: streams, marks and spells, as domain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Select, Table, bindparam, func, select
+
+from controller.limits import LOADED_MARKS
+from controller.storage import schema
+from controller.storage.rows import (
+    Origin,
+    config_of,
+    cut_of,
+    entry_of,
+    mark_of,
+    marks_of,
+    origin_of,
+    segment_of,
+    writer_of,
+)
+from strandline.cut import Cut
+from strandline.mark import Mark
+from strandline.segment import SegmentGraph
+from strandline.stream import Stream
+from strandline.writer import Entry, Writer
+
+
+def _of_stream(table: Table) -> Select[Any]:
+    return select(table).where(table.c.stream == bindparam("stream"))
+
+
+# Made once: putting a query together costs more than running it.
+_STREAM = select(schema.stream).where(schema.stream.c.name == bindparam("stream"))
+_SEGMENTS = _of_stream(schema.segment).order_by(schema.segment.c.place)
+_WRITERS = _of_stream(schema.writer).order_by(schema.writer.c.name)
+_HISTORIES = _of_stream(schema.note_history).order_by(schema.note_history.c.key, schema.note_history.c.time)
+_mark = schema.mark.c
+_RANGES = (
+    select(_mark.key, func.min(_mark.seq).label("first"), func.max(_mark.seq).label("last"))
+    .where(_mark.stream == bindparam("stream"))
+    .group_by(_mark.key)
+)
+_OF_KEY = _of_stream(schema.mark).where(_mark.key == bindparam("key"))
+_MARKS = _OF_KEY.where(_mark.seq >= bindparam("first"), _mark.seq <= bindparam("last")).order_by(_mark.seq)
+_FLOOR = _OF_KEY.where(_mark.time <= bindparam("time")).order_by(_mark.time.desc()).limit(1)
+_CEILING = _OF_KEY.where(_mark.time >= bindparam("time")).order_by(_mark.time).limit(1)
+_START = _OF_KEY.where(_mark.newest < bindparam("time")).order_by(_mark.seq.desc()).limit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStream:
+    """A stream as the store has it, with the newest marks of each key, oldest first."""
+
+    stream: Stream
+    origin: Origin
+    fence: int
+    marks: dict[str, list[Mark]]
+    first_seqs: dict[str, int]
+
+
+def load_stream(connection: Connection, name: str) -> StoredStream | None:
+    """A stream by its name, all of it from one moment; None where there is none."""
+    with connection.begin():
+        row = connection.execute(_STREAM, {"stream": name}).one_or_none()
+        if row is None:
+            return None
+        marks, first_seqs = _newest_marks(connection, name)
+        last_marks = [of_key[-1] for of_key in marks.values()]
+        stream = Stream.restored(
+            name,
+            config_of(row.config),
+            _load_graph(connection, name, open=row.open),
+            sealed=row.sealed,
+            epochs=row.epochs,
+            head=cut_of(row.head),
+            clock=row.clock,
+            writers=_load_writers(connection, name, {mark.key: mark.time for mark in last_marks}),
+            last_marks=last_marks,
+        )
+        return StoredStream(stream, origin_of(row), row.fence, marks, first_seqs)
+
+
+def _load_graph(connection: Connection, name: str, *, open: bool) -> SegmentGraph:
+    rows = connection.execute(_SEGMENTS, {"stream": name}).all()
+    return SegmentGraph((segment_of(row) for row in rows), open=open)
+
+
+def _load_writers(connection: Connection, name: str, last_times: dict[str, int]) -> list[Writer]:
+    histories: dict[str, dict[str, list[Entry]]] = {}
+    for row in connection.execute(_HISTORIES, {"stream": name}):
+        histories.setdefault(row.writer, {}).setdefault(row.key, []).append(entry_of(row))
+    rows = connection.execute(_WRITERS, {"stream": name}).all()
+    writers = [writer_of(row, histories.get(row.name, {})) for row in rows]
+    for each in writers:
+        for key, standing in each.standings.items():
+            if key in last_times:
+                standing.drop_below(last_times[key])
+    return writers
+
+
+def _newest_marks(connection: Connection, name: str) -> tuple[dict[str, list[Mark]], dict[str, int]]:
+    ranges = connection.execute(_RANGES, {"stream": name}).all()
+    marks = {
+        row.key: StoredMarks(connection, name, row.key).between(max(row.first, row.last - LOADED_MARKS + 1), row.last)
+        for row in ranges
+    }
+    return marks, {row.key: row.first for row in ranges}
+
+
+def stream_names(connection: Connection, after: str, limit: int) -> Sequence[str]:
+    """Names in order, those that follow `after`."""
+    table = schema.stream
+    query = select(table.c.name).where(table.c.name > after).order_by(table.c.name).limit(limit)
+    with connection.begin():
+        return connection.execute(query).scalars().all()
+
+
+class StoredMarks:
+    """The marks of one stream and key in the store. Each look is a query; lookups are searches by seq."""
+
+    def __init__(self, connection: Connection, stream: str, key: str) -> None:
+        self._connection = connection
+        self._of_key = {"stream": stream, "key": key}
+
+    def between(self, first: int, last: int) -> list[Mark]:
+        """The marks with these seqs and those in between, as far as they exist, oldest first."""
+        return marks_of(self._connection.execute(_MARKS, {**self._of_key, "first": first, "last": last}))
+
+    def get(self, seq: int) -> Mark:
+        (mark,) = self.between(seq, seq)
+        return mark
+
+    def passed(self, position: Cut, first: int, last: int) -> Mark | None:
+        """Of the marks from `first` to `last`, the newest whose cut is wholly at or below the position."""
+        low, high = first, last + 1  # the answer's seq is below `high`, and every one below `low` is passed
+        found = None
+        while low < high:
+            middle = (low + high) // 2
+            mark = self.get(middle)
+            if mark.cut.le(position):
+                low, found = middle + 1, mark
+            else:
+                high = middle
+        return found
+
+    def ahead(self, position: Cut, first: int, last: int) -> Mark | None:
+        """Of the marks from `first` to `last`, the oldest not passed whose cut is wholly at or above the position."""
+        low, high = first, last + 1
+        found = None
+        while low < high:
+            middle = (low + high) // 2
+            mark = self.get(middle)
+            if position.le(mark.cut) and mark.cut != position:
+                high, found = middle, mark
+            else:
+                low = middle + 1
+        return found
+
+    def floor(self, time: int) -> Mark | None:
+        """The newest mark at or before a time."""
+        return self._one(_FLOOR, time)
+
+    def ceiling(self, time: int) -> Mark | None:
+        """The oldest mark at or after a time."""
+        return self._one(_CEILING, time)
+
+    def start(self, time: int) -> Mark | None:
+        """The last mark whose newest is known and below a time."""
+        return self._one(_START, time)
+
+    def _one(self, query: Select[Any], time: int) -> Mark | None:
+        row = self._connection.execute(query, {**self._of_key, "time": time}).one_or_none()
+        return None if row is None else mark_of(row)

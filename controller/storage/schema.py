@@ -1,0 +1,167 @@
+"""The tables. The migrations build the same; a test compares them.
+
+What the owner of a stream writes carries its `fence`: the number of the serving spell that wrote it. A spell begins
+when a controller starts and has a greater number than all before it.
+
+Numbers go as BIGINT, maps as JSON text: cuts are read whole and never searched by the database.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+from strandline.limits import NAME_CHARACTERS
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(referred_table_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+    }
+)
+
+_NAME = String(NAME_CHARACTERS)
+
+
+def _of_stream() -> Column[str]:
+    return Column("stream", _NAME, ForeignKey("stream.name", ondelete="CASCADE"), primary_key=True)
+
+
+# One row for each time that a controller began to serve, and how long it did.
+served = Table(
+    "served",
+    metadata,
+    Column("fence", Integer, primary_key=True, autoincrement=False),
+    Column("owner", String(NAME_CHARACTERS), nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("served_until", BigInteger, nullable=False),
+    Column("clock_bound", BigInteger, nullable=False),
+)
+
+stream = Table(
+    "stream",
+    metadata,
+    Column("name", _NAME, primary_key=True),
+    Column("open", Boolean, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("original", Text, nullable=False),
+    Column("sealed", Boolean, nullable=False),
+    Column("epochs", BigInteger, nullable=False),
+    Column("head", Text, nullable=False),
+    Column("clock", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("owner", String(NAME_CHARACTERS), nullable=False),
+    Column("fence", Integer, nullable=False),
+)
+
+segment = Table(
+    "segment",
+    metadata,
+    _of_stream(),
+    Column("id", _NAME, primary_key=True),
+    Column("place", Integer, nullable=False),  # in the order in which they came to be
+    Column("low", Double),
+    Column("high", Double),
+    Column("predecessors", Text, nullable=False),
+    Column("final_offset", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+writer = Table(
+    "writer",
+    metadata,
+    _of_stream(),
+    Column("name", _NAME, primary_key=True),
+    Column("heard_at", BigInteger, nullable=False),
+    Column("tail", Boolean, nullable=False),
+    Column("epoch", BigInteger),
+    Column("closed", Boolean, nullable=False),
+    Column("closed_epoch", BigInteger),
+    Column("excluded_at", BigInteger),
+    Column("noted", Text, nullable=False),
+    Column("position", Text, nullable=False),
+    Column("standings", Text, nullable=False),
+    Column("fence", Integer, nullable=False),
+    sqlite_with_rowid=False,  # one tree to write instead of two
+)
+
+# The notes that a later mark can still need for a tight cut.
+note_history = Table(
+    "note_history",
+    metadata,
+    _of_stream(),
+    Column("key", _NAME, primary_key=True),
+    Column("writer", _NAME, primary_key=True),
+    Column("time", BigInteger, primary_key=True, autoincrement=False),
+    Column("cut", Text, nullable=False),
+    Column("newest", BigInteger),
+    sqlite_with_rowid=False,
+)
+
+mark = Table(
+    "mark",
+    metadata,
+    _of_stream(),
+    Column("key", _NAME, primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("time", BigInteger, nullable=False),
+    Column("upper", BigInteger, nullable=False),
+    Column("cut", Text, nullable=False),
+    Column("newest", BigInteger),
+    Column("excluded", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Index("ix_mark_stream_key_time", "stream", "key", "time", unique=True),
+    sqlite_with_rowid=False,
+)
+
+reader_group = Table(
+    "reader_group",
+    metadata,
+    Column("name", _NAME, primary_key=True),
+    Column("settings", Text, nullable=False),
+    Column("epochs", BigInteger, nullable=False),
+    Column("caught_up", Boolean, nullable=False),  # was found not to be in backlog
+    Column("created_at", BigInteger, nullable=False),
+    Column("owner", String(NAME_CHARACTERS), nullable=False),
+    Column("fence", Integer, nullable=False),
+)
+
+
+def _of_group() -> Column[str]:
+    return Column("group", _NAME, ForeignKey("reader_group.name", ondelete="CASCADE"), primary_key=True)
+
+
+reader = Table(
+    "reader",
+    metadata,
+    _of_group(),
+    Column("name", _NAME, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("heard_at", BigInteger, nullable=False),
+)
+
+# How far a group has read in a segment, and which reader goes on there.
+reader_position = Table(
+    "reader_position",
+    metadata,
+    _of_group(),
+    Column("stream", _NAME, primary_key=True),
+    Column("segment", _NAME, primary_key=True),
+    Column("offset", BigInteger, nullable=False),
+    Column("reader", _NAME),
+)

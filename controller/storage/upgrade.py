@@ -1,0 +1,70 @@
+"""Brings a store to the schema of this version, and tells whether it is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect
+
+import migrations
+
+
+class StoreRefused(Exception):
+    """The store cannot be served, for a reason that its user can do something about."""
+
+
+class WrongSchema(StoreRefused):
+    """The store has another schema than this version of the controller needs."""
+
+    def __init__(self, found: str | None, wanted: str) -> None:
+        super().__init__(found, wanted)
+        self.found = found
+        self.wanted = wanted
+
+    def __str__(self) -> str:
+        return (
+            f"the store's schema is {self.found or 'not Strandline’s'}, this controller needs {self.wanted}: "
+            f"run `strandline migrate` with the same --database, and a controller as new as the store"
+        )
+
+
+def configuration(connection: Connection | None = None) -> Config:
+    """What Alembic needs to know; the connection is the one to work on."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    if connection is not None:
+        config.attributes["connection"] = connection
+    return config
+
+
+def newest_revision() -> str:
+    """The revision that this version of the controller needs."""
+    head = ScriptDirectory.from_config(configuration()).get_current_head()
+    assert head is not None, "the wheel lacks its migrations"
+    return head
+
+
+def revision(connection: Connection) -> str | None:
+    """The revision that the store is at, None for one that was never upgraded."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def is_empty(connection: Connection) -> bool:
+    """Whether the database has no tables at all."""
+    return not inspect(connection).get_table_names()
+
+
+def upgrade(connection: Connection, to: str = "head") -> None:
+    """Runs the steps that are missing, in the transaction that the connection is in."""
+    command.upgrade(configuration(connection), to)
+
+
+def check(connection: Connection) -> None:
+    """Raises WrongSchema unless the store is exactly at this version's revision."""
+    found, wanted = revision(connection), newest_revision()
+    if found != wanted:
+        raise WrongSchema(found, wanted)

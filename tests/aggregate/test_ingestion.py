@@ -1,0 +1,138 @@
+"""The ingestion domain: time is the controller's clock, taken before the position; at rest it follows the clock."""
+
+from typing import Any
+
+import pytest
+
+from strandline.errors import WrongDomain
+from tests.aggregate.book import START_MS, Book
+
+
+def ingestion(**settings: Any) -> Book:
+    return Book(time_domain="ingestion", **settings)
+
+
+def test_a_report_counts_with_the_time_that_was_read_however_late_it_arrives() -> None:
+    book = ingestion()
+    book.after(500).note("a", START_MS + 100, {"0": 3})
+    assert book.times() == [START_MS + 100]
+
+
+def test_a_report_never_counts_for_more_than_the_clock_nor_for_what_brokers_may_be_off() -> None:
+    book = ingestion(clock_skew_ms=30)
+    book.note("a", START_MS + 999_999)
+    assert book.times() == [START_MS - 30]
+
+
+def test_the_clock_never_steps_back() -> None:
+    book = ingestion()
+    book.after(500).note("a", book.now)
+    book.after(-400).note("a", START_MS + 500)
+    assert book.stream.clock == START_MS + 500
+    assert book.last.created_at == START_MS + 500
+
+
+def test_a_tail_report_brings_its_mark_at_once_if_nobody_holds_time_back() -> None:
+    book = ingestion(mark_interval_ms=60_000)
+    book.note("t", book.now, {"0": 1, "1": 1}, tail=True)
+    book.after(10).note("t", book.now, {"0": 2, "1": 2}, tail=True)
+    assert book.times() == [START_MS, START_MS + 10]
+    book.register("w")
+    book.after(10).note("t", book.now, {"0": 3, "1": 2}, tail=True)
+    assert book.times() == [START_MS, START_MS + 10]
+
+
+def test_there_are_no_times_by_key_and_in_the_event_domain_no_tail() -> None:
+    with pytest.raises(WrongDomain):
+        ingestion().note("a", START_MS, key="order")
+    with pytest.raises(WrongDomain):
+        ingestion().register("a", "order")
+    with pytest.raises(WrongDomain):
+        Book().note("t", START_MS, tail=True)
+
+
+def test_a_tail_reporter_that_closes_is_lost_for_it_does_not_speak_for_those_who_write() -> None:
+    book = ingestion()
+    book.note("t", book.now, {"0": 1}, tail=True)
+    book.note("w", book.now)
+    book.call("close", "t", None)
+    book.after(10).note("w", book.now)
+    assert (book.state("t"), book.last.excluded) == ("timed_out", ("t",))
+
+
+def resting(**settings: Any) -> Book:
+    """One writer that noted at the start and said idle."""
+    book = ingestion(**({"idle_lag_ms": 100} | settings))
+    book.note("a", book.now, {"0": 1})
+    book.call("idle", "a", None)
+    return book
+
+
+def test_at_rest_time_follows_the_clock_and_nothing_is_stored() -> None:
+    book = resting()
+    made = len(book.marks)
+    book.after(10_000).call("advance")
+    mark = book.stream.resting(book.now)
+    assert mark is not None
+    assert (mark.time, mark.complete, dict(mark.cut.items())) == (book.now - 100, True, {"0": 1})
+    assert (len(book.marks), book.stream.next_wake()) == (made, None)
+
+
+def test_no_rest_while_a_reporter_is_silent_without_having_said_idle() -> None:
+    book = resting(writer_timeout_ms=50, forget_after_ms=1_000)
+    book.note("b", book.now)
+    book.after(500).call("advance")
+    assert book.stream.resting(book.now) is None
+    book.after(1_000)
+    assert book.stream.resting(book.now) is not None
+
+
+def test_rest_is_not_complete_while_a_reporter_is_set_aside() -> None:
+    book = resting()
+    book.note("b", book.now)
+    book.call("exclude", "b")
+    mark = book.after(1_000).stream.resting(book.now)
+    assert mark is not None
+    assert mark.excluded == ("b",)
+
+
+@pytest.mark.parametrize(
+    ("what", "arguments"),
+    [
+        ("register", ("a", None)),
+        ("register", ("new", None)),
+        ("close", ("a", None)),
+        ("exclude", ("a",)),
+        ("configure", ({"idle_lag_ms": 5_000},)),
+        ("evaluate", ("",)),
+        ("seal", ({},)),
+    ],
+)
+def test_what_time_had_reached_is_stored_by_any_call_that_ends_the_rest(what: str, arguments: tuple[object]) -> None:
+    book = resting()
+    book.after(1_000).call(what, *arguments)
+    assert book.last.time == book.now - 100
+
+
+def test_a_note_that_ends_the_rest_is_judged_by_what_time_had_reached() -> None:
+    book = resting()
+    answer = book.after(1_000).note("a", book.now - 300, {"0": 2})
+    assert (answer.late, answer.floor, book.last.time) == (True, book.now - 100, book.now - 100)
+
+
+def test_a_repeated_report_does_not_end_the_rest() -> None:
+    book = resting()
+    book.after(1_000).note("a", START_MS, {"0": 1})
+    assert book.times() == [START_MS]
+    assert book.stream.resting(book.now) is not None
+
+
+def test_a_mark_that_waits_for_its_interval_is_not_made_below_what_rest_has_told() -> None:
+    book = ingestion(mark_interval_ms=1_000, idle_lag_ms=10)
+    book.note("a", book.now)
+    book.after(100).note("a", book.now)
+    book.call("idle", "a", None)
+    told = book.after(500).stream.resting(book.now)
+    assert told is not None
+    book.after(600).call("advance")
+    assert book.last.time >= told.time

@@ -1,0 +1,209 @@
+"""What a mark says: its time, its cut, how far it may be ahead of that, and when it is made."""
+
+import sys
+from types import FrameType
+
+import pytest
+
+from strandline.errors import InvalidNote
+from strandline.note import Note
+from strandline.writer import Writer
+from tests.aggregate.book import Book
+
+
+def test_time_is_the_least_of_those_that_count() -> None:
+    book = Book()
+    book.note("a", 100)
+    book.note("b", 103)
+    book.note("c", 110)
+    assert book.times() == [100]
+    book.note("a", 120)
+    assert book.times() == [100, 103]
+
+
+def test_the_cut_takes_each_writers_earliest_note_that_is_late_enough() -> None:
+    """A fast writer's newest position is not asked for.
+
+    a     10@{0: 1}    20@{0: 2}    30@{0: 3}
+    b     10@{}                           15@{1: 1}
+    mark  10: {0: 1}                      15: {0: 2, 1: 1}
+    """
+    book = Book(min_writers=2)
+    book.note("a", 10, {"0": 1})
+    book.note("b", 10)
+    book.note("a", 20, {"0": 2})
+    book.note("a", 30, {"0": 3})
+    book.note("b", 15, {"1": 1})
+    assert [(mark.time, dict(mark.cut.items())) for mark in book.marks] == [(10, {"0": 1}), (15, {"0": 2, "1": 1})]
+
+
+def test_of_equal_times_the_first_position_is_taken_for_it_is_the_tighter_truth() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 20, {"0": 2})
+    book.note("a", 20, {"0": 9})
+    book.note("b", 20)
+    assert book.cut() == {"0": 2}
+
+
+def test_a_writer_with_no_note_that_late_gives_its_last_position_whichever_key_it_was_for() -> None:
+    book = Book()
+    book.note("a", 10, {"0": 1}, key="order")
+    book.note("a", 99, {"0": 7}, key="ship")
+    book.call("idle", "a", None)
+    book.note("b", 50, {"1": 1}, key="order")
+    assert (book.last.key, book.last.time, book.cut()) == ("order", 50, {"0": 7, "1": 1})
+
+
+def test_the_cut_never_goes_back_even_from_a_writer_that_begins_again_from_nothing() -> None:
+    book = Book()
+    book.note("a", 10, {"0": 5})
+    book.call("close", "a", None)
+    book.note("a", 20, {"0": 1})
+    assert (book.last.time, book.cut()) == (20, {"0": 5})
+
+
+def test_upper_is_the_greatest_time_contributed_and_never_below_the_last_marks() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 500, {"0": 5})
+    book.note("b", 10)
+    assert (book.last.time, book.last.upper) == (10, 500)
+    book.call("exclude", "a")
+    book.note("b", 20)
+    assert (book.last.time, book.last.upper) == (20, 500)
+
+
+def test_newest_is_known_where_every_contribution_knows_it_and_an_empty_one_needs_none() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 10, {"0": 5}, newest=40)
+    book.note("b", 10)
+    assert book.last.newest == 40
+    book.note("b", 20, {"1": 1})
+    book.note("a", 20, {"0": 6}, newest=41)
+    assert book.last.newest is None
+    book.note("b", 30, {"1": 2}, newest=33)
+    book.note("a", 30, {"0": 7}, newest=35)
+    assert book.last.newest == 41
+
+
+def test_newest_of_a_part_of_the_position_says_nothing_about_the_rest() -> None:
+    book = Book()
+    book.note("a", 10, {"0": 5})
+    book.note("a", 20, {"1": 5}, newest=25)
+    assert book.last.newest is None
+    book.note("a", 30, {"0": 5, "1": 6}, newest=31)
+    assert book.last.newest == 31
+
+
+def test_before_enough_writers_have_noted_a_key_there_is_no_mark_of_it() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 10)
+    book.note("b", 10, key="other")
+    assert (book.marks, book.holder()) == ([], "min_writers")
+    book.note("b", 12)
+    assert book.times() == [10]
+
+
+def test_marks_keep_their_interval_and_the_stream_says_when_the_next_is_due() -> None:
+    book = Book(mark_interval_ms=1_000)
+    book.note("a", 10)
+    book.after(400).note("a", 20)
+    assert (book.times(), book.stream.next_wake()) == ([10], 2_000)
+    book.after(600).call("advance")
+    assert (book.times(), book.stream.next_wake()) == ([10, 20], 62_000 - 600)
+
+
+def test_without_an_interval_marks_come_on_demand_only() -> None:
+    book = Book(mark_interval_ms=None, writer_timeout_ms=None)
+    book.note("a", 10)
+    book.after(5_000).note("a", 20)
+    book.call("advance")
+    assert (book.marks, book.stream.next_wake()) == ([], None)
+    assert book.call("evaluate", "").time == 20
+    assert book.call("evaluate", "") is None
+
+
+def test_a_demand_does_not_wait_for_the_interval() -> None:
+    book = Book(mark_interval_ms=1_000)
+    book.note("a", 10)
+    book.note("a", 20)
+    assert book.call("evaluate", "").time == 20
+
+
+def test_with_no_writer_left_time_rises_to_the_highest_that_was_noted_and_stops_there() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 10, {"0": 1})
+    book.note("b", 70, {"1": 1})
+    book.call("idle", "a", None)
+    book.call("idle", "b", None)
+    assert (book.times(), book.cut()) == ([10, 70], {"0": 1, "1": 1})
+    book.after(1_000_000).call("advance")
+    assert book.times() == [10, 70]
+
+
+def test_what_an_excluded_writer_noted_is_not_risen_to() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 10)
+    book.note("b", 10**12)
+    book.call("exclude", "b")
+    book.note("a", 20)
+    book.call("idle", "a", None)
+    assert book.times() == [10, 20]
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3])
+def test_a_thinned_history_gives_looser_cuts_and_never_wrong_ones(bound: int) -> None:
+    book, whole = Book(min_writers=2, history_notes=bound), Book(min_writers=2)
+    for each in (book, whole):
+        for time in range(1, 9):
+            each.note("fast", time * 10, {"0": time})
+        for time in range(5, 80, 10):
+            each.note("slow", time)
+    assert book.times() == whole.times()
+    for thinned, kept in zip(book.marks, whole.marks, strict=True):
+        assert kept.cut.le(thinned.cut)
+        assert thinned.upper >= kept.upper
+    assert len(book.stream.writers["fast"].standings[""].history) <= bound
+
+
+def test_what_no_later_mark_can_need_is_not_kept() -> None:
+    book = Book()
+    for time in range(1, 1_001):
+        book.note("a", time, {"0": time})
+    assert len(book.stream.writers["a"].standings[""].history) <= 1
+
+
+def test_a_mark_costs_what_changed_and_not_every_writer() -> None:
+    book = Book(min_writers=1_000)
+    for n in range(1_000):
+        book.note(f"w{n}", 100 + n, {"0": n})
+    assert book.times() == [100]
+    looked_at = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal looked_at
+        looked_at += event == "call" and frame.f_code is Writer.contribution.__code__
+
+    sys.setprofile(count)
+    try:
+        book.note("w0", 5_000, {"0": 2_000})
+    finally:
+        sys.setprofile(None)
+    assert book.times() == [100, 101]
+    assert 1 <= looked_at <= 3
+
+
+def test_keys_have_marks_of_their_own_each_counted_from_one() -> None:
+    book = Book()
+    book.note("a", 10, key="order")
+    book.note("a", 90, key="ship")
+    book.note("a", 20, key="order")
+    assert [(mark.key, mark.seq, mark.time) for mark in book.marks] == [
+        ("order", 1, 10),
+        ("ship", 1, 90),
+        ("order", 2, 20),
+    ]
+
+
+def test_a_note_without_a_time_is_none() -> None:
+    with pytest.raises(InvalidNote):
+        Note(writer="a", times={}, position={})

@@ -1,0 +1,63 @@
+"""The end of a stream."""
+
+import pytest
+
+from strandline.errors import InvalidScale, StreamSealed
+from strandline.note import Note
+from tests.aggregate.book import Book
+
+
+def test_sealing_closes_the_writers_and_makes_the_last_mark_whatever_min_writers_says() -> None:
+    book = Book(min_writers=5)
+    book.note("a", 100, {"0": 3})
+    book.note("b", 140, {"1": 4})
+    book.call("seal", {})
+    assert (book.times(), book.cut(), book.last.excluded) == ([140], {"0": 3, "1": 4}, ())
+    assert (book.state("a"), book.state("b")) == ("closed", "closed")
+
+
+def test_the_last_mark_does_not_rise_to_what_an_excluded_writer_noted_and_names_it() -> None:
+    book = Book(min_writers=5)
+    book.note("a", 100, {"0": 3})
+    book.note("b", 20, {"1": 1})
+    book.note("c", 10**12)
+    book.call("exclude", "b")
+    book.call("exclude", "c")
+    book.call("seal", {})
+    assert (book.times(), book.last.excluded) == ([100], ("b",))
+
+
+def test_a_segment_that_is_not_named_ends_at_its_highest_noted_offset() -> None:
+    book = Book()
+    book.note("a", 100, {"0": 3})
+    book.call("seal", {"1": 9})
+    end = book.stream.graph.end
+    assert end is not None
+    assert dict(end.items()) == {"0": 3, "1": 9}
+
+
+def test_an_end_below_what_was_noted_is_refused_and_changes_nothing() -> None:
+    book = Book()
+    book.note("a", 100, {"0": 3})
+    with pytest.raises(InvalidScale):
+        book.call("seal", {"0": 2})
+    assert book.note("a", 110).marks
+
+
+def test_sealing_again_is_harmless_and_everything_else_is_refused() -> None:
+    book = Book()
+    book.note("a", 100, {"0": 3})
+    book.call("seal", {})
+    assert book.call("seal", {"0": 3}) == []
+    said = Note(writer="a", times={"": 200}, position={})
+    for call in (
+        lambda: book.stream.note(said, book.now),
+        lambda: book.stream.register("b", None, book.now),
+        lambda: book.stream.idle("a", None, book.now),
+        lambda: book.stream.exclude("a", book.now),
+        lambda: book.stream.scale({"0": 3}, [], book.now),
+        lambda: book.stream.seal({"0": 4}, book.now),
+    ):
+        with pytest.raises((StreamSealed, InvalidScale)):
+            call()
+    assert (book.stream.next_wake(), book.holder()) == (None, None)

@@ -1,0 +1,307 @@
+"""Who counts, who is left out, who is named for it, and what each is told."""
+
+import pytest
+
+from strandline.errors import Fenced, PositionWentBack, TimeWentBack, UnknownWriter
+from strandline.stream import Stream
+from tests.aggregate.book import Book
+
+
+def test_a_writer_that_joins_holds_time_at_its_floor_until_it_notes() -> None:
+    book = Book()
+    book.note("a", 100)
+    assert book.register("b").floors == {"": 100}
+    assert book.state("b") == "joined"
+    book.note("a", 200)
+    assert (book.times(), book.holder()) == ([100], "b")
+    assert book.note("b", 150).floor is None
+    assert book.times() == [100, 150]
+
+
+def test_before_the_first_mark_one_that_joined_without_a_time_lets_none_be_made() -> None:
+    book = Book()
+    assert book.register("b").floors == {"": None}
+    book.note("a", 100)
+    assert (book.times(), book.holder()) == ([], "b")
+    book.note("b", 90)
+    assert book.times() == [90]
+
+
+def test_the_floor_takes_in_the_writers_own_stored_time() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 50)
+    book.note("b", 30)
+    assert book.register("a").floors == {"": 50}
+    book.note("b", 70)
+    assert book.times() == [30, 50]
+
+
+def test_a_closed_writer_begins_anew_at_the_last_marks_time() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 50)
+    book.note("b", 30)
+    book.call("close", "a", None)
+    assert book.register("a").floors == {"": 30}
+
+
+def test_registering_without_keys_joins_in_every_key_that_the_writer_held() -> None:
+    book = Book()
+    book.note("a", 10, key="order")
+    book.note("a", 20, key="ship")
+    assert book.register("a").floors == {"order": 10, "ship": 20}
+    assert book.register("new").floors == {"": None}
+
+
+def test_registering_for_one_key_leaves_the_others_as_they_are() -> None:
+    book = Book()
+    book.note("a", 10, key="order")
+    book.note("a", 20, key="ship")
+    book.register("a", "order")
+    assert (book.state("a", "order"), book.state("a", "ship")) == ("joined", "active")
+
+
+def test_a_writer_that_is_behind_holds_time_and_is_told_that_it_is_late() -> None:
+    book = Book()
+    book.note("a", 100)
+    answer = book.note("b", 60)
+    assert (answer.late, answer.floor, book.state("b")) == (True, 100, "behind")
+    book.note("a", 200)
+    assert (book.times(), book.holder()) == ([100], "b")
+    assert book.note("b", 130).floor == 100
+    assert book.times() == [100, 130]
+
+
+def test_one_that_is_skipped_is_named_until_it_catches_up() -> None:
+    book = Book(late_writers="skip")
+    book.note("a", 100)
+    book.note("b", 60)
+    book.note("a", 200)
+    assert (book.last.time, book.last.excluded, book.last.complete) == (200, ("b",), False)
+    assert book.note("b", 250).floor == 200
+    book.note("a", 300)
+    assert (book.last.time, book.last.excluded) == (250, ())
+
+
+def test_one_that_is_skipped_and_silent_is_lost_like_any_other() -> None:
+    book = Book(late_writers="skip", writer_timeout_ms=100, forget_after_ms=500)
+    book.note("a", 100)
+    book.note("b", 60)
+    book.after(100).note("a", 200)
+    assert (book.state("b"), book.last.excluded) == ("timed_out", ("b",))
+    book.after(500).note("a", 300)
+    assert book.last.excluded == ()
+
+
+def test_a_new_writer_that_did_not_register_is_told_what_it_came_too_late_for() -> None:
+    book = Book()
+    book.note("a", 100)
+    answer = book.note("b", 120)
+    assert (answer.late, answer.floor) == (False, 100)
+    assert book.note("b", 130).floor is None
+
+
+def test_a_repeated_note_is_told_what_the_first_was() -> None:
+    book = Book()
+    book.note("a", 100)
+    first = book.note("b", 120, {"1": 1})
+    again = book.note("b", 120, {"1": 1})
+    assert (first.floor, again.floor) == (100, 100)
+
+
+def test_an_idle_writer_is_left_out_until_it_notes_something_new() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 10, {"0": 1})
+    book.note("b", 10)
+    book.call("idle", "a", None)
+    book.note("b", 50)
+    assert (book.last.time, book.last.excluded) == (50, ())
+    book.note("a", 10, {"0": 1})
+    assert book.state("a") == "idle"
+    assert book.note("a", 60, {"0": 2}).floor == 50
+    assert book.state("a") == "active"
+
+
+def test_closing_ends_the_epoch_and_a_later_note_begins_a_new_life() -> None:
+    book = Book()
+    epoch = book.register("a").epoch
+    book.note("a", 500, {"0": 9}, epoch=epoch)
+    book.call("close", "a", epoch)
+    assert book.state("a") == "closed"
+    with pytest.raises(Fenced):
+        book.note("a", 510, {"0": 9}, epoch=epoch)
+    assert book.note("a", 20, {"0": 1}).late
+    assert book.state("a") == "behind"
+
+
+def test_closing_with_the_newest_epoch_is_the_writers_own_word_even_when_it_is_lost() -> None:
+    book = Book(writer_timeout_ms=100)
+    epoch = book.register("a").epoch
+    book.note("a", 10, epoch=epoch)
+    book.after(150).call("advance")
+    assert book.state("a") == "timed_out"
+    book.call("close", "a", epoch)
+    book.note("b", 50)
+    assert (book.state("a"), book.last.excluded) == ("closed", ())
+
+
+def test_closing_a_lost_writer_without_its_epoch_sets_it_aside_for_nobody_knows_what_it_wrote() -> None:
+    book = Book(writer_timeout_ms=100)
+    book.note("a", 10, epoch=book.register("a").epoch)
+    book.after(150).call("close", "a", None)
+    book.note("b", 50)
+    assert (book.state("a"), book.last.excluded) == ("excluded", ("a",))
+
+
+def test_silence_is_named_until_the_writer_returns() -> None:
+    book = Book(writer_timeout_ms=100)
+    book.note("a", 10)
+    book.note("b", 10)
+    book.after(60).note("b", 20)
+    book.after(40).call("advance")
+    assert (book.state("a"), book.last.time, book.last.excluded) == ("timed_out", 20, ("a",))
+    assert book.note("a", 30).floor == 20
+    book.note("b", 40)
+    assert (book.last.time, book.last.excluded) == (30, ())
+
+
+def test_a_lost_writer_that_had_noted_far_enough_is_not_named() -> None:
+    book = Book(writer_timeout_ms=100, min_writers=2)
+    book.note("a", 500)
+    book.note("b", 10)
+    book.after(60).note("b", 20)
+    book.after(60).note("b", 400)
+    assert (book.state("a"), book.last.time, book.last.excluded) == ("timed_out", 400, ())
+    book.note("b", 501)
+    assert book.last.excluded == ("a",)
+
+
+def test_one_that_joined_and_was_lost_is_named_above_its_floor() -> None:
+    book = Book(writer_timeout_ms=100)
+    book.register("a")
+    book.after(100).note("b", 10)
+    assert (book.last.time, book.last.excluded) == (10, ("a",))
+
+
+def test_a_repeated_note_is_a_sign_of_life() -> None:
+    book = Book(writer_timeout_ms=100, min_writers=2)
+    book.note("a", 50)
+    book.note("b", 10)
+    book.after(150).note("b", 20)
+    assert book.state("a") == "timed_out"
+    book.note("a", 50)
+    assert book.state("a") == "active"
+
+
+def test_silence_does_not_count_while_nobody_served() -> None:
+    book = Book(writer_timeout_ms=100)
+    book.note("a", 10)
+    book.after(60).call("advance")
+    book.stream.resume(book.now, book.now + 10_000)
+    book.after(10_000 + 39).call("advance")
+    assert book.state("a") == "active"
+    book.after(1).call("advance")
+    assert book.state("a") == "timed_out"
+
+
+def test_with_a_timeout_of_nothing_whoever_would_hold_time_is_left_out_at_once() -> None:
+    book = Book(writer_timeout_ms=0)
+    book.note("a", 10)
+    book.note("b", 20)
+    book.note("b", 30)
+    assert (book.times(), book.last.excluded) == ([10, 20, 30], ("a",))
+    book.register("c")
+    book.note("b", 40)
+    assert book.last.excluded == ("a", "c")
+
+
+def test_without_a_timeout_a_silent_writer_holds_until_an_operator_sets_it_aside() -> None:
+    book = Book(writer_timeout_ms=None)
+    book.note("a", 10)
+    book.note("b", 20)
+    book.after(10**9).note("b", 30)
+    assert (book.times(), book.holder()) == ([10], "a")
+    book.call("exclude", "a")
+    assert (book.last.time, book.last.excluded) == (30, ("a",))
+
+
+def test_an_excluded_writer_stays_out_while_it_goes_on_noting_and_comes_back_when_told() -> None:
+    book = Book()
+    book.note("a", 10)
+    book.note("b", 10)
+    book.call("exclude", "a")
+    book.note("b", 50)
+    assert book.note("a", 40, {"0": 4}).floor == 50
+    book.note("b", 60)
+    assert (book.last.time, book.last.excluded, book.cut()) == (60, ("a",), {"0": 4})
+    book.call("include", "a")
+    assert book.state("a") == "behind"
+
+
+def test_an_excluded_writer_comes_back_by_registering_anew() -> None:
+    book = Book()
+    book.note("a", 10)
+    book.call("exclude", "a")
+    book.register("a")
+    assert book.state("a") == "joined"
+
+
+def test_forgetting_ends_the_naming_and_nothing_else() -> None:
+    book = Book(writer_timeout_ms=100, forget_after_ms=1_000, min_writers=2)
+    book.note("a", 10, {"0": 7})
+    book.note("b", 5)
+    book.after(1_099).note("b", 20)
+    assert book.last.excluded == ("a",)
+    book.after(1).note("b", 30)
+    assert (book.last.complete, book.cut()) == (True, {"0": 7})
+    assert book.state("a") == "timed_out"
+
+
+def test_epochs_come_from_one_counter_and_are_never_used_twice() -> None:
+    book = Book()
+    epochs = [book.register(name).epoch for name in ("a", "b", "a")]
+    book.call("close", "a", epochs[2])
+    assert [*epochs, book.register("a").epoch] == [1, 2, 3, 4]
+
+
+def test_a_time_or_an_offset_below_the_stored_one_is_refused_within_a_life() -> None:
+    book = Book()
+    book.note("a", 10, {"0": 5})
+    with pytest.raises(TimeWentBack):
+        book.note("a", 9, {"0": 6})
+    with pytest.raises(PositionWentBack):
+        book.note("a", 11, {"0": 4})
+
+
+def test_who_holds_time_back_is_told_and_until_when() -> None:
+    book = Book(writer_timeout_ms=1_000, min_writers=2)
+    book.note("b", 10)
+    book.note("a", 10)
+    book.after(300)
+    held = book.stream.held_by("", book.now)
+    assert held is not None
+    assert (held.writer, held.state, held.time) == ("a", "active", 10)
+    assert (held.last_heard_ms_ago, held.released_in_ms) == (300, 700)
+    book.register("z", "")
+    book.note("b", 50)
+    book.note("a", 40)
+    assert book.holder() == "z"
+
+
+def test_only_a_writer_that_the_stream_knows_can_be_spoken_of() -> None:
+    book = Book()
+    for what in ("exclude", "include"):
+        with pytest.raises(UnknownWriter):
+            book.call(what, "nobody")
+
+
+def test_every_change_of_a_state_is_told_for_the_journal() -> None:
+    stream: Stream = (book := Book(writer_timeout_ms=100)).stream
+    seen = []
+    stream.register("a", None, book.now)
+    seen += stream.drain().states
+    stream.idle("a", None, book.now)
+    seen += stream.drain().states
+    assert [(each.writer, each.before, str(each.after)) for each in seen] == [
+        ("a", None, "joined"),
+        ("a", "joined", "idle"),
+    ]

@@ -1,0 +1,169 @@
+"""Group commit, with a store that commits when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from controller.services.clock import Clock
+from controller.services.commits import Committer, durable
+from controller.services.live import Live
+from controller.storage import schema
+from controller.storage.rows import Origin
+from controller.storage.writing import Spell, Writing
+from strandline.config import StreamConfig
+from strandline.errors import Overloaded, StoreUnavailable
+from strandline.note import Note
+from strandline.segment import SegmentGraph
+from strandline.stream import Stream
+
+
+class HeldStore:
+    """Takes what is to be written, and says that it is when it is told to."""
+
+    def __init__(self) -> None:
+        self.writings: list[Writing] = []
+        self._ends: list[asyncio.Future[None]] = []
+
+    def commit(self, writing: Writing) -> asyncio.Future[None]:
+        self.writings.append(writing)
+        self._ends.append(asyncio.get_running_loop().create_future())
+        return self._ends[-1]
+
+    async def end(self, error: Exception | None = None) -> None:
+        """Ends the oldest commit that has begun, once there is one."""
+        while not self._ends:
+            await asyncio.sleep(0)
+        end = self._ends.pop(0)
+        if error is None:
+            end.set_result(None)
+        else:
+            end.set_exception(error)
+
+
+def stream(name: str) -> Live:
+    made = Stream(name, StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph.equal_shares(1, 0), now=0)
+    return Live(made, Origin(0, None), stored_fence=None, watch=lambda _: None)
+
+
+def note(live: Live, time: int) -> None:
+    live.stream.note(Note(writer="w", times={"": time}, position={"0": time}), time)
+
+
+def run(scene: Callable[[HeldStore, Committer], object], **limits: int) -> None:
+    async def play() -> None:
+        store = HeldStore()
+        committer = Committer(store.commit, Spell(1, "test", 0), Clock(lambda: 0), **limits)
+        committer.start()
+        await scene(store, committer)  # type: ignore[misc]  # every scene is a coroutine function
+
+    asyncio.run(play())
+
+
+def test_calls_that_come_during_a_commit_go_together_in_the_next() -> None:
+    async def scene(store: HeldStore, committer: Committer) -> None:
+        live = stream("s")
+        note(live, 1)
+        first = committer.join(live)
+        while not store.writings:
+            await asyncio.sleep(0)
+        for time in (2, 3, 4):
+            note(live, time)
+        rest = {committer.join(live) for _ in range(3)}
+        assert len(rest) == 1 and not first.done()
+
+        await store.end()
+        await durable(first)
+        assert [mark.time for mark in live.chains[""]] == [1]
+        await store.end()
+        await durable(rest.pop())
+
+        assert [mark.time for mark in live.chains[""]] == [1, 2, 3, 4]
+        assert [len(writing.added.get(schema.mark, [])) for writing in store.writings] == [1, 3]
+        assert [len(writing.put[schema.writer]) for writing in store.writings] == [1, 1]
+
+    run(scene)
+
+
+def test_no_mark_is_shown_before_its_commit_has_ended() -> None:
+    async def scene(store: HeldStore, committer: Committer) -> None:
+        live = stream("s")
+        note(live, 1)
+        done, heard = committer.join(live), live.next_mark("")
+        while not store.writings:
+            await asyncio.sleep(0)
+        assert live.chains == {} and not heard.done()
+        await store.end()
+        await durable(done)
+        assert heard.done() and live.chains[""].last_seq == 1
+
+    run(scene)
+
+
+def test_when_a_commit_fails_so_do_the_calls_on_top_of_it_and_what_they_touched_is_discarded() -> None:
+    async def scene(store: HeldStore, committer: Committer) -> None:
+        failed, other = stream("s"), stream("t")
+        note(failed, 1)
+        first = committer.join(failed)
+        while not store.writings:
+            await asyncio.sleep(0)
+        note(failed, 2)
+        note(other, 1)
+        on_top = committer.join(failed)
+        committer.join(other).add_done_callback(lambda done: done.exception())
+
+        await store.end(OSError("no room"))
+
+        for done in (first, on_top):
+            with pytest.raises(StoreUnavailable, match="OSError"):
+                await durable(done)
+        assert failed.discarded and other.discarded
+        assert failed.chains == {} and len(store.writings) == 1
+
+    run(scene)
+
+
+def test_a_caller_that_goes_away_takes_nobody_with_it() -> None:
+    async def scene(store: HeldStore, committer: Committer) -> None:
+        live = stream("s")
+        note(live, 1)
+        impatient = asyncio.create_task(durable(committer.join(live)))
+        patient = asyncio.create_task(durable(committer.join(live)))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        await store.end()
+        await patient
+        assert impatient.cancelled()
+
+    run(scene)
+
+
+def test_beyond_the_bound_calls_are_turned_away_until_there_is_room() -> None:
+    async def scene(store: HeldStore, committer: Committer) -> None:
+        live = stream("s")
+        note(live, 1)
+        committer.admit()
+        first = committer.join(live)
+        while not store.writings:
+            await asyncio.sleep(0)
+        committer.admit()
+        second = committer.join(live)
+        with pytest.raises(Overloaded, match="2 notes are waiting"):
+            committer.admit()
+
+        await store.end()
+        await durable(first)
+        await store.end()
+        await durable(second)
+        committer.admit()
+
+    run(scene, waiting_calls=2)
+
+
+def test_more_than_the_bound_in_one_request_is_taken_when_nobody_waits() -> None:
+    async def scene(store: HeldStore, committer: Committer) -> None:
+        committer.admit(100)
+
+    run(scene, waiting_calls=2)

@@ -1,0 +1,166 @@
+"""Durable before answered: restarts, crashes, and a store that fails."""
+
+import random
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+CONFIG = {"segments": 3, "mark_interval_ms": 0, "max_ahead_ms": None}
+
+
+@contextmanager
+def failing(database: Path, table: str, when: str) -> Iterator[None]:
+    """Lets the database itself refuse rows of a table."""
+    with sqlite3.connect(database) as connection:
+        connection.execute(
+            f"CREATE TRIGGER refuse BEFORE INSERT ON {table} WHEN {when} BEGIN SELECT RAISE(ABORT, 'no room'); END"
+        )
+    connection.close()
+    yield
+    with sqlite3.connect(database) as connection:
+        connection.execute("DROP TRIGGER refuse")
+    connection.close()
+
+
+def everything(controller: Any) -> list[Any]:
+    described = controller.call("GET", "/v1/streams/s")
+    for segment in described["segments"]:
+        segment.pop("last_noted_at")
+    return [described, controller.call("GET", "/v1/streams/s/writers"), controller.marks()]
+
+
+def test_a_restart_in_order_changes_nothing(start: Any) -> None:
+    controller = start()
+    controller.call("PUT", "/v1/streams/s", {**CONFIG, "min_writers": 2})
+    controller.call("PUT", "/v1/streams/s/writers/b", {"keys": ["", "k"]})
+    controller.note("a", 100, {"0": 5}, newest=130)
+    controller.note("a", 200, {"0": 9})
+    controller.note("b", 150, {"1": 5})
+    controller.call("POST", "/v1/streams/s/scale", {"seal": {"0": 9}, "create": [{"id": "3", "low": 0, "high": 1 / 3}]})
+    controller.call("POST", "/v1/streams/s/truncate", {"head": {"0": 2}})
+    before = everything(controller)
+
+    assert everything(start()) == before
+
+
+def test_tight_cuts_are_as_tight_after_a_restart(start: Any) -> None:
+    #    fast   10 at 10, 20 at 20, 30 at 30 …       slow   10, then 20: its mark needs fast's first 20, no more
+    controller = start()
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.note("slow", 10, {"1": 1})
+    for time in range(10, 60, 10):
+        controller.note("fast", time, {"0": time})
+
+    (mark,) = start().note("slow", 20, {"1": 2})["marks"]
+
+    assert mark["cut"] == {"0": 20, "1": 2}
+
+
+def test_a_failed_commit_is_told_to_everyone_and_memory_agrees_with_the_store(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.note("a", 100, {"0": 1})
+    before = everything(controller)
+
+    with failing(controller.database, "mark", "NEW.time >= 666"):
+        bodies = [{"writer": "a", "time": time, "position": {"0": time}} for time in (666, 667, 668)]
+        calls = [controller.request_soon("POST", "/v1/streams/s/notes", json=body) for body in bodies]
+        answers = [call.result(30) for call in calls]
+        assert {(each.status_code, each.json()["code"]) for each in answers} == {(503, "store_unavailable")}
+        assert {each.headers["retry-after"] for each in answers} == {"1"}
+        assert everything(controller) == before
+
+    assert [mark["time"] for mark in controller.note("a", 666, {"0": 666})["marks"]] == [666]
+
+
+def test_a_failed_commit_leaves_other_streams_alone_afterwards(controller: Any) -> None:
+    for stream in ("s", "t"):
+        controller.call("PUT", f"/v1/streams/{stream}", CONFIG)
+    controller.note("a", 100, {"0": 1}, "t")
+
+    with failing(controller.database, "mark", "NEW.stream = 's'"):
+        controller.call("POST", "/v1/streams/s/notes", {"writer": "a", "time": 1, "position": {}}, expect=503)
+        assert controller.note("a", 200, {"0": 2}, "t")["marks"][0]["time"] == 200
+
+    assert [mark["time"] for mark in controller.marks("t")] == [100, 200]
+
+
+def test_a_stream_whose_creation_failed_does_not_exist(controller: Any) -> None:
+    with failing(controller.database, "segment", "true"):
+        controller.call("PUT", "/v1/streams/s", CONFIG, expect=503)
+        controller.call("GET", "/v1/streams/s", expect=404)
+
+    controller.call("PUT", "/v1/streams/s", CONFIG, expect=201)
+
+
+def test_a_mark_that_is_not_durable_is_shown_to_nobody(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    waiting = controller.request_soon("GET", "/v1/streams/s/marks?wait_ms=30000")
+
+    with failing(controller.database, "mark", "NEW.time = 666"):
+        controller.call("POST", "/v1/streams/s/notes", {"writer": "a", "time": 666, "position": {}}, expect=503)
+        assert controller.marks() == []
+        window = controller.call("POST", "/v1/streams/s/time-window", {"position": {}})
+        assert window["lower"] is None and window["upper"] is None
+
+    controller.note("a", 700, {})
+    assert [mark["time"] for mark in waiting.result(10).json()["marks"]] == [700]
+
+
+class Load:
+    """Writers that note as fast as they are answered, each remembering what it was answered."""
+
+    def __init__(self, url: str, writers: int, answered: dict[str, int]) -> None:
+        self.answered = answered
+        self._url = url
+        self._threads = [threading.Thread(target=self._write, args=(f"w{n}", n)) for n in range(writers)]
+        for thread in self._threads:
+            thread.start()
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join()
+
+    def _write(self, writer: str, number: int) -> None:
+        with httpx.Client(base_url=self._url, timeout=10) as client:
+            while True:
+                step = self.answered.get(writer, 0) + 1
+                body = {"writer": writer, "time": step, "position": {str(number % 3): step * 10 + number}}
+                try:
+                    answer = client.post("/v1/streams/s/notes", json=body)
+                except httpx.HTTPError:
+                    return  # killed: not answered
+                if answer.status_code != 200:
+                    return
+                self.answered[writer] = step
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_crash_under_load_loses_no_answered_note_and_changes_no_mark(serve: Any, seed: int) -> None:
+    chance = random.Random(seed)
+    answered: dict[str, int] = {}
+    marks: list[Any] = []
+    for _ in range(3):
+        server = serve()
+        created = server.client.put("/v1/streams/s", json=CONFIG)
+        assert created.is_success, created.text
+        stored = server.client.get("/v1/streams/s/marks", params={"limit": 1000}).json()["marks"]
+        assert stored[: len(marks)] == marks
+        states = server.client.get("/v1/streams/s/writers").json()["writers"]
+        noted = {each["writer"]: each["times"][""] for each in states}
+        # At most the one note that was never answered may be there as well.
+        assert all(answered[writer] <= noted[writer] <= answered[writer] + 1 for writer in answered)
+        load = Load(server.url, 4, answered)
+        seen = server.client.get("/v1/streams/s/marks", params={"after": len(stored), "wait_ms": 5000}).json()["marks"]
+        while len(seen) < chance.randrange(5, 60):
+            more = {"after": len(stored) + len(seen), "wait_ms": 5000, "limit": 1000}
+            seen += server.client.get("/v1/streams/s/marks", params=more).json()["marks"]
+        server.kill()
+        load.join()
+        marks = stored + seen
+    assert answered and marks

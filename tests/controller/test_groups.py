@@ -1,0 +1,223 @@
+"""Reader groups over HTTP: owned segments, honest positions, one window for all."""
+
+from typing import Any
+
+import pytest
+
+CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
+GROUP = "/v1/reader-groups/g"
+
+
+@pytest.fixture
+def group(controller: Any) -> Any:
+    """A stream with marks at 100 (10, 10), 200 (20, 20) and 300 (30, 30), and a group that reads it."""
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    for n in (10, 20, 30):
+        controller.note("a", 10 * n, {"0": n, "1": n})
+    controller.call("PUT", GROUP, {"streams": ["s"]}, expect=201)
+    return controller
+
+
+def reader(controller: Any, name: str, positions: dict[str, int], epoch: int | None = None, expect: int = 200) -> Any:
+    body: dict[str, Any] = {"positions": {"s": positions}}
+    if epoch is not None:
+        body["epoch"] = epoch
+    return controller.call("PUT", f"{GROUP}/readers/{name}", body, expect=expect)
+
+
+def bounds(controller: Any) -> tuple[int | None, int | None]:
+    window = controller.call("GET", f"{GROUP}/time-window")["streams"]["s"]
+    return window["lower"], window["upper"]
+
+
+def test_the_groups_window_uses_the_combined_position(group: Any) -> None:
+    one = reader(group, "one", {"0": 25})
+    assert (one["epoch"], one["owned"]) == (1, {"s": {"0": 25}})
+    assert bounds(group) == (None, 300)  # nobody has read segment 1
+
+    answer = reader(group, "two", {"1": 12})
+
+    window = answer["window"]["streams"]["s"]
+    assert (window["lower"], window["upper"], window["position"]) == (100, 300, {"0": 25, "1": 12})
+    assert window["keys"] == {"": {"lower": 100, "upper": 300, "complete": True}}
+    assert window["behind_ms"] == 200 and window["lag_ms"] == group.clock.now - 100
+    assert answer["window"]["watermarks"] == {"": 100}
+
+
+def test_a_reader_without_segments_gets_the_groups_window_too(group: Any) -> None:
+    reader(group, "one", {"0": 20, "1": 20})
+
+    answer = reader(group, "spare", {})
+
+    assert answer["owned"] == {} and answer["window"]["watermarks"] == {"": 200}
+
+
+def test_reports_are_refused_from_an_old_epoch_and_of_segments_taken_over(group: Any) -> None:
+    old = reader(group, "one", {"0": 5, "1": 5})["epoch"]
+    new = reader(group, "one", {"0": 5})["epoch"]
+    assert reader(group, "one", {"0": 20}, epoch=old, expect=409)["code"] == "fenced"
+    reader(group, "two", {"0": 7})
+
+    problem = reader(group, "one", {"0": 20}, epoch=new, expect=409)
+
+    assert problem["code"] == "fenced" and bounds(group) == (None, 100)
+    assert reader(group, "nobody", {"0": 20}, epoch=1, expect=404)["code"] == "unknown_reader"
+    assert reader(group, "two", {"0": 6}, epoch=3, expect=409)["code"] == "position_went_back"
+    assert reader(group, "two", {"9": 6}, epoch=3, expect=422)["code"] == "unknown_segment"
+
+
+def test_free_segments_are_acquired_furthest_behind_first(group: Any) -> None:
+    epoch = reader(group, "one", {"0": 25, "1": 12})["epoch"]
+    release = {"epoch": epoch, "positions": {"s": {"0": 25, "1": 12}}}
+    assert group.call("POST", f"{GROUP}/readers/one/release", release)["owned"] == {}
+
+    first = group.call("POST", f"{GROUP}/readers/one/acquire", {"epoch": epoch, "max": 1})
+    second = group.call("POST", f"{GROUP}/readers/one/acquire", {"epoch": epoch, "max": 5})
+
+    assert first["owned"] == {"s": {"1": 12}}
+    assert second["owned"] == {"s": {"0": 25, "1": 12}}
+
+
+def test_a_silent_reader_loses_its_segments_at_its_last_positions(group: Any) -> None:
+    epoch = reader(group, "one", {"0": 25, "1": 12})["epoch"]
+    other = reader(group, "two", {})["epoch"]
+    group.clock.now += 29_999
+    assert group.call("POST", f"{GROUP}/readers/two/acquire", {"epoch": other, "max": 9})["owned"] == {}
+    group.clock.now += 1
+
+    taken = group.call("POST", f"{GROUP}/readers/two/acquire", {"epoch": other, "max": 9})["owned"]
+
+    assert taken == {"s": {"0": 25, "1": 12}}
+    assert reader(group, "one", {"0": 30}, epoch=epoch, expect=409)["code"] == "fenced"
+
+
+def test_offline_puts_the_window_back(group: Any) -> None:
+    reader(group, "one", {"0": 30, "1": 30})
+    assert bounds(group)[0] == 300
+
+    window = group.call("POST", f"{GROUP}/readers/one/offline", {"positions": {"s": {"0": 10}}})["window"]
+
+    assert window["watermarks"] == {"": 100}
+    assert group.call("GET", GROUP)["readers"] == []
+
+
+def test_a_successor_counts_once_all_before_it_was_read(group: Any) -> None:
+    #    0 [0, .5) ── 40 ─┐
+    #                     ├─ 2          one reads 0 and goes on in 2, while two is still in 1
+    #    1 [.5, 1) ── 50 ─┘
+    scale = {"seal": {"0": 40, "1": 50}, "create": [{"id": "2", "low": 0, "high": 1}]}
+    group.call("POST", "/v1/streams/s/scale", scale)
+    group.note("a", 400, {"2": 5})
+    reader(group, "two", {"1": 12})
+    one = reader(group, "one", {"0": 40})["epoch"]
+    assert group.call("POST", f"{GROUP}/readers/one/acquire", {"epoch": one, "max": 9})["owned"] == {"s": {"0": 40}}
+
+    reader(group, "one", {"2": 9}, epoch=one)
+    assert bounds(group) == (100, 400)
+    reader(group, "two", {"1": 50}, epoch=1)
+
+    assert bounds(group) == (400, None)
+    group.call("POST", f"{GROUP}/readers/one/offline", {"positions": {"s": {"0": 20}}})
+    assert bounds(group)[0] == 200
+
+
+def test_positions_epochs_and_owners_outlive_a_restart(start: Any) -> None:
+    controller = start()
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.note("a", 100, {"0": 10, "1": 10})
+    controller.call("PUT", GROUP, {"streams": ["s"], "backlog_threshold_ms": 5})
+    epoch = reader(controller, "one", {"0": 10})["epoch"]
+    reader(controller, "two", {"1": 10})
+    before = controller.call("GET", GROUP), controller.call("GET", f"{GROUP}/time-window")
+
+    controller = start(after_ms=0)
+
+    assert (controller.call("GET", GROUP), controller.call("GET", f"{GROUP}/time-window")) == before
+    assert reader(controller, "one", {"0": 11}, epoch=epoch)["owned"] == {"s": {"0": 11}}
+    assert reader(controller, "three", {})["epoch"] == 3
+
+
+def test_the_time_nobody_served_counts_against_no_reader(start: Any) -> None:
+    controller = start()
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.call("PUT", GROUP, {"streams": ["s"]})
+    epoch = reader(controller, "one", {"0": 1})["epoch"]
+
+    controller = start(after_ms=3_600_000)
+
+    other = reader(controller, "two", {})["epoch"]
+    assert controller.call("POST", f"{GROUP}/readers/two/acquire", {"epoch": other, "max": 9})["owned"] == {
+        "s": {"1": 0}
+    }
+    reader(controller, "one", {"0": 2}, epoch=epoch)
+
+
+def test_a_group_starts_at_the_head_at_a_time_or_where_it_is_told(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    for n in (10, 20):
+        controller.note("a", 10 * n, {"0": n}, newest=10 * n)
+    controller.call("POST", "/v1/streams/s/truncate", {"head": {"0": 4}})
+    starts = {
+        "head": "head",
+        "time": {"time": 150},
+        "told": {"positions": {"s": {"1": 7}}},
+    }
+    for name, start in starts.items():
+        controller.call("PUT", f"/v1/reader-groups/{name}", {"streams": ["s"], "start": start}, expect=201)
+
+    positions = {
+        name: controller.call("GET", f"/v1/reader-groups/{name}/time-window")["streams"]["s"]["position"]
+        for name in starts
+    }
+
+    assert positions == {"head": {"0": 4}, "time": {"0": 10}, "told": {"1": 7}}
+
+
+def test_several_streams_have_one_watermark_and_an_idle_one_is_left_out(controller: Any) -> None:
+    for stream, time in (("s", 100), ("t", 50)):
+        controller.call("PUT", f"/v1/streams/{stream}", CONFIG)
+        controller.note("a", time, {"0": 1}, stream)
+    controller.call("PUT", GROUP, {"streams": ["s", "t"]})
+    controller.call("PUT", f"{GROUP}/readers/r", {"positions": {"s": {"0": 1}, "t": {"0": 1}}})
+    assert controller.call("GET", f"{GROUP}/time-window")["watermarks"] == {"": 50}
+
+    controller.call("POST", "/v1/streams/t/writers/a/idle")
+
+    window = controller.call("GET", f"{GROUP}/time-window")
+    assert window["watermarks"] == {"": 100} and window["idle"] == ["t"]
+    assert window["lag_ms"] == controller.clock.now - 100
+
+
+def test_backlog_is_told_until_the_group_caught_up_and_then_no_more(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.note("a", controller.clock.now - 50, {"0": 1})
+    controller.call("PUT", GROUP, {"streams": ["s"], "backlog_threshold_ms": 100, "reader_timeout_ms": None})
+
+    def backlog() -> bool:
+        told: bool = controller.call("GET", f"{GROUP}/time-window")["backlog"]
+        return told
+
+    assert backlog()
+    reader(controller, "r", {"0": 1})
+    assert not backlog()
+    controller.clock.now += 1000
+    assert not backlog()
+
+
+def test_a_deleted_group_is_gone(group: Any) -> None:
+    reader(group, "one", {"0": 30})
+    assert group.call("GET", "/v1/reader-groups") == {"groups": ["g"], "next": None}
+
+    group.call("DELETE", GROUP, expect=204)
+
+    assert group.call("GET", GROUP, expect=404)["code"] == "unknown_group"
+    group.call("PUT", GROUP, {"streams": ["s"]}, expect=201)
+    assert group.call("GET", GROUP)["readers"] == [] and bounds(group) == (None, 100)
+
+
+def test_a_group_does_not_change_its_streams(group: Any) -> None:
+    group.call("PUT", "/v1/streams/t", CONFIG)
+
+    group.call("PUT", GROUP, {"streams": ["s"], "reader_timeout_ms": 1}, expect=200)
+    assert group.call("PUT", GROUP, {"streams": ["s", "t"]}, expect=422)["code"] == "invalid_config"
+    assert group.call("GET", GROUP)["reader_timeout_ms"] == 30_000

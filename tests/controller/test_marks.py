@@ -1,0 +1,183 @@
+"""Marks and windows over HTTP: waited for, found by time, found in the store."""
+
+from typing import Any
+
+CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
+
+
+def test_a_waiting_reader_hears_the_next_mark_at_once(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    waiting = controller.request_soon("GET", "/v1/streams/s/marks?after=0&wait_ms=30000")
+
+    controller.note("a", 100, {"0": 1})
+
+    assert [mark["time"] for mark in waiting.result(10).json()["marks"]] == [100]
+
+
+def test_a_wait_without_a_mark_ends_with_an_empty_page(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+
+    assert controller.call("GET", "/v1/streams/s/marks?wait_ms=1") == {"marks": []}
+
+
+def test_a_reader_that_waits_for_a_deleted_stream_is_told(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    waiting = controller.request_soon("GET", "/v1/streams/s/marks?wait_ms=30000")
+
+    controller.call("DELETE", "/v1/streams/s")
+
+    assert waiting.result(10).json()["code"] == "unknown_stream"
+
+
+def test_marks_are_paged_by_seq_and_one_to_come_is_unknown(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    for time in (1, 2, 3):
+        controller.note("a", time, {"0": time})
+
+    assert [mark["seq"] for mark in controller.marks(after=1, limit=1)] == [2]
+    assert controller.call("GET", "/v1/streams/s/marks?after=4", expect=422)["code"] == "unknown_seq"
+
+
+def test_marks_by_time_and_where_to_begin_to_read(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.note("a", 100, {"0": 10}, newest=120)
+    controller.note("a", 200, {"0": 20}, newest=220)
+
+    def at(time: int) -> tuple[Any, ...]:
+        found = controller.call("GET", f"/v1/streams/s/marks/at?time={time}")
+        floor, ceiling = found["floor"], found["ceiling"]
+        return floor and floor["seq"], ceiling and ceiling["seq"], found["start"], found["exact"]
+
+    assert at(99) == (None, 1, {}, True)
+    assert at(100) == (1, 1, {"0": 10}, False)
+    assert at(121) == (1, 2, {"0": 10}, True)
+    assert at(200) == (2, 2, {"0": 10}, True)
+    assert at(300) == (2, None, {"0": 20}, True)
+
+
+def test_evaluating_on_demand_makes_the_mark_or_says_who_holds(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", {**CONFIG, "mark_interval_ms": None})
+    assert controller.call("POST", "/v1/streams/s/marks", {"key": ""})["held_by"]["state"] == "min_writers"
+    controller.note("a", 100, {"0": 1})
+    controller.note("b", 200, {"0": 2})
+
+    made = controller.call("POST", "/v1/streams/s/marks")
+    assert made["mark"]["time"] == 100 and made["held_by"]["writer"] == "a"
+    again = controller.call("POST", "/v1/streams/s/marks", {"key": ""})
+    assert again["mark"] is None and again["held_by"]["writer"] == "a"
+
+
+def test_windows_and_pages_of_old_marks_are_found_in_the_store(start: Any) -> None:
+    controller = start()
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    notes = [{"writer": "a", "time": 10 * n, "position": {"0": 10 * n, "1": n}} for n in range(1, 1001)]
+    controller.call("POST", "/v1/streams/s/notes", {"notes": notes})
+    expected = {}
+    for offset in (0, 5, 10, 15, 4_321, 7_440, 7_450, 9_990, 10_000, 10_001):
+        position = {"0": offset, "1": offset // 10}
+        expected[offset] = controller.call("POST", "/v1/streams/s/time-window", {"position": position})
+        passed = offset // 10
+        assert expected[offset]["mark_seq"] == (min(passed, 1000) or None)
+    spread = controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": 25, "1": 70}})
+    assert (spread["lower"], spread["upper"]) == (20, 700)
+
+    controller = start()  # which has but the newest in memory
+
+    found = {
+        offset: controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": offset, "1": offset // 10}})
+        for offset in expected
+    }
+    assert found == expected
+    assert controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": 25, "1": 70}}) == spread
+    assert [mark["seq"] for mark in controller.marks(after=3, limit=5)] == [4, 5, 6, 7, 8]
+    assert controller.call("GET", "/v1/streams/s/marks/at?time=105")["floor"]["seq"] == 10
+
+
+def test_a_window_before_the_first_mark_guesses_nothing(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    empty = {"lower": None, "upper": None, "complete": True, "end_of_stream": False, "mark_seq": None}
+    assert controller.call("POST", "/v1/streams/s/time-window", {"position": {}}) == empty
+
+    controller.note("a", 100, {"0": 1})
+
+    assert controller.call("POST", "/v1/streams/s/time-window", {"position": {}}) == {**empty, "upper": 100}
+    unknown = controller.call("POST", "/v1/streams/s/time-window", {"position": {"7": 1}}, expect=422)
+    assert unknown["code"] == "unknown_segment"
+
+
+def test_the_interval_delays_a_mark_and_time_alone_makes_it(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", {**CONFIG, "mark_interval_ms": 1000})
+    controller.note("a", 100, {"0": 1})
+    assert controller.note("a", 200, {"0": 2})["marks"] == []
+    waiting = controller.request_soon("GET", "/v1/streams/s/marks?after=1&wait_ms=30000")
+
+    controller.pass_time(1000)
+
+    assert [mark["time"] for mark in waiting.result(10).json()["marks"]] == [200]
+
+
+def test_a_silent_writer_is_let_go_when_its_time_has_come_and_not_before(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", {**CONFIG, "writer_timeout_ms": 60_000})
+    controller.note("silent", 100, {"0": 1})
+    controller.pass_time(10_000)
+    controller.note("alive", 500, {"0": 2})
+
+    controller.pass_time(49_999)
+    assert [mark["time"] for mark in controller.marks()] == [100]
+    controller.pass_time(1)
+
+    assert [(mark["time"], mark["excluded"]) for mark in controller.marks()] == [(100, []), (500, ["silent"])]
+
+
+def test_silence_does_not_count_while_nobody_served(start: Any) -> None:
+    controller = start()
+    controller.call("PUT", "/v1/streams/s", {**CONFIG, "writer_timeout_ms": 60_000})
+    controller.note("silent", 100, {"0": 1})
+    controller.note("alive", 500, {"0": 2})
+    controller.pass_time(50_000)
+    controller.note("alive", 600, {"0": 3})
+
+    for _ in range(3):  # nobody asks for the stream in between
+        controller = start(after_ms=3_600_000)
+
+    controller.pass_time(9_000)
+    assert [mark["time"] for mark in controller.marks()] == [100]
+    controller.pass_time(1_000)
+    assert [(mark["time"], mark["excluded"]) for mark in controller.marks()] == [(100, []), (600, ["silent"])]
+
+
+def test_the_clock_never_steps_back_over_a_restart(start: Any, clock: Any) -> None:
+    before = int(start().request("GET", "/healthz").headers["strandline-time"])
+    clock.now -= 1_000_000
+
+    assert int(start().request("GET", "/healthz").headers["strandline-time"]) >= before
+
+
+def test_waiting_readers_are_answered_when_the_controller_stops(start: Any) -> None:
+    controller = start()
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    waiting = controller.request_soon("GET", "/v1/streams/s/marks?wait_ms=30000")
+
+    controller.portal.call(controller.app.state.controller.begin_stop)
+
+    assert waiting.result(10).json() == {"marks": []}
+    assert controller.call("GET", "/readyz", expect=503)["code"] == "store_unavailable"
+    assert controller.call("GET", "/healthz") == {"status": "ok"}
+
+
+def test_truncating_lets_marks_below_the_head_go_but_for_the_newest_of_them(start: Any) -> None:
+    controller = start()
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    notes = [{"writer": "a", "time": 10 * n, "position": {"0": 10 * n}} for n in range(1, 601)]
+    controller.call("POST", "/v1/streams/s/notes", {"notes": notes})
+    controller = start()  # which has but the newest in memory
+
+    assert controller.call("POST", "/v1/streams/s/truncate", {"head": {"0": 55}}) == {"head": {"0": 55}}
+    assert [mark["seq"] for mark in controller.marks(limit=2)] == [5, 6]
+    assert controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": 49}})["lower"] is None
+    assert controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": 60}})["lower"] == 60
+
+    controller.call("POST", "/v1/streams/s/truncate", {"head": {"0": 5_805}})
+    assert controller.call("POST", "/v1/streams/s/truncate", {"head": {"0": 3}}) == {"head": {"0": 5_805}}
+    assert [mark["seq"] for mark in controller.marks(limit=2)] == [580, 581]
+    assert [mark["seq"] for mark in start().marks()] == list(range(580, 601))

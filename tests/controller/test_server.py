@@ -1,0 +1,126 @@
+"""`strandline serve` as a process: how it starts, what it refuses, how it ends."""
+
+import socket
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "controller", *arguments]
+    given = {"PYTHONPATH": str(ROOT), "PATH": "", **environment}
+    return subprocess.run(command, capture_output=True, text=True, env=given, timeout=60, check=False)
+
+
+def test_serving_a_fresh_file_just_works_and_ends_in_order(serve: Any, tmp_path: Path) -> None:
+    server = serve()
+
+    assert server.client.get("/healthz").json() == {"status": "ok"}
+    assert server.client.get("/readyz").json() == {"status": "ready"}
+    assert server.stop() == 0 and server.errors == ""
+    assert (tmp_path / "store.db").exists()
+
+
+def test_a_reader_that_waits_is_answered_when_it_stops(serve: Any) -> None:
+    server = serve()
+    server.client.put("/v1/streams/s", json=CONFIG)
+    with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=20) as waiting:
+        waiting.sendall(b"GET /v1/streams/s/marks?wait_ms=30000 HTTP/1.1\r\nHost: x\r\n\r\n")
+        server.client.get("/healthz")  # answered after the server has the request before it
+
+        assert server.stop() == 0
+        assert waiting.recv(65_536).endswith(b'{"marks":[]}')
+
+
+def test_time_alone_lets_a_silent_writer_go(serve: Any) -> None:
+    server = serve()
+    server.client.put("/v1/streams/s", json={**CONFIG, "writer_timeout_ms": 200})
+    for writer, time in (("silent", 1), ("other", 2)):
+        server.client.post("/v1/streams/s/notes", json={"writer": writer, "time": time, "position": {}})
+
+    page = server.client.get("/v1/streams/s/marks", params={"after": 1, "wait_ms": 20_000}).json()
+
+    assert [mark["time"] for mark in page["marks"]] == [2] and "silent" in page["marks"][0]["excluded"]
+
+
+def test_notes_that_wait_are_answered_when_it_stops(serve: Any) -> None:
+    server = serve()
+    server.client.put("/v1/streams/s", json=CONFIG)
+    body = b'{"writer": "a", "time": 7, "position": {}}'
+    head = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=20) as writer:
+        writer.sendall(head)
+        server.client.get("/healthz")
+        writer.sendall(body)
+
+        assert server.stop() == 0
+        answer = writer.recv(65_536)
+
+    if answer:  # it came in before the end: then it was answered, and durable
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert len(serve().client.get("/v1/streams/s/marks").json()["marks"]) == 1
+
+
+def test_a_taken_port_is_named(serve: Any, tmp_path: Path) -> None:
+    port = httpx.URL(serve().url).port
+
+    ended = run("serve", "--database", str(tmp_path / "other.db"), "--port", str(port))
+
+    assert ended.returncode == 1 and f"port {port}" in ended.stderr and "Traceback" not in ended.stderr
+
+
+def test_a_store_that_is_served_already_is_refused(serve: Any, tmp_path: Path) -> None:
+    serve()
+
+    ended = run("serve", "--database", str(tmp_path / "store.db"), "--port", "0")
+
+    assert ended.returncode == 1 and "another controller is serving" in ended.stderr
+
+
+def test_another_address_is_refused_without_tokens(tmp_path: Path) -> None:
+    ended = run("serve", "--host", "0.0.0.0", "--database", str(tmp_path / "store.db"), "--port", "0")
+
+    assert ended.returncode == 1 and "--insecure" in ended.stderr
+    assert not (tmp_path / "store.db").exists()
+
+
+def test_an_old_store_is_refused_with_the_command_that_helps(tmp_path: Path) -> None:
+    path = str(tmp_path / "store.db")
+    assert run("migrate", "--database", path).returncode == 0
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0000'")
+
+    ended = run("serve", "--database", path, "--port", "0")
+
+    assert ended.returncode == 1 and "strandline migrate" in ended.stderr and "Traceback" not in ended.stderr
+
+
+def test_migrating_says_what_it_did(tmp_path: Path) -> None:
+    path = str(tmp_path / "store.db")
+
+    assert "went from nothing to 0001" in run("migrate", "--database", path).stdout
+    assert "is at 0001 already" in run("migrate", "--database", path).stdout
+
+
+def test_options_are_environment_variables_too(tmp_path: Path) -> None:
+    path = str(tmp_path / "named.db")
+
+    assert run("migrate", STRANDLINE_DATABASE=path).returncode == 0 and Path(path).exists()
+    assert "STRANDLINE_PORT" in run("serve", "--help").stdout
+    bad = run("serve", STRANDLINE_PORT="http", STRANDLINE_DATABASE=path)
+    assert bad.returncode == 2 and "'http' is no port" in bad.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "migrate"])
+def test_every_command_has_help(command: str) -> None:
+    ended = run(command, "--help")
+
+    assert ended.returncode == 0 and "--database" in ended.stdout

@@ -1,0 +1,107 @@
+"""What the checker knows of each writer by name, from the calls that became durable: its epoch, its last word, and
+whether anyone may take it for lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from strandline.config import StreamConfig
+from strandline.cut import NOTHING, Cut
+from tests.simulation.network import Call, Kind
+from tests.simulation.writers import Process
+
+
+@dataclass(slots=True)
+class Account:
+    """One writer, or tail reporter."""
+
+    owner: Process | None = None  # the newest process
+    epoch: int | None = None
+    closed_epoch: int | None = None
+    last_word: str = ""
+    idle_in: set[str] = field(default_factory=set)  # the keys that it has not noted since it said idle
+    position: Cut = NOTHING
+    noted: dict[str, int] = field(default_factory=dict)  # the time of its newest note in this life, by key
+    heard: int = 0  # by the controller's clock, moved on by as long as nobody served
+    least_timeout: int | None = None  # that was in force since it was heard
+    aside: int | None = None  # since when an operator has set it aside
+    left: int | None = None  # since when it is a tail reporter that closed
+    silent_from: dict[str, int] = field(default_factory=dict)  # by key in which it has not noted since, when lost
+
+    @property
+    def ended(self) -> bool:
+        """Whether it said itself that it is idle or done."""
+        return self.last_word in ("idle", "closed")
+
+    def is_stale(self, call: Call) -> bool:
+        """Whether a call shows an epoch that is not the newest one; closing may be repeated."""
+        if call.kind in (Kind.REGISTER, Kind.CLOCK) or call.epoch in (None, self.epoch):
+            return False
+        return call.kind is Kind.NOTE or self.epoch is not None or call.epoch != self.closed_epoch
+
+
+class Accounts:
+    """All writers by name. Silence is counted here a second time, apart from the core."""
+
+    def __init__(self, keys: tuple[str, ...], config: StreamConfig) -> None:
+        self.keys = keys
+        self.config = config
+        self._accounts: dict[str, Account] = {}
+
+    def __getitem__(self, name: str) -> Account:
+        if name not in self._accounts:
+            self._accounts[name] = Account(least_timeout=self.config.writer_timeout_ms)
+        return self._accounts[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._accounts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._accounts)
+
+    def values(self) -> list[Account]:
+        return list(self._accounts.values())
+
+    def lost(self, account: Account, key: str, now: int) -> list[int]:
+        """Since when it is lost, for each of the causes that there may be."""
+        causes = [account.aside, account.left, account.silent_from.get(key)]
+        if self._is_silent(account, now):
+            causes.append(account.heard + (account.least_timeout or 0))
+        return [moment for moment in causes if moment is not None]
+
+    def forgotten(self, key: str, now: int) -> frozenset[str]:
+        """Who was lost so long ago that no mark need name it."""
+        return frozenset(
+            name
+            for name, account in self._accounts.items()
+            for moment in self.lost(account, key, now)
+            if now - moment >= self.config.forget_after_ms
+        )
+
+    def heard(self, account: Account, now: int) -> None:
+        self._notice_silence(account, now)
+        account.heard = max(account.heard, now)
+        account.least_timeout = self.config.writer_timeout_ms
+
+    def resumed(self, gap: int, served: int, now: int) -> None:
+        """The stream was not served for a while: that silence counts against nobody."""
+        for account in self._accounts.values():
+            self._notice_silence(account, max(served, now - gap))
+            account.heard = min(account.heard + gap, now)
+
+    def reconfigured(self, now: int) -> None:
+        timeout = self.config.writer_timeout_ms
+        for account in self._accounts.values():
+            self._notice_silence(account, now)
+            if timeout is not None and (account.least_timeout is None or timeout < account.least_timeout):
+                account.least_timeout = timeout
+
+    def _is_silent(self, account: Account, now: int) -> bool:
+        timeout = account.least_timeout
+        return timeout is not None and now - account.heard >= timeout and not account.ended
+
+    def _notice_silence(self, account: Account, now: int) -> None:
+        if self._is_silent(account, now):
+            for key in self.keys:
+                account.silent_from.setdefault(key, account.heard + (account.least_timeout or 0))

@@ -1,0 +1,169 @@
+"""A stream that is written and loaded again is the stream that was written: it goes on exactly as if nothing were."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.services.live import Live
+from controller.storage.database import Database, open_database
+from controller.storage.reading import load_stream
+from controller.storage.rows import Origin
+from controller.storage.spells import begin_spell
+from controller.storage.writing import Scribe, Spell, Writing
+from strandline.config import LateWriters, StreamConfig
+from strandline.errors import StrandlineError
+from strandline.mark import Mark
+from strandline.note import Note
+from strandline.segment import NewSegment, SegmentGraph
+from strandline.stream import Stream
+
+Call = Callable[[Stream, int], Any]
+
+WRITERS = st.sampled_from(["a", "b", "c"])
+KEYS = st.sampled_from(["", "k"])
+OFFSETS = st.dictionaries(st.sampled_from(["0", "1", "2", "3"]), st.integers(0, 40), max_size=3)
+
+
+@st.composite
+def notes(draw: st.DrawFn) -> Call:
+    times = draw(st.dictionaries(KEYS, st.integers(0, 60), min_size=1))
+    newest = draw(st.dictionaries(KEYS, st.integers(0, 90)))
+    note = Note(writer=draw(WRITERS), times=times, position=draw(OFFSETS), newest=newest)
+    return lambda stream, now: stream.note(note, now)
+
+
+@st.composite
+def others(draw: st.DrawFn) -> Call:
+    name, offsets = draw(WRITERS), draw(OFFSETS)
+    keys = draw(st.sets(KEYS))
+    calls: list[Call] = [
+        lambda stream, now: stream.register(name, keys, now),
+        lambda stream, now: stream.idle(name, None, now),
+        lambda stream, now: stream.close(name, None, now),
+        lambda stream, now: stream.exclude(name, now),
+        lambda stream, now: stream.include(name, now),
+        lambda stream, now: stream.truncate(offsets, now),
+        lambda stream, now: stream.evaluate("", now),
+        lambda stream, now: stream.configure({"late_writers": "skip"}, now),
+        lambda stream, now: stream.scale({"0": 30}, [NewSegment("2", 0.0, 0.5)], now),
+        lambda stream, now: stream.scale({"2": 35, "1": 40}, [NewSegment("3", 0.0, 1.0)], now),
+        lambda stream, now: stream.drop_segment("3", now),
+        lambda stream, now: stream.seal({}, now),
+    ]
+    return draw(st.sampled_from(calls))
+
+
+STEPS = st.lists(
+    st.tuples(st.one_of(notes(), notes(), notes(), others()), st.integers(0, 40), st.booleans()), max_size=40
+)
+CONFIGS = st.builds(
+    StreamConfig,
+    writer_timeout_ms=st.sampled_from([None, 0, 50]),
+    min_writers=st.sampled_from([1, 2]),
+    mark_interval_ms=st.sampled_from([None, 0, 30]),
+    late_writers=st.sampled_from(list(LateWriters)),
+    max_ahead_ms=st.none(),
+    forget_after_ms=st.sampled_from([100, 10_000]),
+)
+
+
+class Kept:
+    """A stream whose every flush is written to a real SQLite file."""
+
+    def __init__(self, database: Database, spell: Spell, stream: Stream) -> None:
+        self._database = database
+        self._spell = spell
+        self._scribe = Scribe(database.writer)
+        self._live = Live(stream, Origin(0, None), stored_fence=None, watch=lambda _: None)
+
+    @property
+    def stream(self) -> Stream:
+        return self._live.stream
+
+    def __getattr__(self, name: str) -> Any:
+        """Every call of a stream, but for the one below."""
+        return getattr(self._live.stream, name)
+
+    def drop_segment(self, segment: str, now: int) -> None:
+        self._live.drop_segment(segment, now)
+
+    def flush(self) -> None:
+        writing = Writing(self._spell, served_until=0, clock_bound=0)
+        publish = self._live.write(writing)
+        self._scribe.commit(writing)
+        publish()
+
+    def load_again(self) -> None:
+        self.flush()
+        stored = load_stream(self._database.reader, self._live.name)
+        assert stored is not None
+        self._live = Live.loaded(stored, watch=lambda _: None)
+
+    def marks(self) -> list[Mark]:
+        return [mark for _, chain in sorted(self._live.chains.items()) for mark in chain]
+
+
+def state(stream: Stream, now: int) -> object:
+    """All that a caller can find out about a stream, and what later cuts are made of."""
+    return (
+        stream.config,
+        list(stream.graph),
+        (stream.sealed, stream.epochs, stream.head),
+        stream.last_marks,
+        {key: stream.held_by(key, now) for key in sorted(stream.keys)},
+        {
+            name: (
+                (writer.heard_at, writer.tail, writer.epoch, writer.closed, writer.closed_epoch, writer.excluded_at),
+                (writer.noted, writer.position, stream.states(writer)),
+                {key: replaced(standing) for key, standing in sorted(writer.standings.items())},
+            )
+            for name, writer in sorted(stream.writers.items())
+        },
+    )
+
+
+def replaced(standing: Any) -> tuple[Any, ...]:
+    fields = ("phase", "floor", "time", "newest", "has_noted", "lost_at", "history")
+    return tuple(getattr(standing, name) for name in fields)
+
+
+def answer(stream: Any, call: Call, now: int) -> object:
+    try:
+        return call(stream, now)
+    except StrandlineError as error:
+        return error.code, error.values
+
+
+@given(config=CONFIGS, open=st.booleans(), steps=STEPS)
+def test_a_stream_goes_on_exactly_however_often_it_is_written_and_loaded(
+    config: StreamConfig, open: bool, steps: list[tuple[Call, int, bool]]
+) -> None:
+    def made() -> Stream:
+        graph = SegmentGraph(open=True) if open else SegmentGraph.equal_shares(2, 0)
+        return Stream("s", config, graph, now=0)
+
+    with tempfile.TemporaryDirectory() as folder, open_database(str(Path(folder) / "store.db")) as database:
+        spell, _ = begin_spell(database.writer, "test", 0)
+        plain, kept = made(), Kept(database, spell, made())
+        now = 0
+        marks: list[Mark] = []
+        for call, wait, restart in steps:
+            now += wait
+            assert answer(kept, call, now) == answer(plain, call, now)
+            if restart:
+                kept.load_again()
+            assert state(kept.stream, now) == state(plain, now)
+            assert kept.stream.next_wake() == plain.next_wake()
+            changes = plain.drain()
+            marks += changes.marks
+            for segment in changes.dropped:
+                marks = [replace(mark, cut=mark.cut.without(segment)) for mark in marks]
+        kept.load_again()
+        assert kept.marks() == sorted(marks, key=lambda mark: (mark.key, mark.seq))
