@@ -13,17 +13,13 @@ depends_on: Sequence[str] | None = None
 
 def upgrade() -> None:
     """Makes the tables of release 0.1."""
-    op.create_table(
-        "reader_group",
-        sa.Column("name", sa.String(length=249), nullable=False),
-        sa.Column("settings", sa.Text(), nullable=False),
-        sa.Column("epochs", sa.BigInteger(), nullable=False),
-        sa.Column("caught_up", sa.Boolean(), nullable=False),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.Column("owner", sa.String(length=249), nullable=False),
-        sa.Column("fence", sa.Integer(), nullable=False),
-        sa.PrimaryKeyConstraint("name", name=op.f("pk_reader_group")),
-    )
+    make_served_and_streams()
+    make_writers_and_marks()
+    make_reader_groups()
+
+
+def make_served_and_streams() -> None:
+    """Who served when; streams and their segments."""
     op.create_table(
         "served",
         sa.Column("fence", sa.Integer(), autoincrement=False, nullable=False),
@@ -49,6 +45,53 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("name", name=op.f("pk_stream")),
     )
     op.create_table(
+        "segment",
+        sa.Column("stream", sa.String(length=249), nullable=False),
+        sa.Column("id", sa.String(length=249), nullable=False),
+        sa.Column("place", sa.Integer(), nullable=False),
+        sa.Column("low", sa.Double(), nullable=True),
+        sa.Column("high", sa.Double(), nullable=True),
+        sa.Column("predecessors", sa.Text(), nullable=False),
+        sa.Column("final_offset", sa.BigInteger(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["stream"], ["stream.name"], name=op.f("fk_segment_stream"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("stream", "id", name=op.f("pk_segment")),
+    )
+
+
+def make_writers_and_marks() -> None:
+    """Writers, the notes that later marks can need, and marks."""
+    op.create_table(
+        "writer",
+        sa.Column("stream", sa.String(length=249), nullable=False),
+        sa.Column("name", sa.String(length=249), nullable=False),
+        sa.Column("heard_at", sa.BigInteger(), nullable=False),
+        sa.Column("tail", sa.Boolean(), nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=True),
+        sa.Column("closed", sa.Boolean(), nullable=False),
+        sa.Column("closed_epoch", sa.BigInteger(), nullable=True),
+        sa.Column("excluded_at", sa.BigInteger(), nullable=True),
+        sa.Column("noted", sa.Text(), nullable=False),
+        sa.Column("position", sa.Text(), nullable=False),
+        sa.Column("standings", sa.Text(), nullable=False),
+        sa.Column("fence", sa.Integer(), nullable=False),
+        sa.ForeignKeyConstraint(["stream"], ["stream.name"], name=op.f("fk_writer_stream"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("stream", "name", name=op.f("pk_writer")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "note_history",
+        sa.Column("stream", sa.String(length=249), nullable=False),
+        sa.Column("key", sa.String(length=249), nullable=False),
+        sa.Column("writer", sa.String(length=249), nullable=False),
+        sa.Column("time", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("cut", sa.Text(), nullable=False),
+        sa.Column("newest", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(["stream"], ["stream.name"], name=op.f("fk_note_history_stream"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("stream", "key", "writer", "time", name=op.f("pk_note_history")),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "mark",
         sa.Column("stream", sa.String(length=249), nullable=False),
         sa.Column("key", sa.String(length=249), nullable=False),
@@ -67,17 +110,19 @@ def upgrade() -> None:
     with op.batch_alter_table("mark", schema=None) as batch_op:
         batch_op.create_index("ix_mark_stream_key_time", ["stream", "key", "time"], unique=True)
 
+
+def make_reader_groups() -> None:
+    """Reader groups, their readers and positions."""
     op.create_table(
-        "note_history",
-        sa.Column("stream", sa.String(length=249), nullable=False),
-        sa.Column("key", sa.String(length=249), nullable=False),
-        sa.Column("writer", sa.String(length=249), nullable=False),
-        sa.Column("time", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("cut", sa.Text(), nullable=False),
-        sa.Column("newest", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(["stream"], ["stream.name"], name=op.f("fk_note_history_stream"), ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("stream", "key", "writer", "time", name=op.f("pk_note_history")),
-        sqlite_with_rowid=False,
+        "reader_group",
+        sa.Column("name", sa.String(length=249), nullable=False),
+        sa.Column("settings", sa.Text(), nullable=False),
+        sa.Column("epochs", sa.BigInteger(), nullable=False),
+        sa.Column("caught_up", sa.Boolean(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("owner", sa.String(length=249), nullable=False),
+        sa.Column("fence", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_reader_group")),
     )
     op.create_table(
         "reader",
@@ -101,37 +146,6 @@ def upgrade() -> None:
             ["group"], ["reader_group.name"], name=op.f("fk_reader_position_reader_group"), ondelete="CASCADE"
         ),
         sa.PrimaryKeyConstraint("group", "stream", "segment", name=op.f("pk_reader_position")),
-    )
-    op.create_table(
-        "segment",
-        sa.Column("stream", sa.String(length=249), nullable=False),
-        sa.Column("id", sa.String(length=249), nullable=False),
-        sa.Column("place", sa.Integer(), nullable=False),
-        sa.Column("low", sa.Double(), nullable=True),
-        sa.Column("high", sa.Double(), nullable=True),
-        sa.Column("predecessors", sa.Text(), nullable=False),
-        sa.Column("final_offset", sa.BigInteger(), nullable=True),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["stream"], ["stream.name"], name=op.f("fk_segment_stream"), ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("stream", "id", name=op.f("pk_segment")),
-    )
-    op.create_table(
-        "writer",
-        sa.Column("stream", sa.String(length=249), nullable=False),
-        sa.Column("name", sa.String(length=249), nullable=False),
-        sa.Column("heard_at", sa.BigInteger(), nullable=False),
-        sa.Column("tail", sa.Boolean(), nullable=False),
-        sa.Column("epoch", sa.BigInteger(), nullable=True),
-        sa.Column("closed", sa.Boolean(), nullable=False),
-        sa.Column("closed_epoch", sa.BigInteger(), nullable=True),
-        sa.Column("excluded_at", sa.BigInteger(), nullable=True),
-        sa.Column("noted", sa.Text(), nullable=False),
-        sa.Column("position", sa.Text(), nullable=False),
-        sa.Column("standings", sa.Text(), nullable=False),
-        sa.Column("fence", sa.Integer(), nullable=False),
-        sa.ForeignKeyConstraint(["stream"], ["stream.name"], name=op.f("fk_writer_stream"), ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("stream", "name", name=op.f("pk_writer")),
-        sqlite_with_rowid=False,
     )
 
 

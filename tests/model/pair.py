@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Protocol, TypeVar
 
@@ -235,7 +236,7 @@ class Pair:
         self.same(f"{what} {arguments}", its, mine)
         changes = self.core.drain()
         for mark in changes.marks:
-            self.tell(lambda mark=mark: f"    {mark}")  # type: ignore[misc]
+            self.tell(partial(str, mark))
         self.store.take(self.core, changes)
         self.compare(changes.marks)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -265,7 +266,7 @@ class World:
             return
         for done in self.controller.commit():
             for mark in done.changes.marks:
-                self.tell(lambda mark=mark: f"    {mark}")  # type: ignore[misc]
+                self.tell(partial(str, mark))
             self.checker.done(done, stream)
             call = done.call
             if call is None:

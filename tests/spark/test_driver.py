@@ -1,0 +1,115 @@
+"""What the driver sees: the plan that Spark makes of `exact_watermark`, and errors that say what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import DataFrame, functions
+
+from spark_integration import exact_watermark
+from spark_integration.errors import MarkDropped, WrongColumn
+from spark_integration.watermark import WATERMARK_TAG
+
+Read = Callable[..., DataFrame]
+
+pytestmark = pytest.mark.spark
+
+
+def optimized_operators(df: DataFrame, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The operators of the optimized plan, from the sink down to the source."""
+    capsys.readouterr()
+    df.explain(extended=True)
+    plan = capsys.readouterr().out.split("== Optimized Logical Plan ==")[1].split("== Physical Plan ==")[0]
+    return [line.strip(" +-:~") for line in plan.strip().splitlines()]
+
+
+class TestPlan:
+    """Should one of these fail with a new Spark: it moves filters in a new way, and mark rows may be lost."""
+
+    def test_no_filter_gets_between_the_source_and_the_watermark(
+        self, read: Read, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        df = exact_watermark(read(), event_time="event_time")
+        filtered = df.where("key = 'k1'").where("event_time > timestamp_millis(5)").where("segment = '0'")
+        counted = filtered.groupBy(functions.window("event_time", "10 seconds")).count()
+        kinds = [line.split(" ")[0] for line in optimized_operators(counted, capsys)]
+        assert kinds == [
+            "Aggregate",
+            "Project",
+            "Filter",
+            "CollectMetrics",
+            "EventTimeWatermark",
+            "Project",
+            "StreamingRelationV2",
+        ]
+
+    def test_without_the_observation_spark_would_throw_the_mark_rows_away(
+        self, read: Read, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        marked = read().withWatermark("mark", "0 seconds")
+        events = marked.where("mark is null").withMetadata("event_time", {WATERMARK_TAG: 0})
+        counted = events.groupBy(functions.window("event_time", "10 seconds")).count()
+        operators = optimized_operators(counted, capsys)
+        below = operators[next(n for n, line in enumerate(operators) if line.startswith("EventTimeWatermark")) :]
+        assert any(line.startswith("Filter") and "isnotnull" in line for line in below)
+
+    def test_the_watermark_is_one_millisecond_behind_the_mark_unless_only_windows_follow(
+        self, read: Read, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for only_windows, delay in ((False, "0.001 seconds"), (True, "0 seconds")):
+            exact = exact_watermark(read(), event_time="event_time", only_windows=only_windows)
+            (line,) = (one for one in optimized_operators(exact, capsys) if one.startswith("EventTimeWatermark"))
+            assert line.endswith(f"timestamp, {delay}")
+
+    def test_only_the_event_time_is_tagged_and_its_other_metadata_stays(self, read: Read) -> None:
+        exact = exact_watermark(read().withMetadata("event_time", {"unit": "ms"}), event_time="event_time")
+        assert exact.columns == ["key", "value", "segment", "offset", "appended_at", "event_time"]
+        tagged = {field.name: field.metadata for field in exact.schema if field.metadata}
+        assert tagged == {"event_time": {"unit": "ms", WATERMARK_TAG: 0}}
+
+    def test_the_token_is_not_in_the_plan(self, read: Read, stream: Any, capsys: pytest.CaptureFixture[str]) -> None:
+        df = read(token="not-for-the-plan")
+        capsys.readouterr()
+        df.explain(extended=True)
+        plan = capsys.readouterr().out
+        assert stream.url in plan
+        assert "not-for-the-plan" not in plan
+
+
+class TestColumns:
+    def test_a_dropped_mark_is_an_error(self, read: Read) -> None:
+        with pytest.raises(MarkDropped, match="event_time, key"):
+            exact_watermark(read().select("event_time", "key"), event_time="event_time")
+
+    @pytest.mark.parametrize(("column", "found"), [("when", "is not there"), ("offset", "bigint"), ("mark", "mark")])
+    def test_an_event_time_that_is_none_is_an_error(self, read: Read, column: str, found: str) -> None:
+        with pytest.raises(WrongColumn, match=found):
+            exact_watermark(read(), event_time=column)
+
+
+class TestErrors:
+    def test_a_wrong_option_is_named_on_load(self, read: Read) -> None:
+        with pytest.raises(AnalysisException, match=r"option maxRowsPerBatch .* cannot be 'lots'"):
+            read(maxRowsPerBatch="lots")
+
+    @pytest.mark.parametrize(
+        ("options", "sentence"),
+        [
+            ({"stream": "nothing"}, "there is no stream 'nothing': create it"),
+            ({"path": "/nowhere/orders.db"}, "there is no log at '/nowhere/orders.db'"),
+            (
+                {"controller": "http://127.0.0.1:9", "controllerWaitMs": 100},
+                "the controller at http://127.0.0.1:9 gave no time window in .* see that it runs",
+            ),
+        ],
+    )
+    def test_what_is_wrong_reaches_the_driver_in_a_sentence(
+        self, read: Read, tmp_path: Path, options: dict[str, object], sentence: str
+    ) -> None:
+        writer = read(**options).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
+        with pytest.raises(StreamingQueryException, match=sentence):
+            writer.start().awaitTermination(60)

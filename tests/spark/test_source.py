@@ -1,0 +1,215 @@
+"""Batches as they are planned and read, against a real log and the real controller, without Spark around them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from spark_integration.errors import InvalidOffset, InvalidOption, UnsupportedLimit
+from spark_integration.offsets import END_OF_TIME_MS
+from spark_integration.source import (
+    SCHEMA,
+    MarkPartition,
+    SegmentPartition,
+    StrandlineSource,
+    StrandlineStreamReader,
+)
+from strandline.limits import PARTITION_ROWS
+
+
+@pytest.fixture
+def options(stream: Any, event_log: Any) -> dict[str, str]:
+    return {"controller": stream.url, "stream": stream.name, "path": str(event_log.path)}
+
+
+@pytest.fixture
+def reader(options: dict[str, str]) -> Any:
+    reader = StrandlineSource(options).streamReader(SCHEMA)
+    yield reader
+    reader.stop()
+
+
+def offset(positions: Mapping[str, int], mark: int | None) -> dict[str, Any]:
+    return {"v": 1, "positions": dict(positions), "mark": mark}
+
+
+def test_an_offset_holds_the_positions_and_the_mark_that_is_true_there(
+    reader: StrandlineStreamReader, stream: Any, event_log: Any
+) -> None:
+    event_log.append("1", range(5))
+    event_log.append("0", range(5))
+    stream.mark(100, {"0": 2})
+    stream.mark(200, {"0": 5, "1": 5})
+    stream.mark(300, {"0": 6})
+    start = reader.initialOffset()
+    assert start == offset({}, None)
+    assert reader.latestOffset(start, ReadMaxRows(4)) == offset({"0": 2, "1": 2}, 100)
+    assert reader.latestOffset(start, ReadAllAvailable()) == offset({"0": 5, "1": 5}, 200)
+
+
+def test_nothing_new_gives_the_same_offset_to_the_letter(
+    reader: StrandlineStreamReader, stream: Any, event_log: Any
+) -> None:
+    for segment in ("2", "0", "1"):
+        event_log.append(segment, [1])
+    stream.mark(50, {})
+    first = json.dumps(reader.latestOffset(reader.initialOffset(), ReadAllAvailable()))
+    assert json.dumps(reader.latestOffset(json.loads(first), ReadAllAvailable())) == first
+
+
+def test_a_mark_that_moves_alone_is_a_new_offset_and_one_that_goes_back_is_not(
+    reader: StrandlineStreamReader, stream: Any
+) -> None:
+    stream.mark(50, {})
+    assert reader.latestOffset(offset({}, 40), ReadAllAvailable()) == offset({}, 50)
+    assert reader.latestOffset(offset({}, 60), ReadAllAvailable()) == offset({}, 60)
+
+
+def test_the_sealed_end_is_the_end_of_time_in_sparks_feed(
+    reader: StrandlineStreamReader, stream: Any, event_log: Any
+) -> None:
+    event_log.append("0", [1, 2])
+    stream.seal(event_log.log.seal())
+    assert reader.latestOffset(offset({}, None), ReadMaxRows(1)) == offset({"0": 1}, None)
+    assert reader.latestOffset(offset({}, None), ReadMaxRows(2)) == offset({"0": 2}, END_OF_TIME_MS)
+
+
+def test_reading_starts_where_it_is_told(options: dict[str, str], event_log: Any) -> None:
+    event_log.append("0", range(9))
+    reader = StrandlineStreamReader(StrandlineSource({**options, "start": '{"0": 7}'})._settings)
+    start = reader.initialOffset()
+    assert start == offset({"0": 7}, None)
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert reader.partitions(start, end) == [SegmentPartition("0", 7, 9)]
+    reader.stop()
+
+
+def test_available_now_ends_where_the_log_and_the_mark_were_when_it_began(
+    reader: StrandlineStreamReader, stream: Any, event_log: Any
+) -> None:
+    event_log.append("0", range(25))
+    stream.mark(10, {})
+    reader.prepareForTriggerAvailableNow()
+    at = reader.initialOffset()
+    seen = []
+    for time in range(11, 30):
+        stream.mark(time, {})  # marks go on, and so does the writer
+        event_log.append("0", [0])
+        then = reader.latestOffset(at, ReadMaxRows(10))
+        if then == at:
+            break
+        seen.append(then)
+        at = then
+    assert seen == [offset({"0": 10}, 10), offset({"0": 20}, 10), offset({"0": 25}, 10)]
+
+
+def test_the_default_limit_is_the_option(reader: StrandlineStreamReader, options: dict[str, str]) -> None:
+    limited = StrandlineSource({**options, "maxrowsperbatch": "7"}).streamReader(SCHEMA)
+    assert reader.getDefaultReadLimit() == ReadAllAvailable()
+    assert limited.getDefaultReadLimit() == ReadMaxRows(7)
+
+
+def test_a_limit_that_cannot_be_kept_is_an_error(reader: StrandlineStreamReader) -> None:
+    with pytest.raises(UnsupportedLimit, match="ReadMinRows"):
+        reader.latestOffset(offset({}, None), ReadMinRows(5))
+
+
+def test_the_reported_end_is_the_logs(reader: StrandlineStreamReader, event_log: Any) -> None:
+    event_log.append("2", [1, 2])
+    assert reader.reportLatestOffset() == offset({"2": 2}, None)
+
+
+def test_a_log_that_is_shorter_than_the_checkpoint_is_another_log(reader: StrandlineStreamReader) -> None:
+    with pytest.raises(InvalidOffset, match="has 0 events there"):
+        reader.latestOffset(offset({"0": 5}, None), ReadAllAvailable())
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {"v": 2, "positions": {}, "mark": None},
+        {"positions": {}, "mark": None},
+        {"v": 1, "positions": {"0": -1}, "mark": None},
+        {"v": 1, "positions": {}, "mark": "soon"},
+        {"v": 1, "mark": None},
+        {"step": 3},
+    ],
+)
+def test_an_offset_of_another_form_is_refused(reader: StrandlineStreamReader, stored: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOffset):
+        reader.partitions(stored, offset({}, None))
+
+
+class TestPartitions:
+    def test_there_is_one_for_each_range_and_one_for_the_mark(self, reader: StrandlineStreamReader) -> None:
+        start, end = offset({"0": 3, "1": 4}, 10), offset({"0": 8, "1": 4, "2": 1}, 20)
+        assert reader.partitions(start, end) == [
+            SegmentPartition("0", 3, 8),
+            SegmentPartition("2", 0, 1),
+            MarkPartition(20),
+        ]
+
+    def test_a_mark_alone_is_a_batch(self, reader: StrandlineStreamReader) -> None:
+        assert reader.partitions(offset({"0": 3}, 10), offset({"0": 3}, 20)) == [MarkPartition(20)]
+
+    def test_there_is_none_where_nothing_moved(self, reader: StrandlineStreamReader) -> None:
+        assert reader.partitions(offset({"0": 3}, 10), offset({"0": 3}, 10)) == []
+
+    def test_a_long_range_is_divided(self, reader: StrandlineStreamReader) -> None:
+        parts = reader.partitions(offset({}, None), offset({"0": 2 * PARTITION_ROWS + 1}, None))
+        assert len(parts) == 3
+
+    def test_every_batch_has_exactly_sparks_schema(self, reader: StrandlineStreamReader, event_log: Any) -> None:
+        event_log.append("1", [5, 6])
+        expected = to_arrow_schema(SCHEMA, timezone="UTC")
+        (events,) = reader.read(SegmentPartition("1", 0, 2))
+        (mark,) = reader.read(MarkPartition(END_OF_TIME_MS))
+        assert events.schema.equals(expected)
+        assert mark.schema.equals(expected)
+        assert events.select(["key", "value", "segment", "offset", "mark"]).to_pylist() == [
+            {"key": b"k2", "value": b"5", "segment": "1", "offset": 0, "mark": None},
+            {"key": b"k0", "value": b"6", "segment": "1", "offset": 1, "mark": None},
+        ]
+        assert mark["mark"].cast(pa.int64()).to_pylist() == [END_OF_TIME_MS * 1000]
+
+    def test_a_reader_travels_as_its_options_only(self, reader: StrandlineStreamReader, event_log: Any) -> None:
+        event_log.append("0", [1])
+        reader.latestOffset(reader.initialOffset(), ReadAllAvailable())  # it holds connections now
+        travelled = pickle.loads(pickle.dumps((reader, SegmentPartition("0", 0, 1), MarkPartition(3))))
+        assert vars(travelled[0]) == {**vars(reader), "_open_log": None, "_open_windows": None}
+        assert travelled[1:] == (SegmentPartition("0", 0, 1), MarkPartition(3))
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("change", "named"),
+        [
+            ({"controller": ""}, "controller"),
+            ({"controller": "localhost:8433"}, "controller"),
+            ({"stream": ""}, "stream"),
+            ({"path": ""}, "path"),
+            ({"log": "paper"}, "log"),
+            ({"start": "yesterday"}, "start"),
+            ({"start": '{"0": -1}'}, "start"),
+            ({"start": '{"0": true}'}, "start"),
+            ({"maxRowsPerBatch": "0"}, "maxRowsPerBatch"),
+            ({"maxRowsPerBatch": "many"}, "maxRowsPerBatch"),
+            ({"controllerWaitMs": "0"}, "controllerWaitMs"),
+            ({"maxRowPerBatch": "5"}, "maxrowperbatch"),
+        ],
+    )
+    def test_a_wrong_option_is_named(self, options: dict[str, str], change: dict[str, str], named: str) -> None:
+        with pytest.raises(InvalidOption, match=f"option {named} "):
+            StrandlineSource({**options, **change})
+
+    def test_the_token_shows_in_no_representation(self, options: dict[str, str]) -> None:
+        settings = StrandlineSource({**options, "token": "secret"})._settings
+        assert settings.token == "secret"
+        assert "secret" not in repr(settings)

@@ -1,0 +1,63 @@
+"""When a mark counts as lost: only in a batch to which every source of ours gave one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+from spark_integration.watch import lost_marks
+
+IDS = "6a1b4a53-5d0a-4a2e-9f4f-0c6b6f3c8a11"
+
+
+def ours(start: tuple[int, int | None] | None, end: tuple[int, int | None]) -> dict[str, Any]:
+    """A `strandline` source that went from (position, mark) to (position, mark)."""
+    offsets = [
+        None if at is None else json.dumps({"v": 1, "positions": {"0": at[0]}, "mark": at[1]}) for at in (start, end)
+    ]
+    return {"description": "ours", "startOffset": offsets[0], "endOffset": offsets[1], "latestOffset": None} | RATES
+
+
+RATES = {"numInputRows": 1, "inputRowsPerSecond": 1.0, "processedRowsPerSecond": 1.0}
+OTHER = {"description": "files", "startOffset": None, "endOffset": '{"logOffset":0}', "latestOffset": None} | RATES
+FIRST = ours(None, (40, 15_000))
+WITHOUT = ours(None, (40, None))
+AT_REST = ours((40, 15_000), (40, 15_000))
+NEXT = ours((40, 15_000), (50, 24_000))
+
+
+def progress(sources: list[dict[str, Any]], **marks: int | None) -> StreamingQueryProgress:
+    metrics = {name: {"events": 3, "unreadable": 0, "mark": mark} for name, mark in marks.items()}
+    return StreamingQueryProgress.fromJson(
+        {
+            "id": IDS, "runId": IDS, "name": None, "timestamp": "2023-11-14T22:13:20.000Z", "batchId": 7,
+            "batchDuration": 1, "durationMs": {}, "eventTime": {}, "stateOperators": [], "sources": sources,
+            "sink": {"description": "sink", "numOutputRows": 0, "metrics": {}},
+            "observedMetrics": metrics | {"mine": {"rows": 1}},
+        }
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sources", "marks", "lost"),
+    [
+        ([FIRST], {"a": 15_000}, {}),
+        ([FIRST], {"a": None}, {"a": 15_000}),
+        ([WITHOUT], {"a": None}, {}),
+        ([AT_REST], {"a": None}, {}),
+        ([NEXT], {"a": None}, {"a": 24_000}),
+        ([NEXT, OTHER], {"a": None}, {"a": 24_000}),
+        ([OTHER], {"a": None}, {}),
+        ([NEXT, FIRST], {"a": 24_000, "b": None}, {"b": 24_000}),
+        ([NEXT, AT_REST], {"a": 24_000, "b": None}, {}),
+        ([NEXT, WITHOUT], {"a": None, "b": None}, {}),
+        ([NEXT], {}, {}),
+    ],
+)
+def test_a_mark_is_lost_where_every_source_yielded_one_and_an_observation_has_none(
+    sources: list[dict[str, Any]], marks: dict[str, int | None], lost: dict[str, int]
+) -> None:
+    assert lost_marks(progress(sources, **marks)) == lost

@@ -1,0 +1,340 @@
+"""From writers to windows on real parts: every window is the truth of the log, and is out when the marks say so."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, functions
+
+from logs.sqlite import SqliteLog
+from logs.sqlite_reader import SqliteLogReader
+from reader_client import TimeWindows, WireMark
+from spark_integration import exact_watermark
+from strandline.config import StreamConfig
+from writer_client import Event, Writer
+
+Read = Callable[..., DataFrame]
+
+WIDTH_MS = 10_000
+# A writer that is away for less than an hour is waited for.
+CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=3_600_000)
+
+pytestmark = pytest.mark.spark
+
+
+def count_windows(df: DataFrame) -> DataFrame:
+    return df.groupBy(functions.window("event_time", f"{WIDTH_MS} milliseconds")).count()
+
+
+def exact(df: DataFrame) -> DataFrame:
+    return count_windows(exact_watermark(df, event_time="event_time"))
+
+
+def plain(df: DataFrame, delay: str = "2 seconds") -> DataFrame:
+    """What one would do without Strandline: the greatest time seen, less a guess. Mark rows are not for it."""
+    return count_windows(df.where("mark is null").drop("mark").withWatermark("event_time", delay))
+
+
+def made(times: Iterable[int]) -> list[Event]:
+    """Events at these times, whose keys spread them over the segments."""
+    return [Event(b"%d" % time, key=b"%d" % (time % 101)) for time in times]
+
+
+class Scene:
+    """A stream with several writers, each with its own view of the log, and what the log says of them all."""
+
+    def __init__(self, controller: Any, stream: Any, path: Path, opened: ExitStack) -> None:
+        self._controller, self._stream, self._path, self._opened = controller, stream, path, opened
+        self._windows = TimeWindows(controller.connection, stream.name)
+        self._reader = opened.enter_context(SqliteLogReader(path))
+
+    def writer(self, name: str) -> Writer:
+        """A registered writer."""
+        log = self._opened.enter_context(SqliteLog(self._path))
+        writer = Writer(self._controller.connection, self._stream.name, name, log=log)
+        writer.register()
+        return writer
+
+    def truth(self) -> dict[int, int]:
+        """How many events each window has, counted from the log as it is now."""
+        ends = self._reader.end_offsets().items()
+        times = (int(event.value or b"") for name, end in ends for event in self._reader.rows(name, 0, end))
+        return dict(Counter(time // WIDTH_MS * WIDTH_MS for time in times))
+
+    def watermark(self) -> int | None:
+        """What the controller says of one who has read all of the log."""
+        return self._windows.get_time_window(self._reader.end_offsets()).lower
+
+    def marks(self) -> tuple[WireMark, ...]:
+        return self._windows.marks(limit=1_000).marks
+
+    def closed(self) -> dict[int, int]:
+        """The windows that are to be out now, neither fewer nor more: those that end before the watermark."""
+        watermark = self.watermark()
+        if watermark is None:
+            return {}
+        return {start: count for start, count in self.truth().items() if start + WIDTH_MS < watermark}
+
+    def seal(self) -> None:
+        """Nothing follows."""
+        with SqliteLog(self._path) as log:
+            self._stream.seal(log.seal())
+
+
+@pytest.fixture
+def stream(controller: Any) -> Any:
+    return controller.stream(CONFIG)
+
+
+@pytest.fixture
+def scene(controller: Any, stream: Any, event_log: Any) -> Iterator[Scene]:
+    with ExitStack() as opened:
+        yield Scene(controller, stream, event_log.path, opened)
+
+
+#   seconds   0         10        20        30        40        50        60
+#   fast      ==== 1 ============|======== 2 =========|======== 3 =========|
+#   steady    == 1 ====|== 2 ====|== 3 ====|
+#   slow      =|=|=|
+def test_of_skewed_writers_no_event_is_lost(scene: Scene, read: Read, running: Any) -> None:
+    speeds = {scene.writer("fast"): 20_000, scene.writer("steady"): 10_000, scene.writer("slow"): 4_000}
+    with running(exact(read())) as run, running(plain(read()), "plain", exact=False) as guess:
+        for step in (1, 2, 3):
+            for writer, speed in speeds.items():
+                writer.write(made(range((step - 1) * speed, step * speed, 200)))
+                writer.note_time(step * speed)
+            assert scene.watermark() == step * 4_000
+            assert run.settle() == scene.closed()
+            guess.settle()
+        for writer in speeds:
+            writer.close()
+        assert scene.watermark() == 60_000  # the highest time that was noted
+        assert run.settle() == scene.closed()
+        scene.seal()
+        assert run.settle() == scene.truth()
+        guess.settle()
+    assert guess.dropped() > 0
+
+
+#   seconds   0         10        20        30        40        50
+#   busy      ==========|===================|===================|
+#   other     ==========|  idle              joined at 30  ======|
+def test_an_idle_writer_is_not_waited_for_and_loses_nothing_when_it_wakes(
+    scene: Scene, read: Read, running: Any
+) -> None:
+    busy, other = scene.writer("busy"), scene.writer("other")
+    with running(exact(read())) as run, running(plain(read()), "plain", exact=False) as guess:
+        for writer in (busy, other):
+            writer.write(made(range(0, 10_000, 500)))
+            writer.note_time(10_000)
+        other.idle()
+        busy.write(made(range(10_000, 30_000, 500)))
+        busy.note_time(30_000)
+        assert scene.watermark() == 30_000
+        assert run.settle() == scene.closed() != {}
+        # It wakes: it registers, and only then appends. An event at the very floor is in time.
+        other.write(made([30_000]))
+        assert other.floor == 30_000
+        busy.write(made(range(30_000, 50_000, 500)))
+        busy.note_time(50_000)
+        assert scene.watermark() == 30_000  # it is waited for again
+        assert run.settle() == scene.closed()
+        guess.settle()
+        other.write(made(range(30_000, 50_000, 700)))
+        other.note_time(50_000)
+        assert scene.watermark() == 50_000
+        assert run.settle() == scene.closed()
+        scene.seal()
+        assert run.settle() == scene.truth()
+        guess.settle()
+    assert guess.dropped() > 0
+
+
+#   seconds   0         10        20        30        40
+#   here      ==========|===================|==========|
+#   there     ==========|===================|==========|
+#   away      ==========|  silent; all comes at once, in chunks: ====|====|=====|
+@pytest.mark.parametrize("meanwhile", ["nothing", "the query restarts", "the controller is killed"])
+def test_a_writer_that_was_away_comes_back_with_its_backlog_and_none_of_it_is_late(
+    scene: Scene, read: Read, running: Any, controller: Any, meanwhile: str
+) -> None:
+    writers = [scene.writer(name) for name in ("here", "there", "away")]
+    with ExitStack() as open_runs:
+        run = open_runs.enter_context(running(exact(read())))
+        guess = (
+            open_runs.enter_context(running(plain(read()), "plain", exact=False)) if meanwhile == "nothing" else None
+        )
+        for writer in writers:
+            writer.write(made(range(0, 12_000, 500)))
+            writer.note_time(12_000)
+        *present, away = writers
+        for writer in present:
+            writer.write(made(range(12_000, 40_000, 500)))
+            writer.note_time(40_000)
+        assert scene.watermark() == 12_000
+        assert run.settle() == scene.closed() == {0: 60}
+        if guess is not None:
+            guess.settle()
+
+        match meanwhile:
+            case "the query restarts":
+                open_runs.close()
+                away.write(made(range(12_000, 21_000, 700)))
+                away.note_time(21_000)
+                run = open_runs.enter_context(running(exact(read()), before=run))
+            case "the controller is killed":
+                before = scene.marks()
+                controller.crash()
+                away.write(made(range(12_000, 21_000, 700)))  # the log is there, and the query asks in vain
+                with ThreadPoolExecutor(1) as pool:
+                    noted = pool.submit(away.note_time, 21_000)
+                    controller.start()
+                    assert [mark.time for mark in noted.result(60).marks] == [21_000]
+                assert scene.marks()[:-1] == before  # they go on where they stood
+            case _:
+                away.write(made(range(12_000, 21_000, 700)))
+                away.note_time(21_000)
+        assert scene.watermark() == 21_000
+        assert run.settle() == scene.closed()
+        away.write(made(range(21_000, 40_000, 700)))
+        away.note_time(40_000)
+        assert run.settle() == scene.closed()
+        scene.seal()
+        assert run.settle() == scene.truth()
+        if guess is not None:
+            guess.settle()
+            assert guess.dropped() > 0
+    if meanwhile == "the query restarts":
+        with running(exact(read()), before=run) as third:
+            assert third.settle() == scene.truth()  # after the sealed end nothing is left to say
+
+
+def test_events_with_the_time_of_a_mark_are_in_time_after_it(scene: Scene, read: Read, running: Any) -> None:
+    def unique(df: DataFrame) -> DataFrame:
+        """Unlike a window, which ends later than its events, deduplication asks for each event whether it is late."""
+        return df.dropDuplicates(["event_time", "segment", "offset"])
+
+    one, two = scene.writer("one"), scene.writer("two")
+    events = unique(exact_watermark(read(), event_time="event_time"))
+    guessed = unique(read().where("mark is null").drop("mark").withWatermark("event_time", "0 seconds"))
+    with running(count_windows(events)) as run, running(count_windows(guessed), "plain", exact=False) as guess:
+        for time in (10_000, 20_000):
+            for writer in (one, two):
+                writer.write(made([time - 1, time, time]))
+                writer.note_time(time)
+            assert scene.watermark() == time
+            assert run.settle() == scene.closed()
+            guess.settle()
+            for writer in (one, two):  # the mark is made, and these have its time
+                writer.write(made([time, time]))
+            run.settle()
+            guess.settle()
+        scene.seal()
+        assert run.settle() == scene.truth() == {0: 2, 10_000: 10, 20_000: 8}
+        guess.settle()
+    assert guess.dropped() > 0
+
+
+class Pace:
+    """Lets writers take some steps for each batch that Spark makes: they go on while it reads, and no longer."""
+
+    STEPS_PER_BATCH = 40
+
+    def __init__(self) -> None:
+        self._steps = threading.Semaphore(self.STEPS_PER_BATCH)
+        self._batches = threading.Semaphore(0)
+        self._over = False
+
+    def after_batch(self) -> None:
+        self._steps.release(self.STEPS_PER_BATCH)
+        self._batches.release()
+
+    def wait_for_batches(self, batches: int) -> None:
+        for _ in range(batches):
+            assert self._batches.acquire(timeout=60), "the query stands still"
+
+    def end(self, writers: int) -> None:
+        self._over = True
+        self._steps.release(writers)
+
+    def goes_on(self) -> bool:
+        """Waits for the next step; whether there is one."""
+        assert self._steps.acquire(timeout=60), "the query stands still"
+        return not self._over
+
+
+class Errand:
+    """What one writer does, by chance: it goes on and notes, is away and keeps what it has, or is idle for a while."""
+
+    def __init__(self, scene: Scene, name: str, seed: int) -> None:
+        self._writer = scene.writer(name)
+        self._chance = random.Random(f"{seed} {name}")
+        self._idle = False
+        self._time = 0
+        self._kept: list[int] = []
+
+    def run(self, pace: Pace) -> None:
+        while pace.goes_on():
+            match self._chance.randrange(8):
+                case 0:
+                    self._go_on()
+                case 1:
+                    self._come()
+                    self._writer.idle()
+                    self._idle = True
+                case 2 if self._idle:
+                    pass
+                case _:
+                    self._go_on()
+                    self._come()
+        self._come()
+        self._writer.close()
+
+    def _wake(self) -> None:
+        """Time went on without it: what it makes from here on is not older than its floor."""
+        if self._idle:
+            self._writer.register()
+            self._time = max(self._time, self._writer.floor or 0)
+            self._idle = False
+
+    def _go_on(self) -> None:
+        self._wake()
+        self._kept += [self._time + self._chance.randrange(3_000) for _ in range(self._chance.randrange(12))]
+        self._time += self._chance.choice([0, 500, 2_000])
+
+    def _come(self) -> None:
+        self._wake()
+        self._writer.write(made(self._kept))
+        self._kept = []
+        self._writer.note_time(self._time)
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_whatever_writers_do_at_once_and_whoever_is_killed_the_windows_are_those_of_the_log(
+    scene: Scene, read: Read, running: Any, controller: Any, seed: int
+) -> None:
+    errands = [Errand(scene, name, seed) for name in ("one", "two", "three", "four")]
+    pace = Pace()
+    with ThreadPoolExecutor(len(errands)) as pool:
+        under_way = [pool.submit(errand.run, pace) for errand in errands]
+        with running(exact(read(maxRowsPerBatch=60)), after_batch=pace.after_batch) as first:  # it falls behind
+            pace.wait_for_batches(4)
+            controller.crash()
+            controller.start()
+            pace.wait_for_batches(4)
+        with running(exact(read()), before=first, after_batch=pace.after_batch) as run:
+            pace.wait_for_batches(3)
+            pace.end(len(errands))
+            for each in under_way:
+                each.result(60)
+            assert run.settle() == scene.closed()
+            scene.seal()
+            assert run.settle() == scene.truth()
