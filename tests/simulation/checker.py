@@ -373,8 +373,8 @@ class Checker:
         self.accounts[name].noted.clear()
 
     def _stands(self, name: str, key: str) -> None:
-        if (name, key) in self.standing:
-            return
+        if (name, key) in self.standing or key not in self.marks:
+            return  # registered without keys and unknown till then, it stands in the default key, where nothing happens
         since = self.standing[name, key] = len(self.marks[key])
         for event in self.pending[key]:
             if name in self.tails or (event.writer == name and event.counted):
