@@ -4,17 +4,20 @@ TESTS ?= tests
 SOAK ?= --minutes 60 --seeds 0:1000000
 BIN := .venv/bin
 
-.PHONY: help environment demo soak test check format lock clean
+.PHONY: help environment demo bench soak test check format lock clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 environment: ## Make or update the virtual environment .venv
 	@command -v $(PYTHON) >/dev/null || { echo "strandline needs $(PYTHON); install it with: apt-get install -y python3 python3-venv" >&2; exit 1; }
-	@$(PYTHON) tools/preflight.py --java
+	@$(PYTHON) tools/preflight.py --java --postgres
 
 demo: environment ## Watch an exact watermark beside a guessed one; KNOBS="--outage 12" turns knobs
 	$(BIN)/strandline demo $(KNOBS)
+
+bench: environment ## Measure durable notes a second beside a bare uvicorn app
+	$(BIN)/python benchmarks/notes.py
 
 soak: environment ## Run simulated histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
 	$(BIN)/python -m tests.simulation.soak $(SOAK)

@@ -16,14 +16,14 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from controller.api import groups, marks, operations, streams, writers
+from controller.api import groups, journals, live_marks, marks, operations, streams, writers
 from controller.api.envelope import Envelope
-from controller.api.notes import NotesOfStream, NotesOfStreams
+from controller.api.notes import AnsweredBefore
 from controller.api.openapi import describe
 from controller.api.problems import problem_response
 from controller.services.controller import Controller
 from controller.settings import Settings
-from strandline.errors import InvalidConfig, StrandlineError
+from strandline.errors import InvalidParameter, StrandlineError
 from strandline.protocol.errors import MethodNotAllowed, UnknownPath
 
 
@@ -61,10 +61,9 @@ def create_app(settings: Settings, *, clock: Callable[[], int] = system_clock, o
     app.add_exception_handler(StrandlineError, _refused)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _bad_parameter)
-    # First of all routes, since they are looked at in order.
-    app.router.routes.insert(0, Route("/v1/streams/{stream}/notes", NotesOfStream(), methods=["POST"]))
-    app.router.routes.insert(1, Route("/v1/notes", NotesOfStreams(), methods=["POST"]))
-    for part in (streams, writers, marks, groups, operations):
+    for path in ("/v1/streams/{stream}/notes", "/v1/notes"):
+        app.router.routes.append(Route(path, AnsweredBefore(), methods=["POST"]))
+    for part in (streams, writers, marks, live_marks, journals, groups, operations):
         app.include_router(part.router)
     app.openapi = partial(_openapi, app)  # type: ignore[method-assign]  # FastAPI's own way to extend it
     return app
@@ -95,4 +94,5 @@ async def _http_error(request: Request, error: Exception) -> Response:
 async def _bad_parameter(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    return problem_response(InvalidConfig(name=str(first["loc"][-1]), value=first["input"], wanted=first["msg"]))
+    value = None if first["type"] == "missing" else first["input"]
+    return problem_response(InvalidParameter(name=str(first["loc"][-1]), value=value, wanted=first["msg"]))

@@ -24,3 +24,31 @@ ADVANCE_PAUSE_MS: Final = 10  # between two looks at one stream's deadlines
 
 # Store
 BUSY_TIMEOUT_MS: Final = 5_000
+CONNECT_TIMEOUT_S: Final = 5
+TAKE_OVER_WAIT_MS: Final = 3_000  # for the session of a controller before this one to be over, after it was killed
+STATEMENT_TIMEOUT_MS: Final = 30_000
+LOST_PEER_S: Final = 20  # without a sign of life on a connection, either side takes it for lost
+
+# The journal of a stream, or of a reader group
+JOURNAL_ENTRIES: Final = 500  # of each topic; a later one takes the place of the oldest
+JOURNAL_BURST_ENTRIES: Final = 200  # of a topic at once, and then one for every
+JOURNAL_REFILL_MS: Final = 1_000  # that passes; those left out are counted
+JOURNAL_REFUSALS_BURST_ENTRIES: Final = 20  # the same for refusals, by code
+JOURNAL_REFUSALS_REFILL_MS: Final = 60_000
+JOURNAL_HELD_MS: Final = 5_000  # holding time back is told from this length on
+JOURNAL_NAMES: Final = 16  # at most so many names in one entry
+
+# Server-sent events
+EVENT_SUBSCRIBERS: Final = 1_000
+EVENT_KEEP_ALIVE_S: Final = 15
+EVENT_SEND_DEADLINE_S: Final = 30  # a client that takes nothing for so long is given up
+EVENT_MARKS: Final = 64  # read and sent at a time
+EVENT_ENCODED_MARKS: Final = 16  # of each stream and key, kept as they were sent
+
+# Retention of marks
+RETENTION_LOOK_MS: Final = 10_000  # at least so long between two looks at a stream
+RETENTION_MARKS: Final = 10_000  # of a key, let go at once
+RETENTION_STREAMS: Final = 100  # looked at in one beat of the heart
+
+# Segments
+NOTED_AT_MS: Final = 60_000  # how much of `last_noted_at` a crash may lose

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from types import FrameType
+from typing import Final
 
 import uvicorn
 from fastapi import FastAPI
@@ -18,7 +19,9 @@ from controller.commands.options import Failure, say
 from controller.limits import DRAIN_DEADLINE_S, KEEP_ALIVE_S
 from controller.settings import Settings
 from controller.storage.database import check_store
-from controller.storage.upgrade import StoreRefused
+from controller.storage.refusals import StoreRefused
+
+GARBAGE_OBJECTS: Final = 50_000  # so many more than were freed, before the young ones are looked through
 
 
 class Server(uvicorn.Server):
@@ -31,6 +34,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         gc.freeze()  # what is there by now stays: no collection needs to look at it again
+        # A few dozen calls in flight have more objects than the 700 after which Python would collect; few are cycles.
+        gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
             say(f"strandline is ready at {_url(host, port)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from strandline.config import StreamConfig, TimeDomain
 from strandline.cut import Cut
@@ -20,8 +20,7 @@ from strandline.segment import SegmentGraph
 from strandline.writer import Standing, Writer
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(NamedTuple):  # a tuple is made in a fifth of the time of a frozen dataclass, and every note makes one
     """A note that is taken: its times as they count, its position closed, and whether it only repeats the last."""
 
     times: Mapping[str, int]
@@ -39,7 +38,8 @@ def admit(
     """
     if sealed:
         raise StreamSealed(stream=stream)
-    check_epoch(note.writer, writer, note.epoch)
+    if note.epoch is not None:
+        check_epoch(note.writer, writer, note.epoch)
     cut = graph.cut(note.position)
     times = _counted_times(note, stream, config, now)
     standings: Mapping[str, Standing] = writer.standings if writer is not None else {}
@@ -50,11 +50,14 @@ def admit(
     if writer is not None and alive:
         _check_offsets(note, writer)
     repeats = writer is not None and cut.le(writer.position) and _same_times(times, standings)
-    return Admitted(times=times, cut=cut, repeats=repeats)
+    return Admitted(times, cut, repeats)
 
 
 def _same_times(times: Mapping[str, int], standings: Mapping[str, Standing]) -> bool:
-    return all(key in standings and standings[key].time == time for key, time in times.items())
+    for key, time in times.items():  # noqa: SIM110  # a plain loop is faster, and every note comes by
+        if key not in standings or standings[key].time != time:
+            return False
+    return True
 
 
 def check_epoch(name: str, writer: Writer | None, epoch: int | None) -> None:
@@ -83,7 +86,8 @@ def _check_time(note: Note, key: str, time: int, stored: int | None, config: Str
 
 
 def _check_offsets(note: Note, writer: Writer) -> None:
+    noted = writer.noted.get
     for segment, offset in note.position.items():
-        stored = writer.noted.get(segment, 0)
+        stored = noted(segment, 0)
         if offset < stored:
             raise PositionWentBack(writer=note.writer, segment=segment, offset=offset, stored_offset=stored)

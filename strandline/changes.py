@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from strandline.mark import Mark
 from strandline.note import DEFAULT_KEY
@@ -19,8 +20,7 @@ class Registered:
     floors: Mapping[str, int | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):  # made for every note, and a tuple is made in a fifth of the time of a frozen dataclass
     """To a note. `floors` has, for each key in which the writer did not fully count, the time below which what it
     wrote is late; `marks` are those that the note brought about."""
 

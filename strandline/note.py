@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from strandline.errors import InvalidName, InvalidNote, TooMany
 from strandline.limits import KEYS_PER_STREAM, OFFSET_BOUND, SEGMENTS_PER_STREAM, TIME_BOUND_MS
-from strandline.names import check_name, is_name
+from strandline.names import is_name
 
 DEFAULT_KEY = ""
 
@@ -27,7 +27,8 @@ class Note:
     newest: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_name("writer", self.writer)
+        if not is_name(self.writer):
+            raise InvalidName(what="writer", name=self.writer)
         if not self.times:
             raise InvalidNote(name="times", value={}, wanted="at least one key with a time")
         if len(self.times) > KEYS_PER_STREAM:
@@ -37,9 +38,10 @@ class Note:
         for key, time in self.times.items():
             check_key(key)
             check_time("time", time)
-        for key, time in self.newest.items():
-            check_key(key)
-            check_time("newest", time)
+        if self.newest:
+            for key, time in self.newest.items():
+                check_key(key)
+                check_time("newest", time)
         check_position(self.position)
         if self.epoch is not None and (type(self.epoch) is not int or not 0 < self.epoch < TIME_BOUND_MS):
             raise InvalidNote(name="epoch", value=self.epoch, wanted="the number that registering gave, or none")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from heapq import heappop, heappush
 
 from strandline.aggregate import Aggregate, Holder, Role
@@ -15,6 +15,7 @@ from strandline.mark import Mark
 from strandline.note import DEFAULT_KEY
 from strandline.writer import Phase, Standing, Writer, WriterState
 
+INGESTION = TimeDomain.INGESTION  # looking it up in its class takes longer than all else in `resting`
 AWAITED = frozenset({Role.COUNTED, Role.BLOCKING, Role.SKIPPED})  # whose silence is looked at
 
 
@@ -78,11 +79,11 @@ class Roster:
         """Tells the aggregates, the deadlines and the journal about a writer that may have changed."""
         self.changes.writers.add(writer.name)
         for key, standing in writer.standings.items():
-            aggregate = self.aggregate(key)
+            aggregate = self.aggregates.get(key) or self.aggregate(key)
             aggregate.place(writer, now)
             aggregate.let_go.discard(writer.name)
-            self._journal(writer, key, standing, now)
-        if self.config.writer_timeout_ms and writer.name not in self._armed and self._waits_for(writer):
+            self._journal(writer, aggregate, standing, now)
+        if writer.name not in self._armed and self.config.writer_timeout_ms and self._waits_for(writer):
             heappush(self._deadlines, (writer.heard_at + self.config.writer_timeout_ms, writer.name))
             self._armed.add(writer.name)
 
@@ -100,6 +101,8 @@ class Roster:
         """Those who count but were not heard from for too long are lost; returns the keys that this concerns."""
         timeout = self.config.writer_timeout_ms
         keys: set[str] = set()
+        if not self._deadlines or self._deadlines[0][0] > now:
+            return keys
         while timeout and self._deadlines and self._deadlines[0][0] <= now:
             _, name = heappop(self._deadlines)
             self._armed.discard(name)
@@ -123,19 +126,20 @@ class Roster:
     def _waits_for(self, writer: Writer) -> bool:
         return any(self.aggregates[key].role(writer.name) in AWAITED for key in writer.standings)
 
-    def _journal(self, writer: Writer, key: str, standing: Standing, now: int) -> None:
-        after = writer.state(standing, self.last_time(key))
-        before = self._seen.get((writer.name, key))
+    def _journal(self, writer: Writer, aggregate: Aggregate, standing: Standing, now: int) -> None:
+        after = writer.state(standing, aggregate.last.time if aggregate.last is not None else None)
+        place = (writer.name, aggregate.key)
+        before = self._seen.get(place)
         if before is not after:
-            self._seen[writer.name, key] = after
-            self.changes.states.append(StateChange(now, writer.name, key, before, after))
+            self._seen[place] = after
+            self.changes.states.append(StateChange(now, writer.name, aggregate.key, before, after))
 
     # -- marks ---------------------------------------------------------------------------------------------------
 
-    def evaluate(self, keys: Iterable[str], now: int, *, at_once: bool = False) -> list[Mark]:
+    def evaluate(self, keys: Collection[str], now: int, *, at_once: bool = False) -> list[Mark]:
         """Makes the marks that are possible: each when its interval has passed, or `at_once`."""
         marks: list[Mark] = []
-        for key in sorted(keys):
+        for key in sorted(keys) if len(keys) > 1 else keys:
             aggregate = self.aggregates.get(key)
             while aggregate is not None and (time := aggregate.next_time()) is not None:
                 if not at_once and not self._interval_passed(aggregate, now):
@@ -159,21 +163,23 @@ class Roster:
             return False
         return aggregate.last is None or now >= aggregate.last.created_at + interval
 
-    def next_wake(self) -> int | None:
-        """When time alone next changes something: a writer has been silent too long, or an interval has passed."""
-        moments = []
+    def next_wake(self, *, exact: bool = True) -> int | None:
+        """When time alone next changes something: a writer has been silent too long, or an interval has passed.
+
+        If not `exact`, deadlines stay as they are of writers who were heard from since: a bound at once.
+        """
         timeout = self.config.writer_timeout_ms
-        while timeout and self._deadlines:
+        while exact and timeout and self._deadlines:
             deadline, name = self._deadlines[0]
             writer = self.writers[name]
             if deadline == writer.heard_at + timeout and self._waits_for(writer):
-                moments.append(deadline)
                 break
             heappop(self._deadlines)
             self._armed.discard(name)
             if self._waits_for(writer):
                 heappush(self._deadlines, (writer.heard_at + timeout, name))
                 self._armed.add(name)
+        moments = [self._deadlines[0][0]] if self._deadlines else []
         interval = self.config.mark_interval_ms
         for aggregate in self.aggregates.values():
             if interval is not None and aggregate.last is not None and aggregate.next_time() is not None:
@@ -188,10 +194,10 @@ class Roster:
 
     def resting(self, now: int) -> Mark | None:
         """The mark that time has reached while every reporter said idle; worked out, not stored."""
-        aggregate = self.aggregates.get(DEFAULT_KEY)
-        if self.config.time_domain is not TimeDomain.INGESTION or aggregate is None:
+        if self.config.time_domain is not INGESTION:
             return None
-        if not self._at_rest(aggregate, now):
+        aggregate = self.aggregates.get(DEFAULT_KEY)
+        if aggregate is None or not self._at_rest(aggregate, now):
             return None
         time = now - self.config.idle_lag_ms - self.config.clock_skew_ms
         if aggregate.last is not None and time <= aggregate.last.time:
@@ -200,6 +206,8 @@ class Roster:
 
     def store_rest(self, now: int) -> Mark | None:
         """Before a call ends the rest: appends the mark that time has reached."""
+        if self.config.time_domain is not INGESTION:
+            return None
         mark = self.resting(now)
         return None if mark is None else self.append(self.aggregates[DEFAULT_KEY], mark.time, now)
 

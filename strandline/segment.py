@@ -11,9 +11,11 @@ first named (Kafka partitions, Kinesis shards), and a successor names its predec
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import itemgetter
 
 from strandline.cut import Cut
 from strandline.errors import BeyondFinalOffset, InvalidConfig, InvalidScale, TooMany, UnknownSegment
@@ -141,7 +143,7 @@ class SegmentGraph:
                 raise BeyondFinalOffset(segment=name, offset=offset, final_offset=segment.final_offset)
             if offset:
                 offsets[name] = offset
-        for name in self.ancestors(position):
+        for name in self.ancestors(position) if self._scaled else ():
             final = segments[name].final_offset
             if final:
                 offsets[name] = final
@@ -182,7 +184,8 @@ class SegmentGraph:
         for name, offset in seal.items():
             check_final(name, offset)
         _check_distinct(create)
-        successors = [self._successor(new, seal, created_at) for new in create]
+        ranges = [] if self.open else sorted((*self._range(name), name) for name in seal)
+        successors = [self._successor(new, seal, ranges, created_at) for new in create]
         if self._was_done(seal, successors):
             return []
         for name in seal:
@@ -229,7 +232,10 @@ class SegmentGraph:
             raise InvalidScale(segment=name, reason="it has no key range")
         return segment.low, segment.high
 
-    def _successor(self, new: NewSegment, seal: Mapping[str, int], created_at: int) -> Segment:
+    def _successor(
+        self, new: NewSegment, seal: Mapping[str, int], ranges: Sequence[tuple[float, float, str]], created_at: int
+    ) -> Segment:
+        """The segment asked for, with its predecessors: as named, or those of the sealed `ranges` that it meets."""
         check_name("segment", new.id)
         if self.open:
             if new.predecessors is None:
@@ -242,11 +248,9 @@ class SegmentGraph:
         if new.low is None or new.high is None:
             raise InvalidScale(segment=new.id, reason="it needs a key range: low and high")
         check_range(new.id, new.low, new.high)
-        before = []
-        for name in seal:
-            low, high = self._range(name)
-            if low < new.high and new.low < high:
-                before.append(name)
+        first = bisect_right(ranges, new.low, key=itemgetter(1))  # the ranges do not overlap, so both ends are sorted
+        end = bisect_left(ranges, new.high, key=itemgetter(0))
+        before = [name for _, _, name in ranges[first:end]]
         return Segment(id=new.id, low=new.low, high=new.high, predecessors=tuple(sorted(before)), created_at=created_at)
 
     def _was_done(self, seal: Mapping[str, int], successors: Sequence[Segment]) -> bool:

@@ -137,7 +137,7 @@ class Stream:
         else:
             self._take(note, admitted, floors, tail, now)
         at_once = tail and self.config.mark_interval_ms is not None
-        return Answer(late=late, floors=floors, marks=self._roster.evaluate(note.times, now, at_once=at_once))
+        return Answer(late, floors, self._roster.evaluate(note.times, now, at_once=at_once))
 
     def idle(self, name: str, epoch: int | None, now: int) -> list[Mark]:
         """The writer says that all it wrote lies below its last noted position, and is left out until it notes."""
@@ -243,7 +243,8 @@ class Stream:
                 return []
             raise StreamSealed(stream=self.name)
         self._roster.store_rest(now)
-        ends = {segment.id: self._noted_end().offset(segment.id) for segment in self.graph}
+        noted = self._noted_end()
+        ends = {segment.id: noted.offset(segment.id) for segment in self.graph}
         peaks = {key: aggregate.peak() for key, aggregate in self._roster.aggregates.items()}
         for writer in self.writers.values():
             self._close(writer, None if writer.lost else writer.epoch, now)
@@ -286,9 +287,9 @@ class Stream:
             self._roster.evaluate(self.keys, now)
         return self._roster.changes.marks[marks:]
 
-    def next_wake(self) -> int | None:
-        """When `advance` next has something to do by itself; None: nothing until someone calls."""
-        return None if self.sealed else self._roster.next_wake()
+    def next_wake(self, *, exact: bool = True) -> int | None:
+        """When `advance` next has something to do, None: never by itself. Not `exact`, maybe too early, but at once."""
+        return None if self.sealed else self._roster.next_wake(exact=exact)
 
     def held_by(self, key: str, now: int) -> Holder | None:
         """Who holds time back in a key, or None."""
@@ -339,7 +340,8 @@ class Stream:
     def _take(self, note: Note, admitted: Admitted, floors: Mapping[str, int | None], tail: bool, now: int) -> None:
         new = self.graph.name(note.position, now)
         self._roster.store_rest(now)
-        self._roster.changes.segments.update((segment.id, segment) for segment in new)
+        if new:
+            self._roster.changes.segments.update((segment.id, segment) for segment in new)
         writer = self._roster.writer(note.writer, now)
         if writer.closed:
             writer.begin_anew()
@@ -369,7 +371,6 @@ class Stream:
 
     def _heard(self, writer: Writer, now: int) -> None:
         writer.heard_at = max(writer.heard_at, now)
-        self._roster.changes.writers.add(writer.name)
 
     def _writer(self, name: str) -> Writer:
         if name not in self.writers:
@@ -381,7 +382,7 @@ class Stream:
             raise StreamSealed(stream=self.name)
 
     def _check_keys(self, keys: Iterable[str]) -> None:
-        if (count := len(self.keys | set(keys))) > KEYS_PER_STREAM:
+        if (count := len(self._roster.aggregates.keys() | keys)) > KEYS_PER_STREAM:
             raise TooMany(what="time keys in a stream", count=count, limit=KEYS_PER_STREAM)
 
     def _noted_end(self) -> Cut:

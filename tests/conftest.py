@@ -1,8 +1,19 @@
-"""How the properties are run: HYPOTHESIS_PROFILE chooses one of the profiles below."""
+"""How the properties are run, and the stores that tests run on.
+
+HYPOTHESIS_PROFILE chooses one of the profiles below.
+"""
+
+from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.postgres import INSTALL, Postgres, programs
 
 # Machines differ and are shared: an example that is slow once is no failure. pytest-timeout ends what hangs.
 settings.register_profile(
@@ -12,3 +23,47 @@ settings.register_profile(
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="session")
+def new_postgres() -> Iterator[Callable[..., Postgres]]:
+    """Starts a PostgreSQL, and removes it in the end. Skips where none is installed, and fails there under CI=true."""
+    folder = programs()
+    if folder is None:
+        missing = f"PostgreSQL's server is not installed: {INSTALL}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    started: list[Postgres] = []
+
+    def start(*given: str) -> Postgres:
+        started.append(Postgres(folder, *given))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.remove()
+
+
+@pytest.fixture(scope="session")
+def postgres(new_postgres: Callable[..., Postgres]) -> Postgres:
+    """The PostgreSQL of this run of the tests. Nobody may stop it."""
+    return new_postgres("fsync=off", "max_connections=50", "autovacuum=off")
+
+
+@pytest.fixture
+def postgres_url(postgres: Postgres) -> Iterator[str]:
+    """A fresh database of PostgreSQL."""
+    url = postgres.new_database()
+    yield url
+    with suppress(Exception):  # a test may have dropped it
+        postgres.drop(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A fresh store of each kind: the test runs once on each."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'store.db'}"
+    url: str = request.getfixturevalue("postgres_url")
+    return url

@@ -6,6 +6,7 @@ with a syntax error.
 """
 
 import argparse
+import glob
 import os
 import re
 import shutil
@@ -17,6 +18,8 @@ OTHER_PYTHONS = [f"python3.{minor}" for minor in range(11, 15)]
 OLDEST_JAVA = 17
 JAVA_PACKAGES = [f"openjdk-{version}-jre-headless" for version in (17, 21, 25)]
 VECTOR_MODULE = "jdk.incubator.vector"
+POSTGRES_PROGRAMS = "/usr/lib/postgresql/*/bin/initdb"  # Debian keeps a server's programs off the PATH
+CLUSTERS = "/etc/postgresql-common/createcluster.d/strandline.conf"
 
 
 class NeedError(Exception):
@@ -129,6 +132,35 @@ def check_java() -> None:
         raise NeedError(f"{package} is installed, yet {problem}")
 
 
+def postgres_is_there() -> bool:
+    """Whether the programs of a PostgreSQL server are installed."""
+    return bool(glob.glob(POSTGRES_PROGRAMS)) or shutil.which("initdb") is not None
+
+
+def check_postgres() -> None:
+    """Installs a PostgreSQL server for root on a Debian-like system; elsewhere it says what its tests need.
+
+    Nothing else needs one, so that it is missing is no failure here. The tests start servers of their own, so Debian
+    is kept from starting one as it installs.
+    """
+    if postgres_is_there():
+        return
+    if not may_install():
+        command = installing("postgresql")
+        say(f"tests on PostgreSQL are skipped, its server is not installed; install it with: {command}")
+        return
+    say(f"installing PostgreSQL's server, which tests run on: {installing('postgresql')}")
+    run_apt("update", "-qq")
+    run_apt("install", "-y", "-q", "--no-install-recommends", "postgresql-common")
+    os.makedirs(os.path.dirname(CLUSTERS), exist_ok=True)
+    with open(CLUSTERS, "w") as file:
+        file.write("create_main_cluster = false\n")
+    try:
+        run_apt("install", "-y", "-q", "--no-install-recommends", "postgresql")
+    finally:
+        os.remove(CLUSTERS)  # what is installed later is as it would be without us
+
+
 def run_apt(*arguments: str) -> None:
     """Runs apt-get and shows its output."""
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
@@ -146,6 +178,7 @@ def main() -> int:
     """Checks each need in turn, then becomes environment.py."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--java", action="store_true", help="Spark will run as well")
+    parser.add_argument("--postgres", action="store_true", help="the tests on PostgreSQL will run as well")
     parser.add_argument("--check-only", action="store_true", help="check the needs and set up nothing")
     arguments = parser.parse_args()
     try:
@@ -153,6 +186,8 @@ def main() -> int:
         check_venv(python)
         if arguments.java:
             check_java()
+        if arguments.postgres:
+            check_postgres()
     except NeedError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -1,4 +1,7 @@
-"""What every answer has: the clock, a request id, and a problem where something went wrong. Pure ASGI."""
+"""What every answer has: the clock, a request id, and a problem where something went wrong. Pure ASGI.
+
+Notes are answered right here, without the router behind it.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,16 @@ import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from controller.api.notes import hot_call
 from controller.api.problems import problem_response
 from controller.limits import REQUEST_ID_CHARACTERS
-from controller.services.clock import Clock
+from controller.services.controller import Controller
 from strandline.errors import StrandlineError
 from strandline.protocol.errors import InternalFailure
 
 log = logging.getLogger(__name__)
 
+_JSON = (b"content-type", b"application/json")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
 
 
@@ -33,7 +38,8 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         request_id = self._request_id(scope)
-        clock: Clock = scope["app"].state.controller.clock
+        controller: Controller = scope["app"].state.controller
+        clock = controller.clock
         started = False
 
         async def send_with_headers(message: Message) -> None:
@@ -48,7 +54,19 @@ class Envelope:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_with_headers)
+            call = hot_call(scope)
+            if call is None:
+                await self._app(scope, receive, send_with_headers)
+                return
+            body = await call(controller.notes, scope, receive)
+            headers = [
+                _JSON,
+                (b"content-length", b"%d" % len(body)),
+                (b"strandline-time", b"%d" % clock.now()),
+                (b"x-request-id", request_id),
+            ]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
         except StrandlineError as error:
             await problem_response(error)(scope, receive, send_with_headers)
         except Exception as error:

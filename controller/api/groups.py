@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from controller.api.bodies import AcquireBody, GroupBody, OfflineBody, ReaderBody, ReleaseBody, StartBody
 from controller.api.openapi import takes
-from controller.api.parts import DEFAULT_LIMIT, After, Limit, Served, read_as
+from controller.api.parts import DEFAULT_LIMIT, THERE_ALREADY, After, Caller, Limit, Served, read_as
 from controller.api.shapes import answer
 from controller.services.live_group import LiveGroup
 from strandline.errors import InvalidConfig, InvalidNote
@@ -31,8 +31,14 @@ from strandline.protocol.group_wire import (
 router = APIRouter(prefix="/v1/reader-groups", tags=["reader groups"])
 
 
-@router.put("/{group}", summary="Create a reader group", status_code=201, openapi_extra=takes(GroupBody))
-async def create(group: str, request: Request, controller: Served) -> Response:
+@router.put(
+    "/{group}",
+    summary="Create a reader group",
+    status_code=201,
+    responses=THERE_ALREADY,
+    openapi_extra=takes(GroupBody),
+)
+async def create(group: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, GroupBody, InvalidConfig)
     settings = GroupSettings(
         streams=tuple(body.streams),
@@ -41,7 +47,7 @@ async def create(group: str, request: Request, controller: Served) -> Response:
         idle_timeout_ms=_whole("idle_timeout_ms", body.idle_timeout_ms),
         start=_start(body.start),
     )
-    created = await controller.groups.create(group, settings)
+    created = await controller.groups.create(group, settings, by)
     return answer(describe(await controller.groups.get(group)), 201 if created else 200)
 
 
@@ -57,8 +63,8 @@ async def get(group: str, controller: Served) -> Response:
 
 
 @router.delete("/{group}", summary="Delete a reader group", status_code=204)
-async def delete(group: str, controller: Served) -> Response:
-    await controller.groups.delete(group)
+async def delete(group: str, controller: Served, by: Caller) -> Response:
+    await controller.groups.delete(group, by)
     return Response(status_code=204)
 
 
@@ -72,10 +78,10 @@ async def time_window(group: str, controller: Served) -> Response:
     summary="Register a reader, or, with its epoch, tell how far it has read",
     openapi_extra=takes(ReaderBody, required=False),
 )
-async def report(group: str, reader: str, request: Request, controller: Served) -> Response:
+async def report(group: str, reader: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, ReaderBody, InvalidNote, empty=ReaderBody())
     if body.epoch is None:
-        told = await controller.groups.register(group, reader, body.positions)
+        told = await controller.groups.register(group, reader, body.positions, by)
     else:
         told = await controller.groups.report(group, reader, body.epoch, body.positions)
     return answer(reader_answer_to_wire(told))
@@ -108,9 +114,9 @@ async def release(group: str, reader: str, request: Request, controller: Served)
     summary="Put a dead reader's segments back to what was processed",
     openapi_extra=takes(OfflineBody),
 )
-async def offline(group: str, reader: str, request: Request, controller: Served) -> Response:
+async def offline(group: str, reader: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, OfflineBody, InvalidNote)
-    window = await controller.groups.offline(group, reader, body.positions)
+    window = await controller.groups.offline(group, reader, body.positions, by)
     return answer({"window": group_window_to_wire(window)})
 
 

@@ -11,9 +11,9 @@ from controller.api.openapi import takes
 from controller.api.parts import DEFAULT_LIMIT, Key, Limit, Served, read_as
 from controller.api.shapes import answer, at_json, mark_or_null, page_json
 from strandline.errors import InvalidNote
-from strandline.limits import TIME_BOUND_MS, WAIT_BOUND_MS
+from strandline.limits import OFFSET_BOUND, TIME_BOUND_MS, WAIT_BOUND_MS
 from strandline.note import DEFAULT_KEY, check_key, check_position
-from strandline.protocol.wire import holder_to_wire, time_window_to_wire
+from strandline.protocol.wire import holder_to_wire, time_index_to_wire, time_window_to_wire
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["marks"])
 
@@ -53,3 +53,17 @@ async def time_window(stream: str, request: Request, controller: Served) -> Resp
     body = await read_as(request, WindowBody, InvalidNote)
     check_position(body.position)
     return answer(time_window_to_wire(await controller.reading.window(stream, body.key, body.position)))
+
+
+@router.get("/segments/{segment}/time-index", summary="Offset and time within a segment")
+async def time_index(
+    stream: str,
+    segment: str,
+    controller: Served,
+    key: Key = DEFAULT_KEY,
+    from_offset: Annotated[int, Query(ge=0, lt=OFFSET_BOUND)] = 0,
+    token: Annotated[int | None, Query(ge=0, lt=TIME_BOUND_MS, description="where the call before left off")] = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Response:
+    entries, token = await controller.indexing.time_index(stream, segment, key, from_offset, token, limit)
+    return answer(time_index_to_wire(entries, token))

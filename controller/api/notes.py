@@ -1,11 +1,14 @@
-"""The hot path: notes, as ASGI endpoints inside the FastAPI app.
+"""The hot path: notes, answered in the envelope, before any router of the FastAPI app.
 
-What FastAPI would do for each request costs more than a note does. Limits, problems and request ids hold here too.
+What FastAPI would do for each request costs more than a note does, and so does finding the route. Limits, problems and
+request ids hold here too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -14,41 +17,54 @@ from starlette.types import Receive, Scope, Send
 from controller.api.bodies import NoteBody, RawNotesBody
 from controller.api.misfits import misfit
 from controller.api.receiving import check_no_name_twice, decode, read_body
-from controller.api.shapes import noted_json, send_json
+from controller.api.shapes import noted_json, to_json
 from controller.services.notes import Notes
 from strandline.errors import InvalidNote, StrandlineError, TooMany
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.note import DEFAULT_KEY, Note
+from strandline.protocol.errors import UnknownPath
 from strandline.protocol.wire import JsonObject, note_results_to_wire
 
 _body = msgspec.json.Decoder(NoteBody)
 _raw = msgspec.json.Decoder(RawNotesBody)
+_BEFORE, _AFTER = "/v1/streams/", "/notes"
+
+HotCall: TypeAlias = Callable[[Notes, Scope, Receive], Awaitable[bytes]]
 
 
-class NotesOfStream:
+def hot_call(scope: Scope) -> HotCall | None:
+    """What answers a request here, with JSON; None for all but notes."""
+    path: str = scope["path"]
+    if not path.endswith(_AFTER) or scope["method"] != "POST":
+        return None
+    if path.startswith(_BEFORE) and (stream := path[len(_BEFORE) : -len(_AFTER)]) and "/" not in stream:
+        return partial(note_stream, stream)
+    return note_streams if path == "/v1/notes" else None
+
+
+class AnsweredBefore:
+    """Stands in the router for a path of notes: who comes that far used another method."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raise UnknownPath(path=scope["path"])
+
+
+async def note_stream(stream: str, notes: Notes, scope: Scope, receive: Receive) -> bytes:
     """`POST /v1/streams/{stream}/notes`: one note, or many."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        stream: str = scope["path_params"]["stream"]
-        notes: Notes = scope["app"].state.controller.notes
-        given = read_notes(await read_body(scope, receive))
-        if isinstance(given, list):
-            await send_json(await take_many(notes, given, stream), send)
-            return
-        _, note = _addressed(given, stream)
-        noted = await notes.take(stream, note)
-        await send_json(noted_json(noted, keyed=given.times is not UNSET), send)
+    given = read_notes(await read_body(scope, receive))
+    if isinstance(given, list):
+        return to_json(await take_many(notes, given, stream))
+    _, note = _addressed(given, stream)
+    noted = await notes.take(stream, note)
+    return to_json(noted_json(noted, keyed=given.times is not UNSET))
 
 
-class NotesOfStreams:
+async def note_streams(notes: Notes, scope: Scope, receive: Receive) -> bytes:
     """`POST /v1/notes`: many notes, each of which names its stream."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        notes: Notes = scope["app"].state.controller.notes
-        given = read_notes(await read_body(scope, receive))
-        if not isinstance(given, list):
-            raise InvalidNote(name="notes", value=None, wanted="a list of notes, each with its stream")
-        await send_json(await take_many(notes, given, None), send)
+    given = read_notes(await read_body(scope, receive))
+    if not isinstance(given, list):
+        raise InvalidNote(name="notes", value=None, wanted="a list of notes, each with its stream")
+    return to_json(await take_many(notes, given, None))
 
 
 def read_notes(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 from fastapi import Depends, Query, Request
@@ -12,7 +12,7 @@ from controller.api.misfits import misfit
 from controller.api.receiving import check_json, decode, read_body
 from controller.services.controller import Controller
 from strandline.errors import BadJson, InvalidConfig, InvalidNote
-from strandline.limits import PAGE_DEFAULT_ENTRIES, PAGE_ENTRIES
+from strandline.limits import PAGE_DEFAULT_ENTRIES, PAGE_ENTRIES, TIME_BOUND_MS
 
 Body = TypeVar("Body", bound=Strict)
 
@@ -22,11 +22,22 @@ def get_controller(request: Request) -> Controller:
     return controller
 
 
+def get_caller(request: Request) -> str | None:
+    """The name of the token that the caller showed: whoever checks tokens leaves it here. None without tokens."""
+    caller: str | None = request.scope.get("strandline.caller")
+    return caller
+
+
+Caller: TypeAlias = Annotated[str | None, Depends(get_caller)]
 Served: TypeAlias = Annotated[Controller, Depends(get_controller)]
 Key: TypeAlias = Annotated[str, Query(description='a time key; "" is the default one')]
 Epoch: TypeAlias = Annotated[int | None, Query(ge=1, description="that of the writer's registration")]
+Seq: TypeAlias = Annotated[int, Query(ge=0, lt=TIME_BOUND_MS, description="the seq after which to go on")]
 Limit: TypeAlias = Annotated[int, Query(ge=1, le=PAGE_ENTRIES)]
 After: TypeAlias = Annotated[str, Query(description="the name after which to go on")]
+THERE_ALREADY: dict[int | str, dict[str, Any]] = {
+    200: {"description": "It was there already", "content": {"application/json": {}}}
+}
 DEFAULT_LIMIT = PAGE_DEFAULT_ENTRIES
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import types
+from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,38 +19,68 @@ from strandline.errors import BadJson, TooLarge
 from strandline.limits import BODY_BYTES, JSON_DEPTH
 
 Body = TypeVar("Body")
+Value = TypeVar("Value")
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES) -> bytes:
-    """The whole body; raises TooLarge, or BadJson where it does not come, in time or at all."""
+async def read_body(
+    scope: Scope, receive: Receive, limit: int = BODY_BYTES, deadline_s: float = BODY_DEADLINE_S
+) -> bytes:
+    """The whole body; raises TooLarge, or BadJson where it does not come, in time or at all.
+
+    A deadline costs more than all else here, and nearly every body is there already. So the first part is asked for by
+    hand, and only who has to wait gets a deadline.
+    """
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > limit:
             raise TooLarge(limit=limit)
-    message = await _receive(receive)
-    if not message.get("more_body"):
-        body: bytes = message["body"]
+    begun = _begin(_receive(receive))
+    if isinstance(begun, tuple) and not begun[1]:
+        body = begun[0]
         if len(body) > limit:
             raise TooLarge(limit=limit)
         return body
-    parts, size = [message["body"]], len(message["body"])
     try:
-        async with asyncio.timeout(BODY_DEADLINE_S):
-            while message.get("more_body"):
-                message = await _receive(receive)
-                parts.append(message["body"])
-                size += len(message["body"])
-                if size > limit:
-                    raise TooLarge(limit=limit)
+        async with asyncio.timeout(deadline_s):
+            body, more = begun if isinstance(begun, tuple) else await begun
+            parts, size = [body], len(body)
+            while more and size <= limit:
+                body, more = await _receive(receive)
+                parts.append(body)
+                size += len(body)
     except TimeoutError:
-        raise BadJson(reason=f"it did not arrive within {BODY_DEADLINE_S:.0f} seconds") from None
+        raise BadJson(reason=f"it did not arrive within {deadline_s:.0f} seconds") from None
+    if size > limit:
+        raise TooLarge(limit=limit)
     return b"".join(parts)
 
 
-async def _receive(receive: Receive) -> dict[str, Any]:
+def _begin(coroutine: Coroutine[Any, Any, Value]) -> Value | Awaitable[Value]:
+    """Runs a coroutine until it has to wait: what it returned, or what is left to await."""
+    try:
+        awaited = coroutine.send(None)
+    except StopIteration as done:
+        value: Value = done.value
+        return value
+    return _rest(awaited, coroutine)
+
+
+@types.coroutine
+def _rest(awaited: Any, begun: Coroutine[Any, Any, Value]) -> Generator[Any, Any, Value]:
+    """What is left of a coroutine that was begun, and waits for what it gave last."""
+    try:
+        yield awaited
+    except BaseException as error:
+        begun.throw(error)
+        raise
+    return (yield from begun.__await__())
+
+
+async def _receive(receive: Receive) -> tuple[bytes, bool]:
+    """A part of the body, and whether there are more."""
     message = await receive()
     if message["type"] == "http.disconnect":
         raise BadJson(reason="it was cut short")
-    return {"body": message.get("body", b""), "more_body": message.get("more_body", False)}
+    return message.get("body", b""), message.get("more_body", False)
 
 
 def decode(decoder: msgspec.json.Decoder[Body], body: bytes) -> Body:

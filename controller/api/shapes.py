@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 from starlette.responses import Response
-from starlette.types import Send
 
 from controller.services.notes import Noted
 from controller.services.reading import At, Page
@@ -21,12 +20,8 @@ def answer(value: Any, status: int = 200) -> Response:  # whatever msgspec can e
     return Response(_encoder.encode(value), status_code=status, media_type="application/json")
 
 
-async def send_json(value: Any, send: Send) -> None:  # whatever msgspec can encode
-    """The answer of the hot path, without a response object in between."""
-    body = _encoder.encode(value)
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def to_json(value: Any) -> bytes:  # whatever msgspec can encode
+    return _encoder.encode(value)
 
 
 def mark_or_null(mark: Mark | None, graph: SegmentGraph) -> JsonObject | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -21,8 +22,10 @@ from controller.api.bodies import (
     TruncateBody,
 )
 from controller.api.openapi import takes
-from controller.api.parts import DEFAULT_LIMIT, After, Limit, Served, read_as
+from controller.api.parts import DEFAULT_LIMIT, THERE_ALREADY, After, Caller, Limit, Served, read_as
 from controller.api.shapes import answer, marks_json, noted_json
+from controller.limits import JOURNAL_NAMES
+from controller.services.journal import Act
 from controller.services.live import Live
 from strandline.errors import InvalidConfig, InvalidNote, InvalidScale
 from strandline.note import DEFAULT_KEY, Note
@@ -32,10 +35,16 @@ from strandline.segment import NewSegment
 router = APIRouter(prefix="/v1/streams", tags=["streams"])
 
 
-@router.put("/{stream}", summary="Create a stream", status_code=201, openapi_extra=takes(StreamBody))
-async def create(stream: str, request: Request, controller: Served) -> Response:
+@router.put(
+    "/{stream}",
+    summary="Create a stream",
+    status_code=201,
+    responses=THERE_ALREADY,
+    openapi_extra=takes(StreamBody),
+)
+async def create(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, StreamBody, InvalidConfig)
-    created = await controller.streams.create(stream, _segments(body.segments), _settings(body))
+    created = await controller.streams.create(stream, _segments(body.segments), _settings(body), by)
     live = await controller.streams.get(stream)
     return answer(describe(live, controller.clock.now()), 201 if created else 200)
 
@@ -52,10 +61,11 @@ async def get(stream: str, controller: Served) -> Response:
 
 
 @router.patch("/{stream}", summary="Change a stream's settings", openapi_extra=takes(SettingsBody))
-async def configure(stream: str, request: Request, controller: Served) -> Response:
+async def configure(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, SettingsBody, InvalidConfig)
     settings = _settings(body)
-    await controller.streams.change(stream, lambda each, now: each.configure(settings, now))
+    act = Act("configured", by, settings)
+    await controller.streams.change(stream, lambda each, now: each.configure(settings, now), act)
     return answer(describe(await controller.streams.get(stream), controller.clock.now()))
 
 
@@ -66,34 +76,37 @@ async def delete(stream: str, controller: Served) -> Response:
 
 
 @router.post("/{stream}/scale", summary="Seal segments and create their successors", openapi_extra=takes(ScaleBody))
-async def scale(stream: str, request: Request, controller: Served) -> Response:
+async def scale(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, ScaleBody)
     create = [_new_segment(each) for each in body.create]
-    await controller.streams.change(stream, lambda each, now: each.scale(body.seal, create, now))
+    act = Act("scaled", by, _scaling(body))
+    await controller.streams.change(stream, lambda each, now: each.scale(body.seal, create, now), act)
     live = await controller.streams.get(stream)
     return answer({"segments": _segments_json(live)})
 
 
 @router.delete("/{stream}/segments/{segment}", summary="Drop a segment that the log does not have", status_code=204)
-async def drop_segment(stream: str, segment: str, controller: Served) -> Response:
-    await controller.streams.drop_segment(stream, segment)
+async def drop_segment(stream: str, segment: str, controller: Served, by: Caller) -> Response:
+    await controller.streams.drop_segment(stream, segment, by)
+    controller.following.forget(stream)
     return Response(status_code=204)
 
 
 @router.post("/{stream}/seal", summary="End a stream", openapi_extra=takes(SealBody, required=False))
-async def seal(stream: str, request: Request, controller: Served) -> Response:
+async def seal(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, SealBody, empty=SealBody())
     graph = (await controller.streams.get(stream)).stream.graph
-    marks = await controller.streams.change(stream, lambda each, now: each.seal(body.final, now))
+    act = Act("sealed", by, {"final": _few(body.final)})
+    marks = await controller.streams.change(stream, lambda each, now: each.seal(body.final, now), act)
     return answer(marks_json(marks, graph))
 
 
 @router.post(
     "/{stream}/truncate", summary="Tell from where on the log still has its events", openapi_extra=takes(TruncateBody)
 )
-async def truncate(stream: str, request: Request, controller: Served) -> Response:
+async def truncate(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, TruncateBody)
-    head, graph = await controller.retention.truncate(stream, body.head)
+    head, graph = await controller.retention.truncate(stream, body.head, by)
     return answer({"head": graph.frontier(head)})
 
 
@@ -128,6 +141,15 @@ def describe(live: Live, now: int) -> dict[str, Any]:
 
 def _segments_json(live: Live) -> list[dict[str, Any]]:
     return [segment_to_wire(segment, live.noted_at.get(segment.id)) for segment in live.stream.graph]
+
+
+def _scaling(body: ScaleBody) -> dict[str, Any]:
+    """What the journal tells of a scaling, which may be of very many segments."""
+    return {"seal": _few(body.seal), "create": [each.id for each in body.create[:JOURNAL_NAMES]]}
+
+
+def _few(offsets: Mapping[str, int]) -> dict[str, int]:
+    return dict(islice(sorted(offsets.items()), JOURNAL_NAMES))
 
 
 def _settings(body: Strict) -> dict[str, Any]:

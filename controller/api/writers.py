@@ -9,9 +9,10 @@ from fastapi import APIRouter, Request, Response
 
 from controller.api.bodies import RegisterBody
 from controller.api.openapi import takes
-from controller.api.parts import DEFAULT_LIMIT, After, Epoch, Limit, Served, read_as
+from controller.api.parts import DEFAULT_LIMIT, After, Caller, Epoch, Limit, Served, read_as
 from controller.api.shapes import answer, marks_json
 from controller.services.controller import Controller
+from controller.services.journal import Act
 from strandline.mark import Mark
 from strandline.protocol.wire import registered_to_wire
 from strandline.stream import Stream
@@ -52,19 +53,23 @@ async def close(stream: str, writer: str, controller: Served, epoch: Epoch = Non
 
 
 @router.post("/{writer}/exclude", summary="Set a writer aside")
-async def exclude(stream: str, writer: str, controller: Served) -> Response:
-    return await _change(controller, stream, lambda each, now: each.exclude(writer, now))
+async def exclude(stream: str, writer: str, controller: Served, by: Caller) -> Response:
+    act = Act("excluded", by, {"writer": writer})
+    return await _change(controller, stream, lambda each, now: each.exclude(writer, now), act)
 
 
 @router.delete("/{writer}/exclude", summary="Bring a writer back")
-async def include(stream: str, writer: str, controller: Served) -> Response:
-    return await _change(controller, stream, lambda each, now: each.include(writer, now))
+async def include(stream: str, writer: str, controller: Served, by: Caller) -> Response:
+    act = Act("included", by, {"writer": writer})
+    return await _change(controller, stream, lambda each, now: each.include(writer, now), act)
 
 
-async def _change(controller: Controller, stream: str, call: Callable[[Stream, int], list[Mark]]) -> Response:
+async def _change(
+    controller: Controller, stream: str, call: Callable[[Stream, int], list[Mark]], act: Act | None = None
+) -> Response:
     """Applies a call; answers with the marks that it brought about."""
     graph = (await controller.streams.get(stream)).stream.graph
-    return answer(marks_json(await controller.streams.change(stream, call), graph))
+    return answer(marks_json(await controller.streams.change(stream, call, act), graph))
 
 
 # Of several keys with different states, the one that says most about a writer.

@@ -5,4 +5,16 @@ A module imports only the standard library at its top, so that `--help` works, a
 
 from typing import Final
 
-COMMANDS: Final = ("serve", "demo", "migrate")
+COMMANDS: Final = (
+    "serve",
+    "demo",
+    "migrate",
+    "streams",
+    "writers",
+    "marks",
+    "window",
+    "watch",
+    "exclude",
+    "include",
+    "completion",
+)

@@ -12,13 +12,20 @@ HELP = "bring a store to the schema of this version"
 def add_options(parser: argparse.ArgumentParser) -> None:
     from controller.settings import DATABASE_DEFAULT
 
-    add_option(parser, "database", str, DATABASE_DEFAULT, "the store: sqlite:///path, or a path", "URL")
+    add_option(
+        parser,
+        "database",
+        str,
+        DATABASE_DEFAULT,
+        "the store: a path, sqlite:///path, or postgresql://user@host/name",
+        "URL",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     try:
-        from controller.storage.database import migrate
-        from controller.storage.upgrade import StoreRefused
+        from controller.storage.database import migrate, parse_url
+        from controller.storage.refusals import StoreRefused
     except ModuleNotFoundError as missing:
         raise Failure(f"{missing.name} is not installed: pip install 'strandline[controller]'") from None
     try:
@@ -26,5 +33,5 @@ def run(options: argparse.Namespace) -> int:
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
     told = f"is at {after} already" if before == after else f"went from {before or 'nothing'} to {after}"
-    say(f"{options.database} {told}")
+    say(f"{parse_url(options.database).render_as_string(hide_password=True)} {told}")
     return 0

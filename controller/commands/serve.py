@@ -12,7 +12,14 @@ HELP = "serve the controller"
 def add_options(parser: argparse.ArgumentParser) -> None:
     from controller.settings import DATABASE_DEFAULT, HOST_DEFAULT, PORT_DEFAULT
 
-    add_option(parser, "database", str, DATABASE_DEFAULT, "the store: sqlite:///path, or a path", "URL")
+    add_option(
+        parser,
+        "database",
+        str,
+        DATABASE_DEFAULT,
+        "the store: a path, sqlite:///path, or postgresql://user@host/name",
+        "URL",
+    )
     add_option(parser, "host", str, HOST_DEFAULT, "the address to listen on")
     add_option(parser, "port", port, PORT_DEFAULT, "the port to listen on, 0 for any that is free")
     add_flag(parser, "insecure", "listen beyond this machine although no tokens are configured")

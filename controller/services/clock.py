@@ -13,5 +13,7 @@ class Clock:
         self._last = source() if floor is None else floor
 
     def now(self) -> int:
-        self._last = max(self._last, self._source())
+        now = self._source()
+        if now > self._last:
+            self._last = now
         return self._last

@@ -8,7 +8,9 @@ row that it touched in one transaction, and then resolves the one future that al
 commits, the next batch forms. Nothing lingers to wait for company.
 
 If a commit fails, memory is ahead of the store: every stream of that batch and of the one formed on top is discarded,
-all of their calls hear StoreUnavailable, and the next call loads the stream as the store has it.
+all of their calls hear StoreUnavailable, and the next call loads the stream as the store has it. Where the store was
+told to commit and did not answer, the calls of the batch hear StoreUndecided instead, and nothing is loaded before it
+is known how the commit went (`Store.read`).
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from typing import Protocol
 
 from controller.limits import CLOCK_LEAD_MS, WAITING_CALLS
 from controller.services.clock import Clock
-from controller.storage.writing import OwnershipLost, Spell, Writing
-from strandline.errors import Overloaded, StoreUnavailable
+from controller.storage.refusals import AlreadyServed
+from controller.storage.writing import CommitUnknown, OwnershipLost, Spell, SpellOver, Writing
+from strandline.errors import Overloaded, StoreUnavailable, StrandlineError
+from strandline.protocol.errors import StoreUndecided
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +40,29 @@ class Kept(Protocol):
         """They are not durable and never will be: it is no longer what the store has."""
 
 
+class Durable(asyncio.Future[None]):
+    """Done when a batch is durable; every one of its calls awaits this same future.
+
+    Cancelling a task cancels what it awaits, which here would end it for all the others. So it cannot be cancelled:
+    a caller that was told to go away goes when the commit has ended. (A shield for each caller did the same and cost
+    more than all else about waiting.)
+    """
+
+    def cancel(self, msg: object | None = None) -> bool:
+        return False
+
+    def give_up(self) -> None:
+        """Cancels it for all."""
+        super().cancel()
+
+
 class Batch:
     """The calls that become durable together."""
 
     __slots__ = ("calls", "done", "kept")
 
     def __init__(self) -> None:
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.done = Durable(loop=asyncio.get_running_loop())
         self.kept: dict[int, Kept] = {}
         self.calls = 0
 
@@ -91,8 +111,8 @@ class Committer:
         self._forming.kept[id(kept)] = kept
         self._wanted.set()
 
-    def join(self, kept: Kept, calls: int = 1) -> asyncio.Future[None]:
-        """What was changed goes with the next commit. Await the answer through `durable`: it is everyone's."""
+    def join(self, kept: Kept, calls: int = 1) -> Durable:
+        """What was changed goes with the next commit; await the answer to know that it has."""
         batch = self._forming
         batch.kept[id(kept)] = kept
         batch.calls += calls
@@ -105,15 +125,18 @@ class Committer:
         await durable(self._forming.done)
 
     async def _run(self) -> None:
-        while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            batch, self._forming = self._forming, Batch()
-            self._flying = batch.calls
-            try:
-                await self._write(batch)
-            finally:
-                self._flying = 0
+        try:
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                batch, self._forming = self._forming, Batch()
+                self._flying = batch.calls
+                try:
+                    await self._write(batch)
+                finally:
+                    self._flying = 0
+        finally:  # nobody will write what still comes, and who waits for it could not even be cancelled
+            _refuse(self._forming, StoreUnavailable(reason="the controller has stopped"))
 
     async def _write(self, batch: Batch) -> None:
         now = self._clock.now()
@@ -122,7 +145,7 @@ class Committer:
             written = [(kept, kept.write(writing)) for kept in batch.kept.values()]
             await self._commit(writing)
         except asyncio.CancelledError:
-            batch.done.cancel()
+            batch.done.give_up()
             raise
         except Exception as error:
             self._fail(batch, error)
@@ -141,24 +164,28 @@ class Committer:
 
     def _fail(self, batch: Batch, error: Exception) -> None:
         log.error("a commit of %d calls failed", batch.calls, exc_info=error)
-        _refuse(batch, error)
+        _refuse(batch, StoreUndecided(reason=error.reason) if isinstance(error, CommitUnknown) else _unchanged(error))
         self._fail_forming(error)
 
     def _fail_forming(self, error: Exception) -> None:
         """What was applied on top of something that was discarded goes with it."""
         on_top, self._forming = self._forming, Batch()
         self._wanted.clear()
-        _refuse(on_top, error)
+        _refuse(on_top, _unchanged(error))
 
 
-def _refuse(batch: Batch, error: Exception) -> None:
-    reason = str(error) if isinstance(error, OwnershipLost) else type(error).__name__
+def _unchanged(error: Exception) -> StoreUnavailable:
+    telling = isinstance(error, (OwnershipLost, SpellOver, AlreadyServed, CommitUnknown))
+    return StoreUnavailable(reason=str(error) if telling else type(error).__name__)
+
+
+def _refuse(batch: Batch, error: StrandlineError) -> None:
     for kept in batch.kept.values():
         kept.discard()
-    batch.done.set_exception(StoreUnavailable(reason=reason))
+    batch.done.set_exception(error)
     batch.done.exception()  # seen, even where nobody waits
 
 
 async def durable(done: asyncio.Future[None]) -> None:
-    """Waits for a batch. Shielded: the future is shared, and a caller that goes away must not end it for the others."""
-    await asyncio.shield(done)
+    """Waits for a batch."""
+    await done

@@ -9,7 +9,10 @@ from collections.abc import Callable
 from controller.limits import HEARTBEAT_MS
 from controller.services.clock import Clock
 from controller.services.commits import Committer
+from controller.services.following import Following
 from controller.services.groups import Groups
+from controller.services.indexing import Indexing
+from controller.services.journals import Journals
 from controller.services.notes import Notes
 from controller.services.reading import Reading
 from controller.services.retention import Retention
@@ -30,8 +33,11 @@ class Controller:
         self.streams = Streams(store, committer, clock, spell, gaps)
         self.notes = Notes(self.streams, committer, clock)
         self.reading = Reading(self.streams, store, clock)
-        self.retention = Retention(self.streams, self.reading, committer, clock)
+        self.following = Following(self.streams, self.reading)
         self.groups = Groups(store, committer, clock, self.streams, self.reading, spell, gaps)
+        self.indexing = Indexing(self.streams, store)
+        self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
+        self.journals = Journals(self.streams, self.groups, store)
         self.stopping = False
         self._store = store
         self._committer = committer
@@ -62,6 +68,7 @@ class Controller:
         if self._heart is not None:
             self._heart.cancel()
             await asyncio.gather(self._heart, return_exceptions=True)
+        self.streams.settle()
         with contextlib.suppress(StrandlineError):
             await self._committer.stop()
         await asyncio.to_thread(self._store.close)
@@ -70,15 +77,17 @@ class Controller:
         """Raises StoreUnavailable where a call could not be served."""
         if self.stopping:
             raise StoreUnavailable(reason="the controller is stopping")
-        await self._store.read(upgrade.check)
+        await self._store.read(upgrade.check_now)
 
     async def run_due(self) -> None:
         """Lets the deadlines look at the clock now, for clocks that are moved by hand; done when all is durable."""
         self.streams.deadlines.run_due()
+        await self.retention.run_due()
         await self._committer.beat()
 
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(HEARTBEAT_MS / 1000)
-            with contextlib.suppress(StoreUnavailable):  # logged where it failed, and the next beat tries again
+            with contextlib.suppress(StrandlineError):  # logged where it failed, and the next beat tries again
                 await self._committer.beat()
+                await self.retention.run_due()

@@ -30,8 +30,11 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, live: Live) -> None:
-        """Looks again at when a stream wants to be woken, after anything about it changed."""
-        wake = live.stream.next_wake()
+        """Looks again at when a stream wants to be woken, after anything about it changed.
+
+        A bound will do: woken too early, the stream says exactly when its next moment is.
+        """
+        wake = live.stream.next_wake(exact=False)
         if wake is not None and (live.wake is None or wake < live.wake):
             self._push(live, wake)
             self._arm()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from controller.services.clock import Clock
 from controller.services.live_group import LiveGroup
@@ -31,7 +31,7 @@ class GroupWindows:
         idle = tuple(
             [stream for stream, window in streams.items() if await self._is_idle(stream, window, now, settings)]
         )
-        watermarks = _coalesce(streams, idle)
+        watermarks, live.membership.held = coalesce(streams, idle, live.membership.held)
         lowest = watermarks.get(DEFAULT_KEY)
         return GroupWindow(
             streams=streams,
@@ -76,16 +76,30 @@ class GroupWindows:
         return all(chain.last is None or chain.last.cut.le(position) for chain in live.chains.values())
 
 
-def _coalesce(streams: Mapping[str, StreamWindow], idle: Sequence[str]) -> dict[str, int | None]:
-    """The least lower bound per key over the streams that have it and are not idle; over all, where all are idle."""
-    counted = {name: window for name, window in streams.items() if name not in idle} or dict(streams)
-    found: dict[str, int | None] = {}
-    for window in counted.values():
-        for key, each in window.keys.items():
-            lower = each.lower if key not in found else _least(found[key], each.lower)
-            found[key] = lower
-    return found
+def coalesce(
+    streams: Mapping[str, StreamWindow], idle: Sequence[str], held: Mapping[str, int]
+) -> tuple[dict[str, int | None], dict[str, int]]:
+    """One watermark for each key, and what has to be kept for the next time.
+
+    It is the least lower bound of the streams that are not idle; null where one of them has none. It never goes back:
+    not where an idle stream wakes with an older time, nor where the last one goes idle too. So what was told is kept,
+    by key, for as long as it is above the least bound of *all* streams, which by itself never goes back.
+    """
+    counted = [window for name, window in streams.items() if name not in idle]
+    watermarks: dict[str, int | None] = {}
+    kept: dict[str, int] = {}
+    for key in sorted({key for window in streams.values() for key in window.keys} | set(held)):
+        proven = _least(key, streams.values())
+        active = _least(key, counted) if counted else None
+        known = [time for time in (proven, active, held.get(key)) if time is not None]
+        watermark = watermarks[key] = max(known, default=None)
+        if watermark is not None and (proven is None or watermark > proven):
+            kept[key] = watermark
+    return watermarks, kept
 
 
-def _least(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else min(one, other)
+def _least(key: str, windows: Iterable[StreamWindow]) -> int | None:
+    """Null where one of them does not have the key, or no bound for it yet."""
+    lowers = [window.keys[key].lower if key in window.keys else None for window in windows]
+    known = [lower for lower in lowers if lower is not None]
+    return min(known) if len(known) == len(lowers) else None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from controller.services.clock import Clock
 from controller.services.commits import Committer, durable
 from controller.services.group_windows import GroupWindows
+from controller.services.journal import Act
 from controller.services.live_group import LiveGroup, settings_of
 from controller.services.membership import Membership, Place, Positions
 from controller.services.reading import Reading
@@ -18,7 +19,7 @@ from controller.storage.spells import Gaps
 from controller.storage.writing import Spell
 from strandline.backlog import BacklogDetector
 from strandline.cut import Cut
-from strandline.errors import InvalidConfig, TooMany, UnknownGroup
+from strandline.errors import InvalidConfig, Refused, TooMany, UnknownGroup
 from strandline.limits import STREAMS_PER_GROUP
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, check_position
@@ -29,6 +30,7 @@ from strandline.protocol.group_wire import (
     GroupSettings,
     GroupWindow,
     ReaderAnswer,
+    group_to_wire,
 )
 from strandline.segment import SegmentGraph
 from strandline.timeindex import bound_at
@@ -70,7 +72,7 @@ class Groups:
         """Names in order, those that follow `after`."""
         return await self._store.read(group_names, after, limit)
 
-    async def create(self, name: str, settings: GroupSettings) -> bool:
+    async def create(self, name: str, settings: GroupSettings, by: str | None = None) -> bool:
         """Creates a group; False where it is there already with the same streams, its settings left as they are."""
         check_name("group", name)
         _check(settings)
@@ -87,15 +89,24 @@ class Groups:
         for stream, cut in starts.items():
             membership.start(stream, cut)
         membership.touched.group = True
-        live = LiveGroup(membership, self._clock.now(), None)
+        now = self._clock.now()
+        live = LiveGroup(membership, now, None)
+        live.journal.act(Act("created", by, group_to_wire(settings)), now)
         self._shelf.put(name, live)
         await durable(self._committer.join(live))
         return True
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, by: str | None = None) -> None:
+        """Deletes a group with its journal; the journals of its streams tell of it."""
         live = await self.get(name)
         self._committer.admit()
         live.ending = self._committer.join(live)
+        now = self._clock.now()
+        for stream in live.membership.settings.streams:
+            read = self._streams.at_hand(stream)  # one that nobody uses is not loaded for it
+            if read is not None:
+                read.journal.act(Act("group_deleted", by, {"group": name}), now)
+                self._committer.keep(read)
         await durable(live.ending)
 
     async def _find(self, name: str) -> LiveGroup | None:
@@ -124,11 +135,15 @@ class Groups:
 
     # -- readers -------------------------------------------------------------------------------------------------
 
-    async def register(self, group: str, reader: str, positions: Positions) -> ReaderAnswer:
+    async def register(self, group: str, reader: str, positions: Positions, by: str | None = None) -> ReaderAnswer:
         """Registers a reader anew, which takes these segments over."""
         check_name("reader", reader)
         return await self._change(
-            group, reader, positions, lambda members, graphs, now: members.register(reader, positions, graphs, now)
+            group,
+            reader,
+            positions,
+            lambda members, graphs, now: members.register(reader, positions, graphs, now),
+            Act("reader_registered", by, {"reader": reader}),
         )
 
     async def report(self, group: str, reader: str, epoch: int, positions: Positions) -> ReaderAnswer:
@@ -152,9 +167,13 @@ class Groups:
             lambda members, graphs, now: members.release(reader, epoch, positions, graphs, now),
         )
 
-    async def offline(self, group: str, reader: str, positions: Positions) -> GroupWindow:
+    async def offline(self, group: str, reader: str, positions: Positions, by: str | None = None) -> GroupWindow:
         answer = await self._change(
-            group, reader, positions, lambda members, graphs, now: members.offline(reader, positions, graphs, now)
+            group,
+            reader,
+            positions,
+            lambda members, graphs, now: members.offline(reader, positions, graphs, now),
+            Act("reader_offline", by, {"reader": reader}),
         )
         return answer.window
 
@@ -164,6 +183,7 @@ class Groups:
         reader: str,
         positions: Positions,
         call: Callable[[Membership, Mapping[str, SegmentGraph], int], None],
+        act: Act | None = None,
     ) -> ReaderAnswer:
         settings = (await self.get(group)).membership.settings
         for stream, position in positions.items():
@@ -173,7 +193,16 @@ class Groups:
         graphs = {stream: (await self._streams.get(stream)).stream.graph for stream in settings.streams}
         live = await self.get(group)
         self._committer.admit()
-        call(live.membership, graphs, self._clock.now())
+        live.heard_at = now = self._clock.now()
+        try:
+            call(live.membership, graphs, now)
+        except Refused as error:
+            if live.tell_silent(now) | live.journal.refuse(error, now, reader=reader):
+                self._committer.keep(live)
+            raise
+        live.tell_silent(now)
+        if act is not None:
+            live.journal.act(act, now)
         registered = live.membership.readers.get(reader)
         epoch, owned = registered.epoch if registered is not None else 0, live.membership.owned(reader)
         await durable(self._committer.join(live))
@@ -182,9 +211,13 @@ class Groups:
     async def window(self, group: str) -> GroupWindow:
         """Where a group stands, in each of its streams and over all of them."""
         live = await self.get(group)
-        was_caught_up = live.caught_up
+        was_caught_up, was_held = live.caught_up, live.membership.held
         window = await self._windows.window(live)
-        if live.caught_up != was_caught_up or live.membership.touched:
+        live.tell_silent(self._clock.now())
+        if live.membership.held != was_held:
+            live.membership.touched.group = True
+            await durable(self._committer.join(live))  # what is told once is told for good
+        elif live.caught_up != was_caught_up or live.membership.touched:
             live.membership.touched.group = True
             self._committer.keep(live)  # nobody waits for it: asked again, the same would come out
         return window

@@ -9,8 +9,11 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
-from controller.limits import RECENT_MARKS
+from controller.limits import NOTED_AT_MS, RECENT_MARKS
+from controller.services.journal import Journal
+from controller.services.telling import Telling
 from controller.storage import schema
+from controller.storage.journal import JOURNAL_OF_STREAM
 from controller.storage.reading import StoredStream
 from controller.storage.rows import (
     Origin,
@@ -46,7 +49,8 @@ class Live:
         self.origin = origin
         self.chains: dict[str, MarkChain] = {}
         self.oldest_seqs: dict[str, int] = {}  # of the marks in the store, by key
-        self.noted_at: dict[str, int] = {}  # when each segment was last noted, since this controller began
+        self.noted_at: dict[str, int] = {}  # when each segment was last noted
+        self.journal = Journal(JOURNAL_OF_STREAM)
         self.ending: asyncio.Future[None] | None = None  # while its deletion is not durable yet
         self.discarded = False
         self.wake: int | None = None  # when the deadlines look at it next
@@ -57,6 +61,9 @@ class Live:
         self._histories: dict[tuple[str, str], list[Entry]] = {}
         self._places: dict[str, int] = {}
         self._listeners: dict[str, asyncio.Future[None]] = {}
+        self._telling = Telling(self.journal)
+        self._settling = False
+        self._noted_until = stream.clock  # notes up to here have their segments' `last_noted_at` in the store
 
     @classmethod
     def loaded(cls, stored: StoredStream, watch: Callable[[Live], None]) -> Live:
@@ -71,6 +78,10 @@ class Live:
             for key, standing in writer.standings.items():
                 live._histories[writer.name, key] = list(standing.history)
         live._place(stored.stream.graph)
+        live.noted_at = dict(stored.noted_at)
+        live.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
+        live._telling = Telling(live.journal)
+        live._telling.resume(stored.marks)
         return live
 
     @property
@@ -109,6 +120,8 @@ class Live:
         self._write_segments(changes, writing)
         self._write_marks(changes.marks, writing)
         self._write_writers(changes, writing)
+        self._telling.follow(changes, self.stream)
+        self.journal.write(self.name, writing)
         pruned, self._pruned = self._pruned, {}
         writing.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
         self._watch(self)
@@ -128,14 +141,24 @@ class Live:
             writing.dropped.append((self.name, dropped))
             self._places.pop(dropped, None)
         self._place(changes.segments.values())
-        for segment in changes.segments.values():
-            if segment.id in self.stream.graph:
-                writing.put_row(schema.segment, segment_values(self.name, self._places[segment.id], segment))
+        names = set(changes.segments)
+        if self._settling or self.stream.clock - self._noted_until >= NOTED_AT_MS:
+            # When segments were last noted is written once in a while: nobody wants to pay for it with every note.
+            names.update(name for name, noted_at in self.noted_at.items() if noted_at >= self._noted_until)
+            self._noted_until = self.stream.clock
+        for name in names:
+            if name in self.stream.graph:
+                segment = self.stream.graph[name]
+                values = segment_values(self.name, self._places[name], segment, self.noted_at.get(name))
+                writing.put_row(schema.segment, values)
 
     def _place(self, segments: Iterable[Segment]) -> None:
-        for segment in segments:
-            if segment.id not in self._places:
-                self._places[segment.id] = max(self._places.values(), default=0) + 1
+        new = {segment.id for segment in segments if segment.id not in self._places}
+        if new:
+            # In the order of the graph: one that was dropped and came again stands elsewhere among the changes.
+            in_order = [segment.id for segment in self.stream.graph if segment.id in new]
+            last = max(self._places.values(), default=0)
+            self._places.update((name, place) for place, name in enumerate(in_order, last + 1))
 
     def _write_marks(self, marks: list[Mark], writing: Writing) -> None:
         passed: dict[str, int] = {}
@@ -175,12 +198,17 @@ class Live:
         else:
             before.extend(came)
 
+    def settle(self) -> bool:
+        """Before an orderly end: the next writing leaves nothing for a later one. Whether it has anything to do."""
+        self._settling = any(noted_at >= self._noted_until for noted_at in self.noted_at.values())
+        return self._settling
+
     # -- to readers ----------------------------------------------------------------------------------------------
 
     def prune(self, key: str, seq: int) -> None:
         """Lets marks before a seq go, with the next writing."""
         if seq > self.oldest_seqs.get(key, seq):
-            self._pruned[key] = seq
+            self._pruned[key] = max(seq, self._pruned.get(key, seq))
 
     def _publish(self, changes: Changes, pruned: dict[str, int]) -> None:
         """Shows marks that are durable now, and wakes whoever waits for them."""
@@ -199,6 +227,8 @@ class Live:
             if len(chain) > 2 * RECENT_MARKS:
                 chain.prune_before_seq(chain.last_seq - RECENT_MARKS + 1)
             self._wake(mark.key)
+        if self.stream.sealed:
+            self._wake_all()  # there is nothing to wait for any more
 
     def next_mark(self, key: str) -> asyncio.Future[None]:
         """Done when the key has another mark, or when this stream is no longer the one in memory."""
@@ -210,6 +240,9 @@ class Live:
     def discard(self) -> None:
         """It is no longer the stream in memory: whoever waits has to look again."""
         self.discarded = True
+        self._wake_all()
+
+    def _wake_all(self) -> None:
         for key in list(self._listeners):
             self._wake(key)
 

@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from controller.services.journal import STATES, Journal
 from controller.services.membership import Membership, Reader, Touched
 from controller.storage import schema
 from controller.storage.groups import StoredGroup, group_values
+from controller.storage.journal import JOURNAL_OF_GROUP
 from controller.storage.writing import Writing
 from strandline.backlog import BacklogDetector
 from strandline.protocol.group_wire import FromHead, FromPositions, FromTime, GroupSettings, group_to_wire
@@ -17,11 +19,15 @@ from strandline.protocol.group_wire import FromHead, FromPositions, FromTime, Gr
 class LiveGroup:
     """A reader group in memory, ahead of the store until it is written."""
 
-    def __init__(self, membership: Membership, created_at: int, stored_fence: int | None) -> None:
+    def __init__(
+        self, membership: Membership, created_at: int, stored_fence: int | None, *, heard_at: int | None = None
+    ) -> None:
         self.membership = membership
         self.caught_up = False  # was found not to be in backlog, since it last woke
         self._backlog = BacklogDetector(membership.settings.backlog_threshold_ms)
         self.created_at = created_at
+        self.heard_at = created_at if heard_at is None else heard_at  # of any of its readers
+        self.journal = Journal(JOURNAL_OF_GROUP)
         self.discarded = False
         self.ending: asyncio.Future[None] | None = None
         self._stored_fence = stored_fence
@@ -32,7 +38,10 @@ class LiveGroup:
         membership.epochs = stored.epochs
         membership.readers = {name: Reader(epoch, heard_at) for name, (epoch, heard_at) in stored.readers.items()}
         membership.offsets, membership.owners = stored.offsets, stored.owners
-        live = cls(membership, stored.created_at, stored.fence)
+        membership.held = stored.held
+        heard_at = max((reader.heard_at for reader in membership.readers.values()), default=now)
+        live = cls(membership, stored.created_at, stored.fence, heard_at=heard_at)
+        live.journal = Journal(JOURNAL_OF_GROUP, stored.journal)
         if stored.caught_up:
             live.in_backlog(now, now, asleep=False)
         return live
@@ -46,6 +55,13 @@ class LiveGroup:
         self.caught_up = self._backlog.threshold_ms is not None and not status
         return status
 
+    def tell_silent(self, now: int) -> bool:
+        """Adds to the journal who lost segments for silence; whether anyone did."""
+        silent, self.membership.silent = self.membership.silent, []
+        for name, heard_at in silent:
+            self.journal.tell(STATES, "reader_silent", now, {"reader": name, "last_heard_at": heard_at})
+        return bool(silent)
+
     def write(self, writing: Writing) -> Callable[[], None]:
         """Adds everything that changed since the last time."""
         members, fence = self.membership, writing.spell.fence
@@ -56,11 +72,19 @@ class LiveGroup:
         if touched.group or self._stored_fence != fence:
             settings = group_to_wire(members.settings)
             row = group_values(
-                members.name, settings, members.epochs, self.caught_up, self.created_at, writing.spell.owner, fence
+                members.name,
+                settings,
+                members.epochs,
+                self.caught_up,
+                members.held,
+                self.created_at,
+                writing.spell.owner,
+                fence,
             )
             put = writing.add_row if self._stored_fence is None else writing.put_row
             put(schema.reader_group, row)
         self._stored_fence = fence
+        self.journal.write(members.name, writing)
         for name in sorted(touched.readers):
             reader = members.readers.get(name)
             key = {"group": members.name, "name": name}

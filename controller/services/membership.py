@@ -54,6 +54,8 @@ class Membership:
         self.readers: dict[str, Reader] = {}
         self.offsets: dict[Place, int] = {}
         self.owners: dict[Place, str] = {}
+        self.held: dict[str, int] = {}  # by key, the watermark that was told where the streams show a lesser one
+        self.silent: list[tuple[str, int]] = []  # who lost segments for silence, and since when, for the journal
         self.touched = Touched()
 
     # -- readers -------------------------------------------------------------------------------------------------
@@ -142,7 +144,10 @@ class Membership:
             return
         silent = {name for name, reader in self.readers.items() if reader.heard_at + timeout <= now}
         if silent:
-            self._free(place for place, owner in list(self.owners.items()) if owner in silent)
+            places = [place for place, owner in list(self.owners.items()) if owner in silent]
+            losers = {self.owners[place] for place in places}
+            self.silent += [(name, self.readers[name].heard_at) for name in sorted(losers)]
+            self._free(places)
 
     def resume(self, gap: int, now: int) -> None:
         """Counts `gap` milliseconds of silence against nobody."""
@@ -224,9 +229,13 @@ class Membership:
         self._put(place, offset)
 
     def _put(self, place: Place, offset: int) -> None:
-        if self.offsets.get(place) != offset:
+        before = self.offsets.get(place)
+        if before != offset:
             self.offsets[place] = offset
             self.touched.places.add(place)
+            if before is not None and offset < before and self.held:
+                self.held = {}  # the group goes back, and what it is told goes back with it
+                self.touched.group = True
 
     def _free(self, places: Iterable[Place]) -> None:
         for place in places:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from controller.services.clock import Clock
-from controller.services.commits import Committer, durable
+from controller.services.commits import Committer, Durable
 from controller.services.live import Live
 from controller.services.streams import Streams
 from strandline.aggregate import Holder
 from strandline.changes import Answer
-from strandline.errors import StrandlineError
+from strandline.errors import Refused, StrandlineError
 from strandline.note import Note
 from strandline.segment import SegmentGraph
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(NamedTuple):
     """An answer to a note, and by key who holds time back where the note brought about no mark."""
 
     answer: Answer
@@ -39,7 +37,7 @@ class Notes:
         live = self._streams.at_hand(stream) or await self._streams.get(stream)
         self._committer.admit()
         noted = self._apply(live, note, tail)
-        await durable(self._streams.touch(live))
+        await self._streams.touch(live)
         return noted
 
     async def take_all(self, notes: Sequence[tuple[str, Note | StrandlineError]]) -> list[Noted | StrandlineError]:
@@ -49,7 +47,7 @@ class Notes:
         """
         self._committer.admit(len(notes))
         results: list[Noted | StrandlineError] = []
-        waits: set[asyncio.Future[None]] = set()
+        waits: set[Durable] = set()
         for stream, note in notes:
             if isinstance(note, StrandlineError):
                 results.append(note)
@@ -62,12 +60,17 @@ class Notes:
             else:
                 waits.add(self._streams.touch(live))
         for wait in waits:
-            await durable(wait)
+            await wait
         return results
 
     def _apply(self, live: Live, note: Note, tail: bool) -> Noted:
         now = self._clock.now()
-        answer = live.stream.note(note, now, tail=tail)
+        try:
+            answer = live.stream.note(note, now, tail=tail)
+        except Refused as error:
+            if live.journal.refuse(error, now, writer=note.writer):
+                self._committer.keep(live)
+            raise
         for segment in note.position:
             live.noted_at[segment] = now
         held: dict[str, Holder] = {}

@@ -12,7 +12,7 @@ from controller.services.clock import Clock
 from controller.services.live import Live
 from controller.services.store import Store
 from controller.services.streams import Streams
-from controller.storage.reading import StoredMarks
+from controller.storage.reading import MarksGone, StoredMarks
 from strandline.cut import NOTHING, Cut
 from strandline.errors import UnknownSeq
 from strandline.mark import Mark
@@ -49,12 +49,12 @@ class Reading:
         self._streams = streams
         self._store = store
         self._clock = clock
-        self._stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def stop(self) -> None:
         """Ends all waits."""
-        if not self._stopping.done():
-            self._stopping.set_result(None)
+        if not self.stopping.done():
+            self.stopping.set_result(None)
 
     # -- marks ---------------------------------------------------------------------------------------------------
 
@@ -70,13 +70,13 @@ class Reading:
             live = await self._streams.get(stream)
             page = await self._marks_now(live, key, after, limit)
             left = deadline - loop.time()
-            if page.marks or left <= 0 or self._stopping.done() or live.stream.sealed:
+            if page.marks or left <= 0 or self.stopping.done() or live.stream.sealed:
                 return page
             if live.discarded:
                 continue
             if page.resting is not None:
                 left = min(left, REST_TELLING_MS / 1000)
-            if not await self._wait(live.next_mark(key), left) and page.resting is not None:
+            if not await self.wait(live.next_mark(key), left) and page.resting is not None:
                 deadline = loop.time()  # only time has moved, and that is told now
 
     async def _marks_now(self, live: Live, key: str, after: int, limit: int) -> Page:
@@ -84,21 +84,27 @@ class Reading:
         newest = chain.last_seq if chain is not None else 0
         if after > newest:
             raise UnknownSeq(key=key, seq=after, newest=newest)
-        graph, resting = live.stream.graph, self._resting(live, key)
+        graph, resting = live.stream.graph, self.resting_time(live, key)
+        return Page(await self.after(live, key, after, limit), resting, graph)
+
+    async def after(self, live: Live, key: str, after: int, limit: int) -> list[Mark]:
+        """The marks that follow a seq, from memory or the store."""
+        chain = live.chains.get(key)
         if chain is None:
-            return Page([], resting, graph)
+            return []
         if after + 1 >= chain.first_seq:
-            return Page(chain.after(after, limit), resting, graph)
+            return chain.after(after, limit)
         first = max(after + 1, live.oldest_seqs[key])
         last = min(first + limit - 1, chain.last_seq)
-        return Page(await self._store.read(_between, live.name, key, first, last), resting, graph)
+        return await self._store.read(_between, live.name, key, first, last)
 
-    async def _wait(self, next_mark: asyncio.Future[None], seconds: float) -> bool:
-        """Whether there is another mark, or no more time to wait at all."""
-        done, _ = await asyncio.wait([next_mark, self._stopping], timeout=seconds, return_when="FIRST_COMPLETED")
+    async def wait(self, next_mark: asyncio.Future[None], seconds: float) -> bool:
+        """Whether there is another mark, or nothing to wait for at all."""
+        done, _ = await asyncio.wait([next_mark, self.stopping], timeout=seconds, return_when="FIRST_COMPLETED")
         return bool(done)
 
-    def _resting(self, live: Live, key: str) -> int | None:
+    def resting_time(self, live: Live, key: str) -> int | None:
+        """The time that an ingestion stream at rest has reached."""
         mark = live.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
         return None if mark is None else mark.time
 
@@ -139,14 +145,17 @@ class Reading:
 
     async def sides(self, live: Live, key: str, position: Cut) -> tuple[Mark | None, Mark | None]:
         """The marks that bound a position: from memory where that has them, else by search in the store."""
-        chain = live.chains.get(key)
-        if chain is None:
-            return None, None
-        passed, ahead = chain.passed(position), chain.ahead(position)
-        first, last = live.oldest_seqs[key], chain.first_seq - 1
-        if first > last or passed is not None:
-            return passed, ahead
-        return await self._store.read(_sides, live.name, key, position, first, last, ahead)
+        while (chain := live.chains.get(key)) is not None:
+            passed, ahead = chain.passed(position), chain.ahead(position)
+            first, last = live.oldest_seqs[key], chain.first_seq - 1
+            if first > last or passed is not None:
+                return passed, ahead
+            try:
+                return await self._store.read(_sides, live.name, key, position, first, last, ahead)
+            except MarksGone:
+                await self._streams.touch(live)  # done when it is known here, too, which marks there are
+                live = await self._streams.get(live.name)
+        return None, None
 
 
 def _between(connection: Connection, stream: str, key: str, first: int, last: int) -> list[Mark]:

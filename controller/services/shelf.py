@@ -28,6 +28,10 @@ class Shelf(Generic[Item]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def items(self) -> list[Item]:
+        """All that is in memory and agrees, or will agree, with the store."""
+        return [item for item in self._items.values() if not item.discarded and item.ending is None]
+
     def at_hand(self, name: str) -> Item | None:
         """The thing if it is in memory: a look without a wait."""
         item = self._items.get(name)

@@ -11,7 +11,8 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from controller.storage.database import Database
-from controller.storage.writing import Scribe, Writing
+from controller.storage.refusals import AlreadyServed
+from controller.storage.writing import CommitUnknown, Scribe, Writing
 from strandline.errors import StoreUnavailable
 
 Given = ParamSpec("Given")
@@ -19,16 +20,34 @@ Result = TypeVar("Result")
 
 
 class Store:
-    """An open database with a thread for each of its two connections."""
+    """An open database with a thread for each of its two connections.
+
+    After a commit of which nobody knows how it went, nothing is read before that is settled: what was read earlier
+    could be overtaken by that commit, and memory would not have what the store has.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._scribe = Scribe(database.writer)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="store-reader")
+        self._settled = True
 
     def commit(self, writing: Writing) -> asyncio.Future[None]:
-        return asyncio.get_running_loop().run_in_executor(self._writer, self._scribe.commit, writing)
+        """Raises what `Scribe.commit` does."""
+        return asyncio.get_running_loop().run_in_executor(self._writer, self._commit, writing)
+
+    def _commit(self, writing: Writing) -> None:
+        try:
+            self._scribe.commit(writing)
+        except CommitUnknown:
+            self._settled = False
+            raise
+        self._settled = True
+
+    def _settle(self) -> None:
+        self._database.settle()
+        self._settled = True
 
     async def read(
         self,
@@ -39,12 +58,22 @@ class Store:
         """Calls a function of `controller.storage` with a connection; raises StoreUnavailable where the store fails."""
 
         def call() -> Result:
-            return function(self._database.reader, *args, **kwargs)
+            try:
+                return function(self._database.reader, *args, **kwargs)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+            return function(self._database.reader, *args, **kwargs)  # over a connection that is made anew
 
+        loop = asyncio.get_running_loop()
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._reader, call)
+            if not self._settled:
+                await loop.run_in_executor(self._writer, self._settle)
+            return await loop.run_in_executor(self._reader, call)
         except DBAPIError as error:
             raise StoreUnavailable(reason=type(error).__name__) from error
+        except AlreadyServed as error:
+            raise StoreUnavailable(reason=str(error)) from error
 
     def close(self) -> None:
         """Waits for both threads, then closes the connections."""

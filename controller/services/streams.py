@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from controller.services.clock import Clock
-from controller.services.commits import Committer, durable
+from controller.services.commits import Committer, Durable, durable
 from controller.services.deadlines import Deadlines
+from controller.services.journal import Act
 from controller.services.live import Live
 from controller.services.shelf import Shelf
 from controller.services.store import Store
@@ -18,9 +19,10 @@ from controller.storage.spells import Gaps
 from controller.storage.writing import Spell
 from strandline.aggregate import Holder
 from strandline.config import StreamConfig
-from strandline.errors import StreamExists, UnknownStream
+from strandline.errors import Refused, StreamExists, UnknownStream
 from strandline.mark import Mark
 from strandline.names import check_name
+from strandline.protocol.wire import config_to_wire
 from strandline.segment import NewSegment, SegmentGraph
 from strandline.stream import Stream
 
@@ -36,6 +38,7 @@ class Streams:
         self._gaps = gaps
         self._shelf: Shelf[Live] = Shelf(self._load)
         self.deadlines = Deadlines(clock, committer.keep)
+        self.aging: set[str] = set()  # streams in memory whose marks do not stay for ever
 
     # -- finding -------------------------------------------------------------------------------------------------
 
@@ -62,34 +65,64 @@ class Streams:
         stored = await self._store.read(load_stream, name)
         if stored is None:
             return None
-        live = Live.loaded(stored, self.deadlines.watch)
+        live = Live.loaded(stored, self._watch)
         if stored.fence != self._spell.fence:
             started_at = self._spell.started_at
             live.stream.resume(started_at - self._gaps.since(stored.fence), started_at)
         if live.stream.advance(self._clock.now()):
             self._committer.keep(live)
-        self.deadlines.watch(live)
+        self._watch(live)
         return live
+
+    def _watch(self, live: Live) -> None:
+        """Looks again at when a stream has something to do by itself."""
+        self.deadlines.watch(live)
+        if live.stream.config.mark_retention_ms is not None:
+            self.aging.add(live.name)
+
+    def settle(self) -> None:
+        """Before an orderly end: the next commit has everything, also what may be a little late in the store."""
+        for live in self._shelf.items():
+            if live.settle():
+                self._committer.keep(live)
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    def touch(self, live: Live, calls: int = 1) -> asyncio.Future[None]:
+    def touch(self, live: Live, calls: int = 1) -> Durable:
         """After a call changed a stream: done when that is durable."""
         return self._committer.join(live, calls)
 
-    async def change(self, name: str, call: Callable[[Stream, int], Any]) -> Any:  # what the call returns
-        """Applies a call to a stream and answers when it is durable."""
+    async def change(
+        self, name: str, call: Callable[[Stream, int], Any], act: Act | None = None
+    ) -> Any:  # what the call returns
+        """Applies a call to a stream and answers when it is durable. `act` is for the journal, if it is done."""
         live = await self.get(name)
         self._committer.admit()
-        result = call(live.stream, self._clock.now())
+        with self._journalled(live, act) as now:
+            result = call(live.stream, now)
         await durable(self.touch(live))
         return result
 
-    async def drop_segment(self, name: str, segment: str) -> None:
+    @contextmanager
+    def _journalled(self, live: Live, act: Act | None) -> Iterator[int]:
+        """Tells the journal what was done, or why it was refused."""
+        now = self._clock.now()
+        try:
+            yield now
+        except Refused as error:
+            more = {} if act is None else {"call": act.kind}
+            if live.journal.refuse(error, now, **more):
+                self._committer.keep(live)
+            raise
+        if act is not None:
+            live.journal.act(act, now)
+
+    async def drop_segment(self, name: str, segment: str, by: str | None = None) -> None:
         """Takes a segment out of an open stream that the log does not have."""
         live = await self.get(name)
         self._committer.admit()
-        live.drop_segment(segment, self._clock.now())
+        with self._journalled(live, Act("segment_dropped", by, {"segment": segment})) as now:
+            live.drop_segment(segment, now)
         await durable(self.touch(live))
 
     async def evaluate(self, name: str, key: str) -> tuple[Mark | None, Holder | None, SegmentGraph]:
@@ -103,7 +136,13 @@ class Streams:
         await durable(self.touch(live))
         return mark, holder, graph
 
-    async def create(self, name: str, segments: int | Sequence[NewSegment] | None, settings: Mapping[str, Any]) -> bool:
+    async def create(
+        self,
+        name: str,
+        segments: int | Sequence[NewSegment] | None,
+        settings: Mapping[str, Any],
+        by: str | None = None,
+    ) -> bool:
         """Creates a stream; False where it is there already, with the same original segments and time domain.
 
         `segments` is None for an open stream. Raises StreamExists where they differ, InvalidConfig, InvalidScale.
@@ -123,13 +162,14 @@ class Streams:
             await durable(self.touch(found))
             return False
         stream = Stream(name, config, graph, now=now)
-        live = Live(stream, origin, stored_fence=None, watch=self.deadlines.watch)
+        live = Live(stream, origin, stored_fence=None, watch=self._watch)
+        live.journal.act(Act("created", by, config_to_wire(config)), now)
         self._shelf.put(name, live)
         await durable(self.touch(live))
         return True
 
     async def delete(self, name: str) -> None:
-        """Deletes a stream with everything about it."""
+        """Deletes a stream with everything about it, its journal too."""
         live = await self.get(name)
         self._committer.admit()
         live.ending = self._committer.join(live)

@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
+from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError
-from sqlalchemy.pool import NullPool
+from sqlalchemy import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from controller.limits import BUSY_TIMEOUT_MS
 from controller.storage import upgrade
-from controller.storage.upgrade import StoreRefused
-
-
-class AlreadyServed(StoreRefused):
-    """Another controller has this SQLite file; only one may."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
-
-    def __str__(self) -> str:
-        return f"another controller is serving {self.path}: stop it first, or take another --database"
-
-
-class BadDatabaseUrl(StoreRefused):
-    """A database was named that is not supported."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.url = url
-
-    def __str__(self) -> str:
-        return f"{self.url!r} is not a database that is supported: sqlite:///path/to/file.db, or a path"
+from controller.storage.postgresql import reading_engine, writing_engine
+from controller.storage.refusals import BadDatabaseUrl, StoreAway
+from controller.storage.sqlite import SqliteLock, sqlite_engine
 
 
 def parse_url(url: str) -> URL:
@@ -46,8 +21,9 @@ def parse_url(url: str) -> URL:
         parsed = make_url(url if "://" in url else f"sqlite:///{url}")
     except ArgumentError:
         raise BadDatabaseUrl(url) from None
-    if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
-        raise BadDatabaseUrl(url)
+    supported = parsed.get_backend_name() in ("sqlite", "postgresql")
+    if not supported or not parsed.database or parsed.database == ":memory:":
+        raise BadDatabaseUrl(parsed.render_as_string(hide_password=True))
     return parsed
 
 
@@ -55,16 +31,20 @@ def parse_url(url: str) -> URL:
 class Database:
     """An open store. `writer` is for the one flusher, `reader` for everything that only looks."""
 
-    engine: Engine
     writer: Connection
     reader: Connection
-    lock: SqliteLock
+    _open: ExitStack
+
+    def settle(self) -> None:
+        """Returns once nothing is under way any more that a lost connection began: a read sees how that went.
+
+        Raises what SQLAlchemy has where the store cannot be reached yet, and AlreadyServed.
+        """
+        with self.writer.begin():
+            pass  # a connection that was lost is made anew, and the new one holds the lock that the lost one had
 
     def close(self) -> None:
-        self.writer.close()
-        self.reader.close()
-        self.engine.dispose()
-        self.lock.release()
+        self._open.close()
 
     def __enter__(self) -> Database:
         return self
@@ -75,44 +55,24 @@ class Database:
         self.close()
 
 
-class SqliteLock:
-    """Held while a controller serves an SQLite file. It is given back when the process ends, however that ends."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._file: int | None = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.release()
-            raise AlreadyServed(path) from None
-
-    def release(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-
 def open_database(url: str) -> Database:
     """Opens a store to serve it, and makes its schema where it is empty.
 
-    Raises BadDatabaseUrl, AlreadyServed, WrongSchema for a store of another version, and SQLAlchemy's errors where
-    the file cannot be opened.
+    Raises StoreRefused: BadDatabaseUrl, AlreadyServed, WrongSchema for a store of another version, DriverMissing, and
+    StoreAway where it cannot be opened.
     """
     parsed = parse_url(url)
-    path = str(parsed.database)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    lock = SqliteLock(path)
-    try:
-        engine = connectable(parsed)
-        with engine.begin() as connection:
-            if upgrade.is_empty(connection):
-                upgrade.upgrade(connection)
-            upgrade.check(connection)
-        return Database(engine, engine.connect(), engine.connect(), lock)
-    except BaseException:
-        lock.release()
-        raise
+    with ExitStack() as opened:
+        try:
+            writing, reading = _engines(parsed, opened)
+            writer = opened.enter_context(writing.connect())
+            with writer.begin():
+                if upgrade.is_empty(writer):
+                    upgrade.upgrade(writer)
+                upgrade.check(writer)
+            return Database(writer, opened.enter_context(reading.connect()), opened.pop_all())
+        except DBAPIError as error:
+            raise _away(parsed, error) from error
 
 
 def check_store(url: str) -> None:
@@ -121,38 +81,32 @@ def check_store(url: str) -> None:
 
 
 def migrate(url: str) -> tuple[str | None, str]:
-    """Brings a store to this version's schema; returns its revision before and after."""
+    """Brings a store to this version's schema; returns its revision before and after. Raises StoreRefused."""
     parsed = parse_url(url)
-    lock = SqliteLock(str(parsed.database))
-    try:
-        engine = connectable(parsed)
-        with engine.begin() as connection:
-            before = upgrade.revision(connection)
-            upgrade.upgrade(connection)
-        engine.dispose()
-        return before, upgrade.newest_revision()
-    finally:
-        lock.release()
+    with ExitStack() as opened:
+        try:
+            engine, _ = _engines(parsed, opened, statement_timeout_ms=0)  # a step may take its time
+            with engine.begin() as connection:
+                before = upgrade.revision(connection)
+                upgrade.upgrade(connection)
+        except DBAPIError as error:
+            raise _away(parsed, error) from error
+    return before, upgrade.newest_revision()
 
 
-def connectable(url: URL) -> Engine:
-    """An engine for SQLite: write-ahead log, full sync, transactions that begin where we say so."""
-    engine = create_engine(url, poolclass=NullPool, connect_args={"check_same_thread": False})
-    event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", _begin)
-    return engine
+def _engines(url: URL, opened: ExitStack, **more: int) -> tuple[Engine, Engine]:
+    """The engine that writes and the one that reads; the store is this controller's own."""
+    if url.get_backend_name() == "sqlite":
+        opened.callback(SqliteLock(str(url.database)).release)
+        engine = sqlite_engine(url)
+        opened.callback(engine.dispose)
+        return engine, engine
+    writing, reading = writing_engine(url, **more), reading_engine(url)
+    opened.callback(writing.dispose)
+    opened.callback(reading.dispose)
+    return writing, reading
 
 
-def _prepare(connection: Any, _record: Any) -> None:  # whatever the driver has
-    connection.isolation_level = None  # the driver would begin too late, and commit before DDL
-    for pragma in (
-        f"busy_timeout = {BUSY_TIMEOUT_MS}",
-        "journal_mode = WAL",
-        "synchronous = FULL",
-        "foreign_keys = ON",
-    ):
-        connection.execute(f"PRAGMA {pragma}").close()
-
-
-def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN")
+def _away(url: URL, error: DBAPIError) -> StoreAway:
+    said = str(error.orig).strip().splitlines() or [type(error).__name__]
+    return StoreAway(url.render_as_string(hide_password=True), said[0])

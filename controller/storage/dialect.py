@@ -1,52 +1,167 @@
-"""The one place that knows how databases differ."""
+"""The one place that knows how databases differ in what they are told.
+
+SQLite       a statement is run once for each row: there is no way between that would cost anything
+PostgreSQL   a statement is run once for all rows, which go as one JSON document: a way costs more than rows do
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol
 
-from sqlalchemy import ClauseElement, Connection, CursorResult, Dialect, Table
+import msgspec
+from sqlalchemy import (
+    JSON,
+    Column,
+    Dialect,
+    Table,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    func,
+    insert,
+    select,
+)
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.postgresql.dml import Insert as PostgresqlInsert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-from sqlalchemy.dialects.sqlite.dml import Insert as SqliteInsert
-from sqlalchemy.sql.compiler import SQLCompiler
+
+from controller.storage import schema
+from controller.storage.line import Line, Prepared, Values
+
+_encoder: Final = msgspec.json.Encoder()
+_stream: Final = schema.stream.c
 
 
-def upsert(dialect: Dialect, table: Table) -> SqliteInsert | PostgresqlInsert:
-    """An insert of whole rows that overwrites the row with the same primary key."""
-    key: Sequence[str] = [column.name for column in table.primary_key]
-    rest = [column.name for column in table.columns if column.name not in key]
-    statement: SqliteInsert | PostgresqlInsert
+class RowStatement(Protocol):
+    """A statement for any number of rows."""
+
+    def run_all(self, line: Line, rows: Sequence[Values]) -> None: ...
+
+
+class Words(Protocol):
+    """The statements of one database."""
+
+    def adding(self, table: Table) -> RowStatement:
+        """Inserts whole rows; fails where a key is taken."""
+
+    def putting(self, table: Table) -> RowStatement:
+        """Inserts whole rows, each over the one with the same primary key."""
+
+    def removing(self, table: Table, columns: Sequence[str], below: str | None = None) -> RowStatement:
+        """Deletes the rows with equal values in these columns and, if `below` names one more, a lesser one there."""
+
+    def owned(self, line: Line, names: Sequence[str], fence: int) -> list[Any]:
+        """Cursors with the names of the streams, of these, that have this fence; locked until the transaction ends."""
+
+
+def words_of(dialect: Dialect) -> Words:
     match dialect.name:
         case "sqlite":
-            statement = sqlite_insert(table)
+            return SqliteWords(dialect)
         case "postgresql":
-            statement = postgresql_insert(table)
+            return PostgresqlWords(dialect)
         case other:
-            raise ValueError(f"no upsert is known for {other!r}: sqlite and postgresql are supported")
-    return statement.on_conflict_do_update(index_elements=key, set_={name: statement.excluded[name] for name in rest})
+            raise ValueError(f"{other!r} is not known: sqlite and postgresql are supported")
 
 
-class Prepared:
-    """A statement in the words of one database, made once. Its parameters go to the driver as they are.
+class SqliteWords:
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        where = (_stream.name == bindparam("at_name"), _stream.fence == bindparam("at_fence"))
+        self._owned = Prepared(select(_stream.name).where(*where), dialect)
 
-    What SQLAlchemy does for each row costs more than the row does, and nothing of it is needed: all columns have types
-    that drivers know, whole numbers, texts, floats and booleans.
-    """
+    def adding(self, table: Table) -> RowStatement:
+        return _OnceForEach(Prepared(insert(table), self._dialect))
 
-    def __init__(self, statement: ClauseElement, dialect: Dialect) -> None:
-        compiled = statement.compile(dialect=dialect)
-        assert isinstance(compiled, SQLCompiler)
-        self._sql = compiled.string
-        self._names = list(compiled.positiontup or ()) if compiled.positional else None
+    def putting(self, table: Table) -> RowStatement:
+        statement = sqlite_insert(table)
+        key, rest = _key_and_rest(table)
+        overwriting = statement.on_conflict_do_update(
+            index_elements=key, set_={name: statement.excluded[name] for name in rest}
+        )
+        return _OnceForEach(Prepared(overwriting, self._dialect))
 
-    def run(self, connection: Connection, values: dict[str, Any]) -> CursorResult[Any]:
-        return connection.exec_driver_sql(self._sql, self._parameters(values))
+    def removing(self, table: Table, columns: Sequence[str], below: str | None = None) -> RowStatement:
+        where = [table.c[name] == bindparam(name) for name in columns]
+        if below is not None:
+            where.append(table.c[below] < bindparam(below))
+        return _OnceForEach(Prepared(delete(table).where(and_(*where)), self._dialect))
 
-    def run_all(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-        """Once for each row."""
-        connection.exec_driver_sql(self._sql, [self._parameters(row) for row in rows])
+    def owned(self, line: Line, names: Sequence[str], fence: int) -> list[Any]:
+        return [line.run(self._owned, {"at_name": name, "at_fence": fence}) for name in names]
 
-    def _parameters(self, values: dict[str, Any]) -> Any:  # a tuple or a dict, as the driver wants it
-        return values if self._names is None else tuple([values[name] for name in self._names])
+
+class _OnceForEach:
+    def __init__(self, statement: Prepared) -> None:
+        self._statement = statement
+
+    def run_all(self, line: Line, rows: Sequence[Values]) -> None:
+        line.run_each(self._statement, rows)
+
+
+class PostgresqlWords:
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        given = _given(schema.stream, ["name"])
+        where = (_stream.name == given.c.name, _stream.fence == bindparam("at_fence"))
+        # In order, so that no two controllers ever wait for each other.
+        query = select(_stream.name).where(*where).order_by(_stream.name).with_for_update(of=schema.stream)
+        self._owned = Prepared(query, dialect)
+
+    def adding(self, table: Table) -> RowStatement:
+        names = table.columns.keys()
+        given = _given(table, names)
+        statement = postgresql_insert(table).from_select(names, select(*given.c))
+        return _OnceForAll(Prepared(statement, self._dialect))
+
+    def putting(self, table: Table) -> RowStatement:
+        names = table.columns.keys()
+        given = _given(table, names)
+        statement = postgresql_insert(table).from_select(names, select(*given.c))
+        key, rest = _key_and_rest(table)
+        overwriting = statement.on_conflict_do_update(
+            index_elements=key, set_={name: statement.excluded[name] for name in rest}
+        )
+        return _OnceForAll(Prepared(overwriting, self._dialect), key)
+
+    def removing(self, table: Table, columns: Sequence[str], below: str | None = None) -> RowStatement:
+        given = _given(table, [*columns, *([] if below is None else [below])])
+        where = [table.c[name] == given.c[name] for name in columns]
+        if below is not None:
+            where.append(table.c[below] < given.c[below])
+        return _OnceForAll(Prepared(delete(table).where(and_(*where)), self._dialect))
+
+    def owned(self, line: Line, names: Sequence[str], fence: int) -> list[Any]:
+        rows = _json([{"name": name} for name in names])
+        return [line.run(self._owned, {"rows": rows, "at_fence": fence})]
+
+
+class _OnceForAll:
+    """One statement cannot write over a row twice: of rows with the same key, the last one counts."""
+
+    def __init__(self, statement: Prepared, key: Sequence[str] = ()) -> None:
+        self._statement = statement
+        self._key = key
+
+    def run_all(self, line: Line, rows: Sequence[Values]) -> None:
+        chosen: Iterable[Values] = rows
+        if self._key and len(rows) > 1:
+            chosen = {tuple([row[name] for name in self._key]): row for row in rows}.values()
+        line.run(self._statement, {"rows": _json(chosen)})
+
+
+def _given(table: Table, names: Sequence[str]) -> Any:  # a table-valued alias
+    """The parameter `rows` as a table with these columns, of the types that they have in a table."""
+    columns: list[Column[Any]] = [Column(name, table.c[name].type) for name in names]
+    function = func.json_to_recordset(cast(bindparam("rows"), JSON))
+    return function.table_valued(*columns).render_derived(name="given", with_types=True)
+
+
+def _json(rows: Iterable[Values]) -> str:
+    return _encoder.encode(list(rows)).decode()
+
+
+def _key_and_rest(table: Table) -> tuple[list[str], list[str]]:
+    key = [column.name for column in table.primary_key]
+    return key, [column.name for column in table.columns if column.name not in key]

@@ -10,6 +10,7 @@ import msgspec
 from sqlalchemy import Connection, select
 
 from controller.storage import schema
+from controller.storage.journal import JOURNAL_OF_GROUP, Ends, journal_ends
 from controller.storage.rows import Values, to_json
 
 
@@ -26,10 +27,19 @@ class StoredGroup:
     readers: dict[str, tuple[int, int]]  # epoch, heard_at
     offsets: dict[tuple[str, str], int]
     owners: dict[tuple[str, str], str]
+    held: dict[str, int]  # by key, the watermark that was told
+    journal: Ends
 
 
 def group_values(
-    name: str, settings: dict[str, Any], epochs: int, caught_up: bool, created_at: int, owner: str, fence: int
+    name: str,
+    settings: dict[str, Any],
+    epochs: int,
+    caught_up: bool,
+    held: dict[str, int],
+    created_at: int,
+    owner: str,
+    fence: int,
 ) -> Values:
     return {
         "name": name,
@@ -39,6 +49,7 @@ def group_values(
         "created_at": created_at,
         "owner": owner,
         "fence": fence,
+        "held": to_json(held) if held else None,
     }
 
 
@@ -51,6 +62,7 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
             return None
         readers = connection.execute(select(reader).where(reader.c.group == name)).all()
         places = connection.execute(select(place).where(place.c.group == name)).all()
+        journal = journal_ends(connection, JOURNAL_OF_GROUP, name)
     return StoredGroup(
         name=name,
         settings=msgspec.json.decode(row.settings),
@@ -61,6 +73,8 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
         readers={each.name: (each.epoch, each.heard_at) for each in readers},
         offsets={(each.stream, each.segment): each.offset for each in places},
         owners={(each.stream, each.segment): each.reader for each in places if each.reader is not None},
+        held=msgspec.json.decode(row.held) if row.held is not None else {},
+        journal=journal,
     )
 
 
@@ -68,5 +82,13 @@ def group_names(connection: Connection, after: str, limit: int) -> Sequence[str]
     """Names in order, those that follow `after`."""
     table = schema.reader_group
     query = select(table.c.name).where(table.c.name > after).order_by(table.c.name).limit(limit)
+    with connection.begin():
+        return connection.execute(query).scalars().all()
+
+
+def groups_that_read(connection: Connection, stream: str) -> Sequence[str]:
+    """The groups that have read anything of a stream, or begin in it somewhere."""
+    place = schema.reader_position
+    query = select(place.c.group).where(place.c.stream == stream).distinct().order_by(place.c.group)
     with connection.begin():
         return connection.execute(query).scalars().all()

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Select, Table, bindparam, func, select
 
 from controller.limits import LOADED_MARKS
 from controller.storage import schema
+from controller.storage.journal import JOURNAL_OF_STREAM, Ends, journal_ends
 from controller.storage.rows import (
     Origin,
     config_of,
@@ -59,6 +60,8 @@ class StoredStream:
     fence: int
     marks: dict[str, list[Mark]]
     first_seqs: dict[str, int]
+    noted_at: dict[str, int]  # when each segment was last noted, as far as that was stored
+    journal: Ends
 
 
 def load_stream(connection: Connection, name: str) -> StoredStream | None:
@@ -69,10 +72,12 @@ def load_stream(connection: Connection, name: str) -> StoredStream | None:
             return None
         marks, first_seqs = _newest_marks(connection, name)
         last_marks = [of_key[-1] for of_key in marks.values()]
+        segments = connection.execute(_SEGMENTS, {"stream": name}).all()
+        noted_at = {each.id: each.last_noted_at for each in segments if each.last_noted_at is not None}
         stream = Stream.restored(
             name,
             config_of(row.config),
-            _load_graph(connection, name, open=row.open),
+            SegmentGraph((segment_of(each) for each in segments), open=row.open),
             sealed=row.sealed,
             epochs=row.epochs,
             head=cut_of(row.head),
@@ -80,12 +85,8 @@ def load_stream(connection: Connection, name: str) -> StoredStream | None:
             writers=_load_writers(connection, name, {mark.key: mark.time for mark in last_marks}),
             last_marks=last_marks,
         )
-        return StoredStream(stream, origin_of(row), row.fence, marks, first_seqs)
-
-
-def _load_graph(connection: Connection, name: str, *, open: bool) -> SegmentGraph:
-    rows = connection.execute(_SEGMENTS, {"stream": name}).all()
-    return SegmentGraph((segment_of(row) for row in rows), open=open)
+        journal = journal_ends(connection, JOURNAL_OF_STREAM, name)
+        return StoredStream(stream, origin_of(row), row.fence, marks, first_seqs, noted_at, journal)
 
 
 def _load_writers(connection: Connection, name: str, last_times: dict[str, int]) -> list[Writer]:
@@ -118,6 +119,10 @@ def stream_names(connection: Connection, after: str, limit: int) -> Sequence[str
         return connection.execute(query).scalars().all()
 
 
+class MarksGone(Exception):
+    """Marks were let go after someone looked which there are, and before they were read: look again."""
+
+
 class StoredMarks:
     """The marks of one stream and key in the store. Each look is a query; lookups are searches by seq."""
 
@@ -130,8 +135,10 @@ class StoredMarks:
         return marks_of(self._connection.execute(_MARKS, {**self._of_key, "first": first, "last": last}))
 
     def get(self, seq: int) -> Mark:
-        (mark,) = self.between(seq, seq)
-        return mark
+        found = self.between(seq, seq)
+        if not found:
+            raise MarksGone(seq)
+        return found[0]
 
     def passed(self, position: Cut, first: int, last: int) -> Mark | None:
         """Of the marks from `first` to `last`, the newest whose cut is wholly at or below the position."""

@@ -92,7 +92,7 @@ def origin_of(row: AnyRow) -> Origin:
     return Origin(created_at=row.created_at, segments=segments)
 
 
-def segment_values(stream: str, place: int, segment: Segment) -> Values:
+def segment_values(stream: str, place: int, segment: Segment, noted_at: int | None = None) -> Values:
     return {
         "stream": stream,
         "id": segment.id,
@@ -102,6 +102,7 @@ def segment_values(stream: str, place: int, segment: Segment) -> Values:
         "predecessors": to_json(segment.predecessors),
         "final_offset": segment.final_offset,
         "created_at": segment.created_at,
+        "last_noted_at": noted_at,
     }
 
 

@@ -34,7 +34,8 @@ metadata = MetaData(
     }
 )
 
-_NAME = String(NAME_CHARACTERS)
+# Names are in the order of their bytes in every database, whatever language it is set to.
+_NAME = String(NAME_CHARACTERS).with_variant(String(NAME_CHARACTERS, collation="C"), "postgresql")
 
 
 def _of_stream() -> Column[str]:
@@ -79,6 +80,7 @@ segment = Table(
     Column("predecessors", Text, nullable=False),
     Column("final_offset", BigInteger),
     Column("created_at", BigInteger, nullable=False),
+    Column("last_noted_at", BigInteger),  # to within a minute, unless the controller stopped in order
 )
 
 writer = Table(
@@ -139,6 +141,7 @@ reader_group = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("owner", String(NAME_CHARACTERS), nullable=False),
     Column("fence", Integer, nullable=False),
+    Column("held", Text),  # by key, the watermark that was told where the streams show a lesser one by now
 )
 
 
@@ -165,3 +168,25 @@ reader_position = Table(
     Column("offset", BigInteger, nullable=False),
     Column("reader", _NAME),
 )
+
+
+def _journal(name: str, owner: Column[str]) -> Table:
+    """A ring for each topic: its newest entry takes the slot of its oldest, so that it never grows."""
+    return Table(
+        name,
+        metadata,
+        owner,
+        Column("topic", String(16), primary_key=True),
+        Column("slot", Integer, primary_key=True, autoincrement=False),
+        Column("seq", BigInteger, nullable=False),  # over all topics
+        Column("at", BigInteger, nullable=False),
+        Column("kind", String(32), nullable=False),
+        Column("by", _NAME),  # whose token it was
+        Column("details", Text, nullable=False),
+        sqlite_with_rowid=False,
+    )
+
+
+# What happened to a stream, or to a reader group, that somebody may ask about later.
+journal = _journal("journal", _of_stream())
+group_journal = _journal("group_journal", _of_group())

@@ -30,6 +30,8 @@ def begin_spell(connection: Connection, owner: str, now: int) -> tuple[Spell, Ga
     """Starts a spell at `now`, or at the time up to which the clock may have been told before, if that is later."""
     table = schema.served
     with connection.begin():
+        # Whoever served before us ends its last commit before we look, and begins no other one (Scribe.commit).
+        connection.execute(select(table.c.fence).order_by(table.c.fence).with_for_update())
         oldest = connection.execute(select(func.min(schema.stream.c.fence))).scalar_one()
         newest = connection.execute(select(func.max(table.c.fence))).scalar_one()
         if newest is not None:

@@ -11,25 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 
 import migrations
-
-
-class StoreRefused(Exception):
-    """The store cannot be served, for a reason that its user can do something about."""
-
-
-class WrongSchema(StoreRefused):
-    """The store has another schema than this version of the controller needs."""
-
-    def __init__(self, found: str | None, wanted: str) -> None:
-        super().__init__(found, wanted)
-        self.found = found
-        self.wanted = wanted
-
-    def __str__(self) -> str:
-        return (
-            f"the store's schema is {self.found or 'not Strandline’s'}, this controller needs {self.wanted}: "
-            f"run `strandline migrate` with the same --database, and a controller as new as the store"
-        )
+from controller.storage.refusals import WrongSchema
 
 
 def configuration(connection: Connection | None = None) -> Config:
@@ -61,6 +43,12 @@ def is_empty(connection: Connection) -> bool:
 def upgrade(connection: Connection, to: str = "head") -> None:
     """Runs the steps that are missing, in the transaction that the connection is in."""
     command.upgrade(configuration(connection), to)
+
+
+def check_now(connection: Connection) -> None:
+    """As `check`, in a transaction of its own."""
+    with connection.begin():
+        check(connection)
 
 
 def check(connection: Connection) -> None:

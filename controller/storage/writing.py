@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, RootTransaction, Table, bindparam, func, select, update
+from sqlalchemy.exc import DBAPIError
 
 from controller.storage import schema
-from controller.storage.dialect import Prepared, upsert
+from controller.storage.dialect import RowStatement, words_of
+from controller.storage.line import Line, Prepared
 from controller.storage.rows import Values, cut_json, cut_of
 
 
@@ -21,6 +23,29 @@ class OwnershipLost(Exception):
 
     def __str__(self) -> str:
         return f"another controller owns {', '.join(map(repr, self.streams))}"
+
+
+class SpellOver(Exception):
+    """Another controller began to serve this store after this one did."""
+
+    def __init__(self, fence: int, newest: int) -> None:
+        super().__init__(fence, newest)
+        self.fence = fence
+        self.newest = newest
+
+    def __str__(self) -> str:
+        return f"another controller has served this store since: its fence is {self.newest}, ours {self.fence}"
+
+
+class CommitUnknown(Exception):
+    """The store was told to commit and did not answer: it did, or it did not, or will yet."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"whether the store committed is not known: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +96,7 @@ _TAKE = (
     .where(schema.stream.c.name == bindparam("at_name"), schema.stream.c.fence == bindparam("at_fence"))
     .values(owner=bindparam("new_owner"), fence=bindparam("new_fence"))
 )
-_OWN = (
-    select(schema.stream.c.name)
-    .where(schema.stream.c.name == bindparam("at_name"), schema.stream.c.fence == bindparam("at_fence"))
-    .with_for_update()
-)
-_PASS = delete(schema.note_history).where(
-    schema.note_history.c.stream == bindparam("stream"),
-    schema.note_history.c.key == bindparam("key"),
-    schema.note_history.c.time < bindparam("time"),
-)
-_PRUNE = delete(schema.mark).where(
-    schema.mark.c.stream == bindparam("stream"),
-    schema.mark.c.key == bindparam("key"),
-    schema.mark.c.seq < bindparam("seq"),
-)
+_NEWEST = select(func.max(schema.served.c.fence))
 
 
 class Scribe:
@@ -93,56 +104,106 @@ class Scribe:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        dialect = connection.dialect
+        self._line = Line(connection)
+        self._words = words_of(connection.dialect)
         self._tables = schema.metadata.sorted_tables  # each after those that it refers to
-        self._puts = {table: Prepared(upsert(dialect, table), dialect) for table in self._tables}
-        self._adds = {table: Prepared(insert(table), dialect) for table in self._tables}
-        self._removals: dict[tuple[Table, tuple[str, ...]], Prepared] = {}
-        self._keep_serving = Prepared(_KEEP_SERVING, dialect)
-        self._take = Prepared(_TAKE, dialect)
-        self._own = Prepared(_OWN, dialect)
-        self._pass = Prepared(_PASS, dialect)
-        self._prune = Prepared(_PRUNE, dialect)
+        self._puts = {table: self._words.putting(table) for table in self._tables}
+        self._adds = {table: self._words.adding(table) for table in self._tables}
+        self._removals: dict[tuple[Table, tuple[str, ...]], RowStatement] = {}
+        self._keep_serving = Prepared(_KEEP_SERVING, connection.dialect)
+        self._newest = Prepared(_NEWEST, connection.dialect)
+        self._take = Prepared(_TAKE, connection.dialect)
+        self._pass = self._words.removing(schema.note_history, ["stream", "key"], below="time")
+        self._prune = self._words.removing(schema.mark, ["stream", "key"], below="seq")
 
     def commit(self, writing: Writing) -> None:
-        """Writes it all, or nothing and raises: OwnershipLost, or what SQLAlchemy has."""
-        connection = self._connection
-        with connection.begin():
+        """Writes it all, or nothing and raises: OwnershipLost, SpellOver, or what SQLAlchemy has.
+
+        Raises CommitUnknown where it cannot tell which. A connection that was lost before the commit began is made
+        anew, once.
+        """
+        try:
+            transaction = self._begin(writing)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+            transaction = self._begin(writing)
+        try:
+            self._write(writing)
+        except DBAPIError as error:
+            transaction.rollback()
+            if error.connection_invalidated:  # the commit may have gone with the rest
+                raise CommitUnknown(type(error.orig).__name__) from error
+            raise
+        except BaseException:
+            transaction.rollback()
+            raise
+        try:
+            transaction.commit()
+        except DBAPIError as error:
+            transaction.close()
+            raise CommitUnknown(type(error.orig).__name__) from error
+
+    def _begin(self, writing: Writing) -> RootTransaction:
+        """Begins a transaction that may write this; else nothing is changed."""
+        transaction = self._connection.begin()
+        try:
             self._keep(writing)
+            for stream, segment in writing.dropped:
+                self._drop_from_marks(stream, segment)
+        except BaseException:
+            transaction.rollback()
+            raise
+        return transaction
+
+    def _keep(self, writing: Writing) -> None:
+        """Raises unless this spell is the newest still and owns what it must.
+
+        A spell begins with a lock on the rows of those before it. So either it waits for us here, and then sees what
+        we wrote, or we wait for it, and then see it: we take a look of our own, after the row is ours.
+        """
+        line, spell = self._line, writing.spell
+        names = sorted(writing.owned)
+        with line.together():
+            kept = {"at_fence": spell.fence, "until": writing.served_until, "bound": writing.clock_bound}
+            line.run(self._keep_serving, kept)
+            newest = line.run(self._newest, {})
+            takings = {}
+            for name, fence in writing.taken.items():
+                taken = {"at_name": name, "at_fence": fence, "new_owner": spell.owner, "new_fence": spell.fence}
+                takings[name] = line.run(self._take, taken)
+            owned = self._words.owned(line, names, spell.fence) if names else []
+        ((fence,),) = newest.fetchall()
+        if fence != spell.fence:
+            raise SpellOver(spell.fence, fence)
+        untaken = [name for name, cursor in takings.items() if cursor.rowcount != 1]
+        ours = {name for cursor in owned for (name,) in cursor.fetchall()}
+        lost = sorted({*untaken, *(name for name in names if name not in ours)})
+        if lost:
+            raise OwnershipLost(lost)
+
+    def _write(self, writing: Writing) -> None:
+        """Writes it, and where that can go along, commits it."""
+        line = self._line
+        with line.together():
             self._remove(writing)
             for table in self._tables:
                 if table in writing.put:
-                    self._puts[table].run_all(connection, writing.put[table])
+                    self._puts[table].run_all(line, writing.put[table])
                 if table in writing.added:
-                    self._adds[table].run_all(connection, writing.added[table])
-
-    def _keep(self, writing: Writing) -> None:
-        connection, spell = self._connection, writing.spell
-        kept = {"at_fence": spell.fence, "until": writing.served_until, "bound": writing.clock_bound}
-        self._keep_serving.run(connection, kept)
-        for name, fence in writing.taken.items():
-            taken = {"at_name": name, "at_fence": fence, "new_owner": spell.owner, "new_fence": spell.fence}
-            if self._take.run(connection, taken).rowcount != 1:
-                raise OwnershipLost([name])
-        for name in sorted(writing.owned):
-            if self._own.run(connection, {"at_name": name, "at_fence": spell.fence}).one_or_none() is None:
-                raise OwnershipLost([name])
+                    self._adds[table].run_all(line, writing.added[table])
+            line.commit()
 
     def _remove(self, writing: Writing) -> None:
         if writing.passed:
-            self._pass.run_all(self._connection, writing.passed)
+            self._pass.run_all(self._line, writing.passed)
         if writing.pruned:
-            self._prune.run_all(self._connection, writing.pruned)
-        for stream, segment in writing.dropped:
-            self._drop_from_marks(stream, segment)
+            self._prune.run_all(self._line, writing.pruned)
         for (table, columns), keys in writing.removed.items():
             removal = self._removals.get((table, columns))
             if removal is None:
-                where = and_(*(table.c[name] == bindparam(name) for name in columns))
-                removal = self._removals[table, columns] = Prepared(
-                    delete(table).where(where), self._connection.dialect
-                )
-            removal.run_all(self._connection, keys)
+                removal = self._removals[table, columns] = self._words.removing(table, columns)
+            removal.run_all(self._line, keys)
 
     def _drop_from_marks(self, stream: str, segment: str) -> None:
         """Rewrites the cuts that reach into a segment which never was. Rare, so it may take its time."""

@@ -10,6 +10,9 @@ down_revision: str | None = None
 branch_labels: Sequence[str] | None = None
 depends_on: Sequence[str] | None = None
 
+# In the order of its bytes, whatever language the database is set to.
+NAME = sa.String(length=249).with_variant(sa.String(length=249, collation="C"), "postgresql")
+
 
 def upgrade() -> None:
     """Makes the tables of release 0.1."""
@@ -31,7 +34,7 @@ def make_served_and_streams() -> None:
     )
     op.create_table(
         "stream",
-        sa.Column("name", sa.String(length=249), nullable=False),
+        sa.Column("name", NAME, nullable=False),
         sa.Column("open", sa.Boolean(), nullable=False),
         sa.Column("config", sa.Text(), nullable=False),
         sa.Column("original", sa.Text(), nullable=False),
@@ -46,8 +49,8 @@ def make_served_and_streams() -> None:
     )
     op.create_table(
         "segment",
-        sa.Column("stream", sa.String(length=249), nullable=False),
-        sa.Column("id", sa.String(length=249), nullable=False),
+        sa.Column("stream", NAME, nullable=False),
+        sa.Column("id", NAME, nullable=False),
         sa.Column("place", sa.Integer(), nullable=False),
         sa.Column("low", sa.Double(), nullable=True),
         sa.Column("high", sa.Double(), nullable=True),
@@ -63,8 +66,8 @@ def make_writers_and_marks() -> None:
     """Writers, the notes that later marks can need, and marks."""
     op.create_table(
         "writer",
-        sa.Column("stream", sa.String(length=249), nullable=False),
-        sa.Column("name", sa.String(length=249), nullable=False),
+        sa.Column("stream", NAME, nullable=False),
+        sa.Column("name", NAME, nullable=False),
         sa.Column("heard_at", sa.BigInteger(), nullable=False),
         sa.Column("tail", sa.Boolean(), nullable=False),
         sa.Column("epoch", sa.BigInteger(), nullable=True),
@@ -81,9 +84,9 @@ def make_writers_and_marks() -> None:
     )
     op.create_table(
         "note_history",
-        sa.Column("stream", sa.String(length=249), nullable=False),
-        sa.Column("key", sa.String(length=249), nullable=False),
-        sa.Column("writer", sa.String(length=249), nullable=False),
+        sa.Column("stream", NAME, nullable=False),
+        sa.Column("key", NAME, nullable=False),
+        sa.Column("writer", NAME, nullable=False),
         sa.Column("time", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("cut", sa.Text(), nullable=False),
         sa.Column("newest", sa.BigInteger(), nullable=True),
@@ -93,8 +96,8 @@ def make_writers_and_marks() -> None:
     )
     op.create_table(
         "mark",
-        sa.Column("stream", sa.String(length=249), nullable=False),
-        sa.Column("key", sa.String(length=249), nullable=False),
+        sa.Column("stream", NAME, nullable=False),
+        sa.Column("key", NAME, nullable=False),
         sa.Column("seq", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("time", sa.BigInteger(), nullable=False),
         sa.Column("upper", sa.BigInteger(), nullable=False),
@@ -115,7 +118,7 @@ def make_reader_groups() -> None:
     """Reader groups, their readers and positions."""
     op.create_table(
         "reader_group",
-        sa.Column("name", sa.String(length=249), nullable=False),
+        sa.Column("name", NAME, nullable=False),
         sa.Column("settings", sa.Text(), nullable=False),
         sa.Column("epochs", sa.BigInteger(), nullable=False),
         sa.Column("caught_up", sa.Boolean(), nullable=False),
@@ -126,8 +129,8 @@ def make_reader_groups() -> None:
     )
     op.create_table(
         "reader",
-        sa.Column("group", sa.String(length=249), nullable=False),
-        sa.Column("name", sa.String(length=249), nullable=False),
+        sa.Column("group", NAME, nullable=False),
+        sa.Column("name", NAME, nullable=False),
         sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.Column("heard_at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(
@@ -137,11 +140,11 @@ def make_reader_groups() -> None:
     )
     op.create_table(
         "reader_position",
-        sa.Column("group", sa.String(length=249), nullable=False),
-        sa.Column("stream", sa.String(length=249), nullable=False),
-        sa.Column("segment", sa.String(length=249), nullable=False),
+        sa.Column("group", NAME, nullable=False),
+        sa.Column("stream", NAME, nullable=False),
+        sa.Column("segment", NAME, nullable=False),
         sa.Column("offset", sa.BigInteger(), nullable=False),
-        sa.Column("reader", sa.String(length=249), nullable=True),
+        sa.Column("reader", NAME, nullable=True),
         sa.ForeignKeyConstraint(
             ["group"], ["reader_group.name"], name=op.f("fk_reader_position_reader_group"), ondelete="CASCADE"
         ),

@@ -20,6 +20,7 @@
     │   │   ├── TooMany              too_many
     │   │   ├── InvalidName          invalid_name
     │   │   ├── InvalidConfig        invalid_config
+    │   │   ├── InvalidParameter     invalid_parameter
     │   │   ├── InvalidNote          invalid_note
     │   │   ├── InvalidScale         invalid_scale
     │   │   ├── UnknownSegment       unknown_segment
@@ -51,6 +52,7 @@ from strandline.errors.invalid import (
     InvalidConfig,
     InvalidName,
     InvalidNote,
+    InvalidParameter,
     InvalidScale,
     TimeTooFarAhead,
     TooLarge,
@@ -102,6 +104,7 @@ __all__ = [
     "InvalidConfig",
     "InvalidName",
     "InvalidNote",
+    "InvalidParameter",
     "InvalidScale",
     "Missing",
     "Overloaded",

@@ -72,6 +72,20 @@ class InvalidConfig(Invalid):
 
 
 @dataclass(kw_only=True, eq=False)
+class InvalidParameter(Invalid):
+    """What stands behind the `?` of a call, or in a header that the call reads."""
+
+    code: ClassVar[str] = "invalid_parameter"
+    name: str
+    value: Any
+    wanted: str
+
+    @property
+    def detail(self) -> str:
+        return f"the parameter {self.name} cannot be {self.value!r}: {self.wanted}"
+
+
+@dataclass(kw_only=True, eq=False)
 class InvalidNote(Invalid):
     code: ClassVar[str] = "invalid_note"
     name: str

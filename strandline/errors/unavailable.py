@@ -30,4 +30,4 @@ class StoreUnavailable(Unavailable):
 
     @property
     def detail(self) -> str:
-        return f"the store did not take the change ({self.reason}): nothing was changed, try again"
+        return f"the store cannot be used just now ({self.reason}): nothing was changed, try again"

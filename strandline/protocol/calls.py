@@ -20,10 +20,19 @@ from strandline.errors import StrandlineError, TooMany
 from strandline.limits import NOTES_PER_REQUEST, WAIT_BOUND_MS
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, Note, check_key, check_position
-from strandline.protocol import wire
+from strandline.protocol import journal_wire, wire
 from strandline.protocol.errors import UnexpectedAnswer
+from strandline.protocol.journal_wire import JournalPage
 from strandline.protocol.problems import from_problem
-from strandline.protocol.wire import Evaluated, JsonObject, MarksAt, MarksPage, NoteAnswer, StreamDescription
+from strandline.protocol.wire import (
+    Evaluated,
+    JsonObject,
+    MarksAt,
+    MarksPage,
+    NoteAnswer,
+    StreamDescription,
+    TimeIndexPage,
+)
 from strandline.segment import NewSegment
 from strandline.window import TimeWindow
 
@@ -197,6 +206,27 @@ def time_window(stream: str, position: Mapping[str, int], *, key: str = DEFAULT_
     check_position(position)
     body = {"position": dict(position), "key": check_key(key)}
     return (yield from ask("POST", f"{stream_path(stream)}/time-window", wire.time_window_from_wire, body))
+
+
+def time_index(
+    stream: str,
+    segment: str,
+    *,
+    key: str = DEFAULT_KEY,
+    from_offset: int = 0,
+    token: int | None = None,
+    limit: int | None = None,
+) -> Call[TimeIndexPage]:
+    """Offset and time within a segment: from an offset on, or, with a token, from where the call before left off."""
+    asked = query(key=check_key(key) or None, from_offset=from_offset or None, token=token, limit=limit)
+    path = f"{stream_path(stream)}/segments/{check_name('segment', segment)}/time-index{asked}"
+    return (yield from ask("GET", path, wire.time_index_from_wire))
+
+
+def journal(stream: str, *, after: int = 0, limit: int | None = None) -> Call[JournalPage]:
+    """What happened to a stream, after a seq of its journal."""
+    path = f"{stream_path(stream)}/journal{query(after=after or None, limit=limit)}"
+    return (yield from ask("GET", path, journal_wire.journal_from_wire))
 
 
 # -- operations ------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ StrandlineError
 │   └── ControllerAway           controller_away
 ├── Undecided                    whether the call was carried out is not known
 │   ├── OutcomeUnknown           outcome_unknown
+│   ├── StoreUndecided           store_undecided
 │   └── InternalFailure          internal_failure
 └── UnexpectedAnswer             unexpected_answer
 """
@@ -83,6 +84,21 @@ class OutcomeUnknown(Undecided):
         return (
             f"{self.call} was sent, but no answer came back in {self.tried_ms} ms ({self.reason}): "
             f"whether it was carried out is not known; {advice}"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class StoreUndecided(Undecided):
+    """The controller told its store to commit, and the store did not say whether it did."""
+
+    code: ClassVar[str] = "store_undecided"
+    reason: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"the store was told to keep this and did not answer ({self.reason}): whether it was carried out is not "
+            f"known; making a call again that is harmless to repeat, as a note is, settles it"
         )
 
 

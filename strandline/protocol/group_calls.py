@@ -5,8 +5,9 @@ from __future__ import annotations
 from strandline.names import check_name
 from strandline.note import check_position
 from strandline.protocol import group_wire
-from strandline.protocol.calls import Call, ask, ask_whether_new
+from strandline.protocol.calls import Call, ask, ask_whether_new, query
 from strandline.protocol.group_wire import GroupSettings, GroupWindow, Positions, ReaderAnswer
+from strandline.protocol.journal_wire import JournalPage, journal_from_wire
 
 
 def create_group(group: str, settings: GroupSettings) -> Call[bool]:
@@ -52,6 +53,12 @@ def offline(group: str, reader: str, positions: Positions) -> Call[GroupWindow]:
 
 def group_window(group: str) -> Call[GroupWindow]:
     return (yield from ask("GET", f"{group_path(group)}/time-window", group_wire.group_window_from_wire))
+
+
+def group_journal(group: str, *, after: int = 0, limit: int | None = None) -> Call[JournalPage]:
+    """What happened to a reader group, after a seq of its journal."""
+    path = f"{group_path(group)}/journal{query(after=after or None, limit=limit)}"
+    return (yield from ask("GET", path, journal_from_wire))
 
 
 def group_path(group: str) -> str:

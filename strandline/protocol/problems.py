@@ -51,6 +51,7 @@ STATUS: Final[Mapping[type[StrandlineError], int]] = {
     errors.TooMany: 422,
     errors.InvalidName: 422,
     errors.InvalidConfig: 422,
+    errors.InvalidParameter: 422,
     errors.InvalidNote: 422,
     errors.InvalidScale: 422,
     errors.UnknownSegment: 422,
@@ -68,6 +69,7 @@ STATUS: Final[Mapping[type[StrandlineError], int]] = {
     errors.StoreUnavailable: 503,
     answers.ControllerAway: 503,
     answers.OutcomeUnknown: 504,
+    answers.StoreUndecided: 504,
 }
 
 

@@ -21,6 +21,7 @@ from strandline.note import DEFAULT_KEY, Note
 from strandline.protocol.fields import Fields
 from strandline.protocol.problems import from_problem, to_problem
 from strandline.segment import NewSegment, Segment, SegmentGraph
+from strandline.timeindex import Entry
 from strandline.window import TimeWindow
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -81,6 +82,14 @@ class Evaluated:
 
     mark: WireMark | None
     held_by: Holder | None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeIndexPage:
+    """Entries of a segment's time index, rising; the next call goes on with the token."""
+
+    entries: tuple[Entry, ...]
+    token: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +167,13 @@ def marks_at_from_wire(value: object, where: str = "the answer") -> MarksAt:
 
 
 def holder_to_wire(holder: Holder) -> JsonObject:
-    return asdict(holder)
+    return {
+        "writer": holder.writer,
+        "state": holder.state,
+        "time": holder.time,
+        "last_heard_ms_ago": holder.last_heard_ms_ago,
+        "released_in_ms": holder.released_in_ms,
+    }
 
 
 def holder_from_wire(value: object, where: str = "the answer") -> Holder:
@@ -197,6 +212,19 @@ def time_window_from_wire(value: object, where: str = "the answer") -> TimeWindo
         end_of_stream=given.flag("end_of_stream"),
         mark_seq=given.number_or_none("mark_seq"),
     )
+
+
+def time_index_to_wire(entries: Sequence[Entry], token: int) -> JsonObject:
+    return {"entries": [{"offset": each.offset, "time": each.time} for each in entries], "token": token}
+
+
+def time_index_from_wire(value: object, where: str = "the answer") -> TimeIndexPage:
+    def entry(value: object, where: str) -> Entry:
+        given = Fields(value, where)
+        return Entry(given.number("offset"), given.number("time"))
+
+    given = Fields(value, where)
+    return TimeIndexPage(given.list("entries", entry), given.number("token"))
 
 
 # -- writers and notes ---------------------------------------------------------------------------------------

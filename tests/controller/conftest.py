@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,9 @@ class ManualClock:
 
 
 class InProcess:
-    """A controller in this process, over the real ASGI application and a real SQLite file."""
+    """A controller in this process, over the real ASGI application and a real database."""
 
-    def __init__(self, database: Path, clock: ManualClock) -> None:
+    def __init__(self, database: Path | str, clock: ManualClock) -> None:
         self.database = database
         self.clock = clock
         self.app = create_app(Settings(database=str(database)), clock=clock, owner="test")
@@ -91,7 +91,7 @@ class InProcess:
 class OwnProcess:
     """`strandline serve` in a process of its own, on a free port of the loopback interface."""
 
-    def __init__(self, database: Path, *options: str, port: int = 0) -> None:
+    def __init__(self, database: Path | str, *options: str, port: int = 0) -> None:
         command = [
             sys.executable,
             "-m",
@@ -138,7 +138,13 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def start(tmp_path: Path, clock: ManualClock) -> Iterator[Callable[..., InProcess]]:
+def database(tmp_path: Path) -> Path | str:
+    """The test's store. Modules whose tests run on each kind of store have a fixture of this name that says so."""
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def start(database: Path | str, clock: ManualClock) -> Iterator[Callable[..., InProcess]]:
     """Starts a controller on the test's store; the one before, if any, is stopped in order, for a time if asked to."""
     started: list[InProcess] = []
 
@@ -146,7 +152,7 @@ def start(tmp_path: Path, clock: ManualClock) -> Iterator[Callable[..., InProces
         while started:
             started.pop().__exit__(None, None, None)
         clock.now += after_ms
-        started.append(InProcess(tmp_path / "store.db", clock).__enter__())
+        started.append(InProcess(database, clock).__enter__())
         return started[-1]
 
     yield begin
@@ -165,13 +171,28 @@ def in_process() -> Callable[[Path], InProcess]:
     return lambda database: InProcess(database, ManualClock())
 
 
+@pytest.fixture(scope="session")
+def own_process() -> Callable[[Path], AbstractContextManager[OwnProcess]]:
+    """Starts a controller in a process of its own on a store of its own, for tests that share one."""
+
+    @contextmanager
+    def begin(database: Path) -> Iterator[OwnProcess]:
+        started = OwnProcess(database)
+        try:
+            yield started
+        finally:
+            started.kill()
+
+    return begin
+
+
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., OwnProcess]]:
+def serve(database: Path | str) -> Iterator[Callable[..., OwnProcess]]:
     """Starts a controller in a process of its own on the test's store."""
     started: list[OwnProcess] = []
 
     def begin(*options: str, **more: Any) -> OwnProcess:
-        started.append(OwnProcess(tmp_path / "store.db", *options, **more))
+        started.append(OwnProcess(database, *options, **more))
         return started[-1]
 
     yield begin

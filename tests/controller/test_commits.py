@@ -140,6 +140,24 @@ def test_a_caller_that_goes_away_takes_nobody_with_it() -> None:
     run(scene)
 
 
+def test_when_the_committer_ends_nobody_goes_on_waiting() -> None:
+    async def scene(store: HeldStore, committer: Committer) -> None:
+        ending = asyncio.create_task(committer.stop())
+        while not store.writings:
+            await asyncio.sleep(0)
+        live = stream("s")
+        note(live, 1)
+        waiting = asyncio.create_task(durable(committer.join(live)))
+        await store.end()
+        await ending
+        with pytest.raises((StoreUnavailable, asyncio.CancelledError)):
+            await waiting
+        with pytest.raises(StoreUnavailable, match="the controller has stopped"):
+            await durable(committer.join(live))
+
+    run(scene)
+
+
 def test_beyond_the_bound_calls_are_turned_away_until_there_is_room() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
         live = stream("s")

@@ -9,6 +9,11 @@ GROUP = "/v1/reader-groups/g"
 
 
 @pytest.fixture
+def database(store_url: str) -> str:
+    return store_url
+
+
+@pytest.fixture
 def group(controller: Any) -> Any:
     """A stream with marks at 100 (10, 10), 200 (20, 20) and 300 (30, 30), and a group that reads it."""
     controller.call("PUT", "/v1/streams/s", CONFIG)

@@ -2,7 +2,14 @@
 
 from typing import Any
 
+import pytest
+
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
+
+
+@pytest.fixture
+def database(store_url: str) -> str:
+    return store_url
 
 
 def test_a_waiting_reader_hears_the_next_mark_at_once(controller: Any) -> None:

@@ -5,6 +5,11 @@ from typing import Any
 import pytest
 
 
+@pytest.fixture
+def database(store_url: str) -> str:
+    return store_url
+
+
 def settings(**changes: Any) -> dict[str, Any]:
     return {"segments": 3, "mark_interval_ms": 0, "max_ahead_ms": None, **changes}
 

@@ -5,6 +5,11 @@ from typing import Any
 import pytest
 
 
+@pytest.fixture
+def database(store_url: str) -> str:
+    return store_url
+
+
 def test_creating_again_finds_the_stream_and_leaves_its_configuration(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", {"segments": 2, "writer_timeout_ms": 5}, expect=201)
 

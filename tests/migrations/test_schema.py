@@ -1,53 +1,105 @@
 """The migrations and the models say the same."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Engine, inspect, text
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, inspect, text
 
 from controller.storage import upgrade
-from controller.storage.database import (
-    AlreadyServed,
-    BadDatabaseUrl,
-    connectable,
-    migrate,
-    open_database,
-    parse_url,
-)
+from controller.storage.database import migrate, open_database, parse_url
+from controller.storage.postgresql import writing_engine
+from controller.storage.refusals import AlreadyServed, BadDatabaseUrl, StoreAway, WrongSchema
 from controller.storage.schema import metadata
-from controller.storage.upgrade import WrongSchema
+from controller.storage.sqlite import sqlite_engine
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "store.db")
-
-
-@pytest.fixture
-def engine(path: str) -> Iterator[Engine]:
-    engine = connectable(parse_url(path))
-    yield engine
-    engine.dispose()
-
-
-def test_upgrading_an_empty_database_gives_what_the_models_have(engine: Engine) -> None:
+@contextmanager
+def connected(url: str) -> Iterator[Connection]:
+    """Connects to a store, in one transaction."""
+    parsed = parse_url(url)
+    engine: Engine = (sqlite_engine if parsed.get_backend_name() == "sqlite" else writing_engine)(parsed)
     with engine.begin() as connection:
+        yield connection
+
+
+def change(url: str, statement: str) -> None:
+    with connected(url) as connection:
+        connection.execute(text(statement))
+
+
+def differences(connection: Connection) -> list[Any]:
+    options = {"compare_type": True, "compare_server_default": True}
+    return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
+
+
+def revisions() -> list[str]:
+    """All versions of the schema, the oldest first."""
+    script = ScriptDirectory.from_config(upgrade.configuration())
+    return [each.revision for each in script.walk_revisions()][::-1]
+
+
+def test_upgrading_an_empty_database_gives_what_the_models_have(store_url: str) -> None:
+    with connected(store_url) as connection:
         upgrade.upgrade(connection)
-        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
-        assert compare_metadata(context, metadata) == []
+
+        assert differences(connection) == []
         names = set(inspect(connection).get_table_names())
         assert names == {*metadata.tables, "alembic_version"} and "mark" in names
 
 
-def test_upgrading_is_the_same_as_creating_the_models_down_to_each_column(engine: Engine, tmp_path: Path) -> None:
-    made = connectable(parse_url(str(tmp_path / "made.db")))
+def test_upgrading_step_by_step_gives_the_same(store_url: str) -> None:
+    with connected(store_url) as connection:
+        for revision in revisions():
+            upgrade.upgrade(connection, revision)
+            assert upgrade.revision(connection) == revision
+
+        assert differences(connection) == []
+
+
+def test_stepping_down_and_up_again_gives_the_same(store_url: str) -> None:
+    with connected(store_url) as connection:
+        upgrade.upgrade(connection)
+        for revision in [*revisions()[-2::-1], "base"]:
+            command.downgrade(upgrade.configuration(connection), revision)
+        assert set(inspect(connection).get_table_names()) == {"alembic_version"}
+
+        upgrade.upgrade(connection)
+        assert differences(connection) == []
+
+
+def test_in_postgresql_the_columns_are_those_of_the_models_down_to_the_collation(postgres: Any) -> None:
+    def columns(url: str) -> list[Any]:
+        query = (
+            "SELECT table_name, column_name, data_type, character_maximum_length, is_nullable, collation_name "
+            "FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'alembic_version' "
+            "ORDER BY table_name, column_name"
+        )
+        return list(postgres.execute(query, url))
+
+    upgraded, made = postgres.new_database(), postgres.new_database()
+    migrate(upgraded)
+    engine = writing_engine(parse_url(made))
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+
+    assert columns(upgraded) == columns(made)
+    assert ("stream", "name", "character varying", 249, "NO", "C") in columns(made)
+    postgres.drop(upgraded)
+    postgres.drop(made)
+
+
+def test_in_sqlite_the_columns_are_those_of_the_models_down_to_the_rowid(tmp_path: Path) -> None:
+    upgraded, made = (sqlite_engine(parse_url(str(tmp_path / name))) for name in ("upgraded.db", "made.db"))
     with made.begin() as connection:
         metadata.create_all(connection)
-    with engine.begin() as connection:
+    with upgraded.begin() as connection:
         upgrade.upgrade(connection)
 
     def columns(of: Engine) -> dict[str, object]:
@@ -59,53 +111,62 @@ def test_upgrading_is_the_same_as_creating_the_models_down_to_each_column(engine
                 for name, without in tables.items()
             }
 
-    assert columns(engine) == columns(made)
-    made.dispose()
+    assert columns(upgraded) == columns(made)
 
 
-def test_a_step_down_and_up_again_gives_the_same(engine: Engine) -> None:
-    with engine.begin() as connection:
-        upgrade.upgrade(connection)
-        command.downgrade(upgrade.configuration(connection), "base")
-        assert set(inspect(connection).get_table_names()) == {"alembic_version"}
-        upgrade.upgrade(connection)
-        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+def test_a_fresh_store_gets_the_schema_when_it_is_opened(store_url: str) -> None:
+    open_database(store_url).close()
+
+    assert migrate(store_url) == (upgrade.newest_revision(), upgrade.newest_revision())
 
 
-def test_a_fresh_file_gets_the_schema_when_it_is_opened(path: str) -> None:
-    open_database(path).close()
-
-    assert migrate(path) == (upgrade.newest_revision(), upgrade.newest_revision())
+def test_migrating_a_fresh_store_makes_the_schema(store_url: str) -> None:
+    assert migrate(store_url) == (None, upgrade.newest_revision())
 
 
-def test_migrating_a_fresh_file_makes_the_schema(path: str) -> None:
-    assert migrate(path) == (None, upgrade.newest_revision())
-
-
-def test_a_store_of_another_version_is_refused_with_the_command_to_run(engine: Engine, path: str) -> None:
-    open_database(path).close()
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '0000'"))
+def test_a_store_of_another_version_is_refused_with_the_command_to_run(store_url: str) -> None:
+    open_database(store_url).close()
+    change(store_url, "UPDATE alembic_version SET version_num = '0000'")
 
     with pytest.raises(WrongSchema, match=r"schema is 0000.*`strandline migrate`"):
-        open_database(path)
+        open_database(store_url)
 
 
-def test_a_file_with_other_tables_is_refused(engine: Engine, path: str) -> None:
-    with engine.begin() as connection:
-        connection.execute(text("CREATE TABLE mine (id INTEGER)"))
+def test_each_older_version_is_refused_and_migrated(store_url: str) -> None:
+    for revision in revisions()[:-1]:
+        with open_database(store_url) as database, database.writer.begin():
+            command.downgrade(upgrade.configuration(database.writer), revision)
+        with pytest.raises(WrongSchema, match=revision):
+            open_database(store_url)
+
+        assert migrate(store_url) == (revision, upgrade.newest_revision())
+
+
+def test_a_database_with_other_tables_is_refused(store_url: str) -> None:
+    change(store_url, "CREATE TABLE mine (id INTEGER)")
 
     with pytest.raises(WrongSchema):
-        open_database(path)
+        open_database(store_url)
 
 
-def test_only_one_controller_serves_a_file(path: str) -> None:
-    with open_database(path), pytest.raises(AlreadyServed, match="another controller"):
-        open_database(path)
-    open_database(path).close()
+def test_only_one_controller_serves_a_store(store_url: str) -> None:
+    with open_database(store_url):
+        with pytest.raises(AlreadyServed, match="another controller"):
+            open_database(store_url)
+        with pytest.raises(AlreadyServed, match="another controller"):
+            migrate(store_url)
+    open_database(store_url).close()
 
 
-@pytest.mark.parametrize("url", ["mysql://localhost/x", "sqlite://", "sqlite:///:memory:", "://"])
+def test_a_database_that_is_not_there_is_named_without_its_password(postgres: Any) -> None:
+    with pytest.raises(StoreAway, match=r"nowhere.* cannot be opened .*does not exist") as raised:
+        open_database(f"postgresql://strandline:secret@127.0.0.1:{postgres.port}/nowhere")
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://localhost/x", "sqlite://", "sqlite:///:memory:", "://", "postgresql://localhost", "postgres://h/x"]
+)
 def test_a_database_that_is_not_supported_is_refused(url: str) -> None:
     with pytest.raises(BadDatabaseUrl):
         open_database(url)

@@ -80,6 +80,12 @@ def test_a_missing_java_is_named_in_the_first_line_with_the_command(root: Path, 
     assert "apt-get install -y openjdk-17-jre-headless" in first
 
 
+def test_a_postgresql_that_is_there_is_told_nothing(root: Path, programs: Path) -> None:
+    script(programs / "initdb", "#!/bin/sh\n")
+    done = preflight(root, programs, "--postgres")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_a_java_home_that_holds_no_java_is_named(root: Path, programs: Path, tmp_path: Path) -> None:
     script(programs / "java", JAVA.format(version="17.0.15", module="jdk.incubator.vector@17.0.15"))
     done = preflight(root, programs, "--java", JAVA_HOME=str(tmp_path / "empty"))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import delete
 
 from controller.services.live import Live
+from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.reading import load_stream
 from controller.storage.rows import Origin
@@ -75,7 +75,7 @@ CONFIGS = st.builds(
 
 
 class Kept:
-    """A stream whose every flush is written to a real SQLite file."""
+    """A stream whose every flush is written to a real database."""
 
     def __init__(self, database: Database, spell: Spell, stream: Stream) -> None:
         self._database = database
@@ -141,15 +141,19 @@ def answer(stream: Any, call: Call, now: int) -> object:
         return error.code, error.values
 
 
+# The store is one for all examples, and each empties it.
+@settings(suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture])
 @given(config=CONFIGS, open=st.booleans(), steps=STEPS)
 def test_a_stream_goes_on_exactly_however_often_it_is_written_and_loaded(
-    config: StreamConfig, open: bool, steps: list[tuple[Call, int, bool]]
+    store_url: str, config: StreamConfig, open: bool, steps: list[tuple[Call, int, bool]]
 ) -> None:
     def made() -> Stream:
         graph = SegmentGraph(open=True) if open else SegmentGraph.equal_shares(2, 0)
         return Stream("s", config, graph, now=0)
 
-    with tempfile.TemporaryDirectory() as folder, open_database(str(Path(folder) / "store.db")) as database:
+    with open_database(store_url) as database:
+        with database.writer.begin():
+            database.writer.execute(delete(schema.stream))
         spell, _ = begin_spell(database.writer, "test", 0)
         plain, kept = made(), Kept(database, spell, made())
         now = 0

@@ -1,0 +1,26 @@
+"""The bounds of the commands that ask a controller, the unit last."""
+
+from typing import Final
+
+# How long a command tries
+DEADLINE_MS: Final = 10_000
+ATTEMPTS: Final = 3
+
+# Names
+NAMES_COMPARED: Final = 10_000  # among which those close to an unknown name are looked for
+NAMES_TOLD: Final = 5
+
+# What is shown at once; with --json everything is
+STREAMS_SHOWN: Final = 50
+SEGMENTS_SHOWN: Final = 50
+POSITION_SEGMENTS_SHOWN: Final = 8
+
+# Watching and following
+REFRESH_MS: Final = 1_000
+STALLED_MS: Final = 5_000  # who holds time back and was not heard from for so long stands out
+FOLLOW_WAIT_MS: Final = 20_000  # one request for the next mark
+FOLLOW_PAUSE_MS: Final = 200  # after an answer without a mark
+
+# From 2000 to 2100: a time within these is taken for epoch milliseconds, and shown as a date
+EPOCH_FIRST_MS: Final = 946_684_800_000
+EPOCH_END_MS: Final = 4_102_444_800_000

@@ -1,0 +1,211 @@
+"""How commands speak to a controller, and what they tell where that fails. Imported only when a command runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from controller.commands.limits import ATTEMPTS, DEADLINE_MS, NAMES_COMPARED, NAMES_TOLD
+from controller.commands.options import Failure
+from strandline.errors import Denied, StrandlineError, Unauthenticated, UnknownStream, UnknownWriter
+from strandline.limits import PAGE_ENTRIES
+from strandline.protocol.attempts import Patience
+from strandline.protocol.calls import Call, Clocked, ask, clocked, query, stream_path, writer_path
+from strandline.protocol.errors import ControllerAway, UnexpectedAnswer
+from strandline.protocol.fields import Fields
+from strandline.protocol.transport import Connection
+from strandline.protocol.wire import JsonObject, MarksPage, StreamDescription, marks_page_from_wire, stream_from_wire
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the controller said, as it stands; its kinds add the same as typed values."""
+
+    json: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Described(Answer):
+    stream: StreamDescription
+
+
+@dataclass(frozen=True, slots=True)
+class Marked(Answer):
+    page: MarksPage
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Answer):
+    """One page of a list; `next` is what to go on after, if there is more."""
+
+    entries: tuple[Any, ...]
+    next: str | None
+
+
+class Speaker:
+    """A connection that commands ask."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.controller = connection.controller
+
+    def run(self, call: Call[Value]) -> Value:
+        """Makes a call; raises its errors."""
+        return self._connection.run(call)
+
+    def clocked(self, call: Call[Value]) -> Clocked[Value]:
+        """Makes a call, and says what the controller's clock showed."""
+        return self._connection.run(clocked(call))
+
+    def every(self, page: Callable[[str], Call[Listed]], bound: int | None = None) -> list[Any]:
+        """The entries of all pages, up to a bound."""
+        found: list[Any] = []
+        after: str | None = ""
+        while after is not None and (bound is None or len(found) < bound):
+            listed = self.run(page(after))
+            found += listed.entries
+            after = listed.next
+        return found[:bound]
+
+    def explain(self, error: StrandlineError) -> str:
+        """What a person can do about an error."""
+        match error:
+            case ControllerAway(reason=reason):
+                return (
+                    f"the controller at {self.controller} was not reached ({reason}): start one with "
+                    f"`strandline serve`, or name another with --controller or STRANDLINE_CONTROLLER"
+                )
+            case UnknownStream(stream=stream):
+                return f"there is no stream {stream!r}: {self._instead(stream, list_streams, 'stream', None)}"
+            case UnknownWriter(stream=stream, writer=writer):
+                instead = self._instead(writer, lambda after: list_writers(stream, after), "writer", "writer")
+                return f"stream {stream!r} knows no writer {writer!r}: {instead}"
+            case Unauthenticated(reason=reason):
+                return f"{reason}: give a token with --token or STRANDLINE_TOKEN"
+            case UnexpectedAnswer():
+                return f"{error}; is it a controller that listens at {self.controller}?"
+            case _:
+                return str(error)
+
+    def _instead(self, name: str, page: Callable[[str], Call[Listed]], what: str, field: str | None) -> str:
+        """The names that may have been meant."""
+        try:
+            entries = self.every(page, NAMES_COMPARED)
+        except Denied:
+            return f"check the {what}'s name"
+        names = [each[field] if field else each for each in entries]
+        return suggestion(name, names, what)
+
+
+def suggestion(name: str, names: Sequence[str], what: str) -> str:
+    """Those of the names that are close to one that is not among them, or else the first ones."""
+    if not names:
+        return f"there is no {what} yet"
+    by_folded = {each.casefold(): each for each in names}
+    close = get_close_matches(name.casefold(), by_folded, n=NAMES_TOLD)
+    if close:
+        return f"did you mean {' or '.join(by_folded[each] for each in close)}?"
+    more = f", and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
+    return f"the {what}s are {', '.join(names[:NAMES_TOLD])}{more}"
+
+
+@contextmanager
+def speaking(options: argparse.Namespace) -> Iterator[Speaker]:
+    """A speaker for what --controller and --token say. Raises Failure for every error within."""
+    patience = Patience(deadline_ms=DEADLINE_MS, attempts=ATTEMPTS)
+    try:
+        with Connection(options.controller, token=options.token, patience=patience) as connection:
+            speaker = Speaker(connection)
+            try:
+                yield speaker
+                sys.stdout.flush()
+            except StrandlineError as error:
+                raise Failure(speaker.explain(error)) from None
+    except StrandlineError as error:
+        raise Failure(str(error)) from None
+    except BrokenPipeError:
+        # Whoever read the output has gone. Python would flush it once more at the end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+
+
+# -- calls whose answers are printed as they stand ----------------------------------------------------------------
+
+
+def list_streams(after: str = "", limit: int = PAGE_ENTRIES) -> Call[Listed]:
+    """A page of the streams' names."""
+    return ask("GET", f"/v1/streams{query(after=after or None, limit=limit)}", _page_of("streams", _text))
+
+
+def list_writers(stream: str, after: str = "", limit: int = PAGE_ENTRIES) -> Call[Listed]:
+    """A page of a stream's writers, as JSON objects that have at least what the table of writers shows."""
+    path = f"{stream_path(stream)}/writers{query(after=after or None, limit=limit)}"
+    return ask("GET", path, _page_of("writers", _writer))
+
+
+def describe(stream: str) -> Call[Described]:
+    return ask(
+        "GET", stream_path(stream), lambda value, where: Described(_object(value), stream_from_wire(value, where))
+    )
+
+
+def marks(stream: str, key: str, *, after: int, limit: int | None = None, wait_ms: int = 0) -> Call[Marked]:
+    """The marks after a seq."""
+    asked = query(key=key or None, after=after, limit=limit, wait_ms=wait_ms or None)
+    return ask("GET", f"{stream_path(stream)}/marks{asked}", _marked, wait_ms=wait_ms)
+
+
+def exclude(stream: str, writer: str) -> Call[Marked]:
+    """Sets a writer aside; returns the marks that this brought about."""
+    return ask("POST", f"{writer_path(stream, writer)}/exclude", _marked)
+
+
+def include(stream: str, writer: str) -> Call[Marked]:
+    """Brings a writer back; returns the marks that this brought about."""
+    return ask("DELETE", f"{writer_path(stream, writer)}/exclude", _marked)
+
+
+def _marked(value: object, where: str) -> Marked:
+    return Marked(_object(value), marks_page_from_wire(value, where))
+
+
+def _object(value: object) -> JsonObject:
+    if not isinstance(value, dict):
+        raise ValueError("the answer is no object")
+    return value
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{where} is no text")
+    return value
+
+
+def _writer(value: object, where: str) -> JsonObject:
+    given = Fields(value, where)
+    for read, names in (
+        (given.text, ("writer", "state")),
+        (given.numbers_or_none, ("times",)),
+        (given.numbers, ("position",)),
+        (given.number_or_none, ("epoch", "last_heard_at")),
+        (given.texts, ("holds",)),
+    ):
+        for name in names:
+            read(name)
+    return _object(value)
+
+
+def _page_of(name: str, read: Callable[[Any, str], Any]) -> Callable[[object, str], Listed]:
+    def page(value: object, where: str) -> Listed:
+        given = Fields(value, where)
+        return Listed(_object(value), given.list(name, read), given.text_or_none("next"))
+
+    return page

@@ -1,0 +1,125 @@
+"""The journal of a stream or a reader group: what happened, kept with the commit that made it so.
+
+Nothing here waits or reads: entries gather in memory, and the flusher takes them. Where nothing is told, nothing is
+done. Each topic is a bounded ring in the store, and what comes too fast is counted in place of being told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.limits import (
+    JOURNAL_BURST_ENTRIES,
+    JOURNAL_REFILL_MS,
+    JOURNAL_REFUSALS_BURST_ENTRIES,
+    JOURNAL_REFUSALS_REFILL_MS,
+)
+from controller.storage.journal import Ends, Entry, JournalTable, next_slot
+from controller.storage.writing import Writing
+from strandline.errors import Refused
+from strandline.protocol.problems import to_problem
+
+REFUSALS = "refusal"
+STATES = "state"
+HELD = "held"
+INCOMPLETE = "incomplete"
+ACTIONS = "action"
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What an administrator does. `by` is the name of the token that was used, null while there are none."""
+
+    kind: str
+    by: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Pace:
+    """How many more of a kind may be told: a bucket that fills up again with time."""
+
+    room: int
+    filled_at: int
+    omitted: int = 0
+
+
+class Journal:
+    """What is to be told of one stream or group, and where its journal goes on in the store."""
+
+    __slots__ = ("_ends", "_last", "_paces", "_table", "_untold")
+
+    def __init__(self, table: JournalTable, ends: Ends | None = None) -> None:
+        self._table = table
+        self._ends: Ends = ends if ends is not None else {}
+        self._last = max((seq for _, seq in self._ends.values()), default=0)
+        self._paces: dict[str, _Pace] = {}
+        self._untold: list[Entry] = []
+
+    @property
+    def omitted(self) -> dict[str, int]:
+        """How many entries came too fast and were not told yet, by topic; for refusals, by code."""
+        return {name: pace.omitted for name, pace in sorted(self._paces.items()) if pace.omitted}
+
+    def act(self, act: Act, now: int) -> None:
+        """An administrator did something."""
+        self.tell(ACTIONS, act.kind, now, dict(act.details), by=act.by)
+
+    def refuse(self, error: Refused, now: int, **more: Any) -> bool:
+        """A call was refused; whether that is to be written."""
+        problem = to_problem(error)
+        details = {name: value for name, value in problem.items() if name not in ("type", "title", "status")}
+        return self.tell(
+            REFUSALS,
+            "refused",
+            now,
+            {**more, **details},
+            pace=error.code,
+            burst=JOURNAL_REFUSALS_BURST_ENTRIES,
+            refill_ms=JOURNAL_REFUSALS_REFILL_MS,
+        )
+
+    def tell(
+        self,
+        topic: str,
+        kind: str,
+        at: int,
+        details: dict[str, Any],
+        *,
+        by: str | None = None,
+        pace: str | None = None,
+        burst: int = JOURNAL_BURST_ENTRIES,
+        refill_ms: int = JOURNAL_REFILL_MS,
+    ) -> bool:
+        """Adds an entry to what is written next; False where there were too many of that `pace`, its topic if none."""
+        paced = self._paces.get(pace or topic)
+        if paced is None:
+            paced = self._paces[pace or topic] = _Pace(burst, at)
+        filled = max(0, at - paced.filled_at) // refill_ms
+        paced.room = min(burst, paced.room + filled)
+        paced.filled_at = at if paced.room == burst else paced.filled_at + filled * refill_ms
+        if not paced.room:
+            paced.omitted += 1
+            return False
+        paced.room -= 1
+        if paced.omitted:
+            details = {**details, "omitted": paced.omitted}
+            paced.omitted = 0
+        self._last += 1
+        self._untold.append(Entry(self._last, at, topic, kind, by, details))
+        return True
+
+    def write(self, name: str, writing: Writing) -> None:
+        """Adds what is to be told to a writing."""
+        if not self._untold:
+            return
+        rows = {}
+        for entry in self._untold:
+            slot = next_slot(self._ends, entry.topic)
+            self._ends[entry.topic] = (slot, entry.seq)
+            rows[entry.topic, slot] = self._table.values(name, slot, entry)  # of many in one slot, the newest
+        self._untold.clear()
+        for row in rows.values():
+            writing.put_row(self._table.table, row)

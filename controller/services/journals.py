@@ -1,0 +1,49 @@
+"""Reading journals. Only what is durable is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controller.services.groups import Groups
+from controller.services.store import Store
+from controller.services.streams import Streams
+from controller.storage.journal import JOURNAL_OF_GROUP, JOURNAL_OF_STREAM, Entry, JournalTable, journal_entries
+
+
+@dataclass(frozen=True, slots=True)
+class JournalPage:
+    """Entries, oldest first; `next` is the seq to go on after, null where there is no more.
+
+    `omitted`: what came too fast and is counted for the next entry of its topic, for refusals by code.
+    """
+
+    entries: Sequence[Entry]
+    next: int | None
+    omitted: dict[str, int]
+
+
+class Journals:
+    """The journals of streams and of reader groups."""
+
+    def __init__(self, streams: Streams, groups: Groups, store: Store) -> None:
+        self._streams = streams
+        self._groups = groups
+        self._store = store
+
+    async def of_stream(self, name: str, after: int, limit: int) -> JournalPage:
+        """Raises UnknownStream."""
+        omitted = (await self._streams.get(name)).journal.omitted
+        return await self._page(JOURNAL_OF_STREAM, name, after, limit, omitted)
+
+    async def of_group(self, name: str, after: int, limit: int) -> JournalPage:
+        """Raises UnknownGroup."""
+        omitted = (await self._groups.get(name)).journal.omitted
+        return await self._page(JOURNAL_OF_GROUP, name, after, limit, omitted)
+
+    async def _page(
+        self, journal: JournalTable, name: str, after: int, limit: int, omitted: dict[str, int]
+    ) -> JournalPage:
+        found = await self._store.read(journal_entries, journal, name, after, limit + 1)
+        entries = found[:limit]
+        return JournalPage(entries, entries[-1].seq if len(found) > limit else None, omitted)

@@ -1,0 +1,89 @@
+"""Journals as rows and back. Each topic is a ring of slots, so that a flood of one leaves the others alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from sqlalchemy import Connection, Table, bindparam, func, select
+
+from controller.limits import JOURNAL_ENTRIES
+from controller.storage import schema
+from controller.storage.rows import Values, to_json
+
+# By topic: the slot and the seq of its newest entry.
+Ends: TypeAlias = dict[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something that happened. `by` is whose token it was, null where there are no tokens, or nobody did it."""
+
+    seq: int
+    at: int
+    topic: str
+    kind: str
+    by: str | None
+    details: dict[str, Any]
+
+
+class JournalTable:
+    """One of the two journals, its queries made once."""
+
+    def __init__(self, table: Table, owner: str) -> None:
+        """`owner` is the column that says whose journal it is."""
+        self.table = table
+        self.owner = owner
+        column, whose = table.c, table.c[owner] == bindparam("owner")
+        newest = (
+            select(column.topic, func.max(column.seq).label("seq"))
+            .where(whose)
+            .group_by(column.topic)
+            .subquery("newest")
+        )
+        self.ends = select(column.topic, column.slot, column.seq).join(newest, column.seq == newest.c.seq).where(whose)
+        after = column.seq > bindparam("after")
+        self.page = select(table).where(whose, after).order_by(column.seq).limit(bindparam("entries"))
+
+    def values(self, name: str, slot: int, entry: Entry) -> Values:
+        return {
+            self.owner: name,
+            "topic": entry.topic,
+            "slot": slot,
+            "seq": entry.seq,
+            "at": entry.at,
+            "kind": entry.kind,
+            "by": entry.by,
+            "details": to_json(entry.details),
+        }
+
+
+JOURNAL_OF_STREAM: Final = JournalTable(schema.journal, "stream")
+JOURNAL_OF_GROUP: Final = JournalTable(schema.group_journal, "group")
+
+
+def next_slot(ends: Ends, topic: str) -> int:
+    """Where a topic's next entry goes: the first slot, the next, and in the end the one of its oldest."""
+    return (ends[topic][0] + 1) % JOURNAL_ENTRIES if topic in ends else 0
+
+
+def journal_ends(connection: Connection, journal: JournalTable, name: str) -> Ends:
+    """Where a journal goes on. Within a transaction of the caller's."""
+    rows = connection.execute(journal.ends, {"owner": name})
+    return {row.topic: (row.slot, row.seq) for row in rows}
+
+
+def journal_entries(
+    connection: Connection, journal: JournalTable, name: str, after: int, limit: int
+) -> Sequence[Entry]:
+    """The entries that follow a seq, oldest first."""
+    with connection.begin():
+        rows = connection.execute(journal.page, {"owner": name, "after": after, "entries": limit}).all()
+    return [
+        Entry(
+            seq=row.seq, at=row.at, topic=row.topic, kind=row.kind, by=row.by, details=msgspec.json.decode(row.details)
+        )
+        for row in rows
+    ]

@@ -1,0 +1,55 @@
+"""SQLite as a store: one file, one controller."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.pool import NullPool
+
+from controller.limits import BUSY_TIMEOUT_MS
+from controller.storage.refusals import AlreadyServed
+
+
+class SqliteLock:
+    """Held while a controller serves an SQLite file. It is given back when the process ends, however that ends."""
+
+    def __init__(self, path: str) -> None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        self._file: int | None = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.release()
+            raise AlreadyServed(path) from None
+
+    def release(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def sqlite_engine(url: URL) -> Engine:
+    """An engine for SQLite: write-ahead log, full sync, transactions that begin where we say so."""
+    engine = create_engine(url, poolclass=NullPool, connect_args={"check_same_thread": False})
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _prepare(connection: Any, _record: Any) -> None:  # whatever the driver has
+    connection.isolation_level = None  # the driver would begin too late, and commit before DDL
+    for pragma in (
+        f"busy_timeout = {BUSY_TIMEOUT_MS}",
+        "journal_mode = WAL",
+        "synchronous = FULL",
+        "foreign_keys = ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")

@@ -1,0 +1,168 @@
+"""What commands say, and leave with, where they cannot do what they were asked."""
+
+from __future__ import annotations
+
+import http.server
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from controller.cli import main
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """The address of a port that is taken, and at which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+class Denier(http.server.BaseHTTPRequestHandler):
+    """Asks for the token that it wants, and is no controller where it gets it."""
+
+    def do_GET(self) -> None:
+        known = self.headers["Authorization"] == "Bearer sesame"
+        body = b"hello" if known else b'{"code": "unauthenticated", "reason": "no token was given"}'
+        self.send_response(200 if known else 401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def denier() -> Iterator[str]:
+    """The address of a server that is no controller, and wants a token."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Denier) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+EACH = [
+    ("streams",),
+    ("streams", "orders"),
+    ("writers", "orders"),
+    ("marks", "orders"),
+    ("window", "orders", "--position", "0=1"),
+    ("exclude", "orders", "w1"),
+    ("include", "orders", "w1"),
+    ("watch", "--once"),
+    ("watch", "orders"),
+]
+
+
+@pytest.mark.parametrize("words", EACH, ids=" ".join)
+def test_a_controller_that_is_away_is_named_with_the_command_that_starts_one(
+    strandline: Callable[..., Any], nobody: str, words: tuple[str, ...]
+) -> None:
+    done = strandline(*words, "--controller", nobody)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"strandline {words[0]}: the controller at {nobody} was not reached")
+    assert "strandline serve" in done.err and "STRANDLINE_CONTROLLER" in done.err
+
+
+@pytest.mark.parametrize("words", [each for each in EACH if "orders" in each], ids=" ".join)
+def test_a_stream_that_is_not_there_is_told_with_names_close_to_it(
+    served: Any, strandline: Callable[..., Any], words: tuple[str, ...]
+) -> None:
+    stream = served.stream()
+    done = strandline(*(stream.upper() if word == "orders" else word for word in words))
+    assert done.code == 1
+    assert f"there is no stream '{stream.upper()}': did you mean " in done.err and stream in done.err
+
+
+def test_a_stream_like_no_other_is_told_with_those_that_there_are(
+    serve: Callable[[], Any], strandline: Callable[..., Any]
+) -> None:
+    served = serve()
+    assert "there is no stream yet" in strandline("marks", "qqq", "--controller", served.url).err
+    served.stream()
+    assert "the streams are orders-1\n" in strandline("marks", "qqq", "--controller", served.url).err
+
+
+def test_a_writer_that_is_not_there_is_told_with_names_close_to_it(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = served.stream()
+    served.note(stream, "worker-1", 1, s0=1)
+    done = strandline("exclude", stream, "wroker-1")
+    assert done.code == 1
+    assert f"stream '{stream}' knows no writer 'wroker-1': did you mean worker-1?" in done.err
+
+
+def test_a_missing_token_is_told_with_how_to_give_one_and_a_given_one_is_passed_on(
+    outside: Callable[..., Any], denier: str
+) -> None:
+    without = outside("streams", "--controller", denier)
+    assert (without.code, without.err) == (
+        1,
+        "strandline streams: no token was given: give a token with --token or STRANDLINE_TOKEN\n",
+    )
+    for done in (
+        outside("streams", "--controller", denier, "--token", "sesame"),
+        outside("streams", "--controller", denier, STRANDLINE_TOKEN="sesame"),
+    ):
+        assert done.code == 1
+        assert f"is it a controller that listens at {denier}?" in done.err and "sesame" not in done.err
+
+
+def test_a_token_that_cannot_be_sent_is_refused_without_being_told(strandline: Callable[..., Any]) -> None:
+    done = strandline("streams", "--token", "se same")
+    assert done.code == 1 and "token" in done.err and "same" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("marks",), "stream"),
+        (("marks", "a/b"), "a/b"),
+        (("marks", "s", "--after", "-1"), "'-1' is no whole number from 0"),
+        (("marks", "s", "--after", "²"), "is no whole number"),
+        (("marks", "s", "--limit", "0"), "'0' is no whole number from 1 to 1000"),
+        (("marks", "s", "--key", "a b"), "a b"),
+        (("writers", "s", "--state", "asleep"), "'asleep' is no state of a writer: joined, active"),
+        (("window", "s", "--position", "5"), "0=5,1=7"),
+        (("window", "s", "--position", "0=5,0=6"), "names a segment twice"),
+        (("window", "s", "--position", '{"0": 5, "0": 6}'), "names a segment twice"),
+        (("window", "s", "--position", '{"0": "5"}'), "offset"),
+        (("window", "s", "--position", '{"0": '), "is no position"),
+        (("window", "s", "--position", '{"0":' * 2_000), "is no position"),
+        (("window", "s", "--position", "0=-5"), "is no segment=offset"),
+        (("exclude", "s"), "writer"),
+        (("streams", "--controller", "ftp://x"), "http://127.0.0.1:8433"),
+        (("streams", "--controller", "http://user:secret@x"), "controller"),
+        (("watch", "?"), "?"),
+        (("completion", "fish"), "fish"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
+)
+def test_nonsense_is_a_mistake_in_the_command_line(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    printed = capsys.readouterr()
+    assert (left.value.code, printed.out) == (2, "")
+    assert told in printed.err and "secret" not in printed.err
+
+
+def test_a_variable_with_nonsense_is_told_like_an_option(outside: Callable[..., Any]) -> None:
+    done = outside("streams", STRANDLINE_CONTROLLER="nowhere")
+    assert done.code == 2 and "argument --controller" in done.err and "nowhere" in done.err
+
+
+def test_a_window_without_a_position_says_how_to_give_one(outside: Callable[..., Any]) -> None:
+    done = outside("window", "s")
+    assert done.code == 2 and "--position" in done.err
+
+
+def test_a_seq_that_no_mark_has_yet_is_refused(served: Any, strandline: Callable[..., Any]) -> None:
+    done = strandline("marks", served.stream(), "--after", "7")
+    assert done.code == 1 and "7" in done.err

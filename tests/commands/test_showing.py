@@ -1,0 +1,213 @@
+"""`streams`, `writers`, `marks` and `window`, against a controller in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+DAY = "2023-11-14 22:13:"
+NOON = 1_700_000_000_000  # DAY, and 20 seconds
+
+
+def two_marks(served: Any, **settings: Any) -> str:
+    """A stream with marks at 0.1 s and 0.2 s after NOON, which `w1` holds back."""
+    stream: str = served.stream(**settings)
+    served.note(stream, "w1", NOON + 100, s0=5)
+    served.note(stream, "w2", NOON + 900, s1=7)
+    served.note(stream, "w1", NOON + 200, s0=9)
+    return stream
+
+
+# -- streams ---------------------------------------------------------------------------------------------------
+
+
+def test_streams_lists_each_with_its_time_and_who_holds_it(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = two_marks(served)
+    done = strandline("streams")
+    (line,) = (line for line in done.out.splitlines() if line.split()[0] == stream)
+    assert done.code == 0
+    assert f"{DAY}20.200Z" in line and "2 active" in line and "w1 holds, " in line and " silent, let go in " in line
+
+
+def test_streams_as_json_are_their_names(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = served.stream()
+    found = json.loads(strandline("streams", "--json").out)
+    assert stream in found["streams"] and found.keys() == {"streams", "next"}
+
+
+def test_streams_of_an_empty_controller_says_so(serve: Callable[[], Any], strandline: Callable[..., Any]) -> None:
+    done = strandline("streams", "--controller", serve().url)
+    assert (done.code, done.out) == (0, "there is no stream yet\n")
+
+
+def test_a_stream_is_described_with_segments_writers_marks_and_holder(
+    served: Any, strandline: Callable[..., Any]
+) -> None:
+    stream = two_marks(served)
+    scaling = {"seal": {"0": 9}, "create": [{"id": "2", "low": 0, "high": 0.5}]}
+    served.call("POST", f"/v1/streams/{stream}/scale", scaling)
+    page = strandline("streams", stream).out
+    assert "w1 holds, " in page and "let go in " in page and "2 active" in page
+    assert ["writer_timeout_ms", "60000"] in [line.split() for line in page.splitlines()]
+    segments = {line.split()[0]: line for line in page.partition("Segments\n")[2].splitlines()[1:]}
+    assert segments.keys() == {"0", "1", "2"}
+    assert "0 to 0.5" in segments["0"] and " 9 " in segments["0"]
+    assert f"{DAY}20.200Z" in page.partition("Latest marks\n")[2]
+
+
+def test_a_stream_as_json_is_what_the_api_says(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = two_marks(served)
+    shown = json.loads(strandline("streams", stream, "--json").out)
+    told = served.call("GET", f"/v1/streams/{stream}")
+    for each in (shown, told):
+        each["held_by"][""].pop("last_heard_ms_ago"), each["held_by"][""].pop("released_in_ms")
+    assert shown == told
+
+
+def test_plain_times_are_numbers(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = two_marks(served)
+    page = strandline("streams", stream, "--plain-times").out
+    assert str(NOON + 200) in page and DAY not in page
+
+
+def test_times_that_are_no_dates_are_numbers(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = served.stream()
+    served.note(stream, "w1", 250, s0=1)
+    assert strandline("marks", stream).out.splitlines()[1].split()[:3] == ["1", "250", "250"]
+
+
+def test_the_default_key_is_no_line_of_a_stream_that_uses_others(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = served.stream()
+    note = {"writer": "w1", "times": {"order_time": NOON, "ship_time": NOON - 10}, "position": {"0": 1}}
+    served.call("POST", f"/v1/streams/{stream}/notes", note)
+    lines = [line.split() for line in strandline("watch", stream, "--once").out.splitlines()]
+    assert [line[:2] for line in lines] == [["STREAM", "KEY"], [stream, "order_time"], [stream, "ship_time"]]
+
+
+def test_an_ingestion_stream_at_rest_shows_the_time_that_it_has_reached(
+    served: Any, strandline: Callable[..., Any]
+) -> None:
+    stream = served.stream(time_domain="ingestion", idle_lag_ms=0)
+    served.note(stream, "w1", served.clock(), s0=1)
+    served.call("POST", f"/v1/streams/{stream}/writers/w1/idle")
+    assert "at rest" in strandline("streams", stream).out
+    assert "at rest: time has reached 20" in strandline("marks", stream).out
+    (frame,) = strandline("watch", stream, "--once", "--json").out.splitlines()
+    assert json.loads(frame)["resting"][stream] >= served.clock() - 60_000
+
+
+# -- writers ---------------------------------------------------------------------------------------------------
+
+
+def test_writers_are_listed_with_state_position_and_what_they_hold(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = two_marks(served)
+    served.call("POST", f"/v1/streams/{stream}/writers/w2/idle")
+    lines = strandline("writers", stream).out.splitlines()
+    assert lines[0].split()[:4] == ["WRITER", "STATE", "TIMES", "POSITION"]
+    assert lines[1].split()[:2] == ["w1", "active"] and "0=9" in lines[1] and lines[1].endswith("time")
+    assert lines[2].split()[:2] == ["w2", "idle"] and "1=7" in lines[2] and lines[2].endswith("–")
+
+
+def test_writers_can_be_narrowed_to_a_state(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = two_marks(served)
+    served.call("POST", f"/v1/streams/{stream}/writers/w2/idle")
+    found = json.loads(strandline("writers", stream, "--state", "idle", "--json").out)
+    assert [each["writer"] for each in found["writers"]] == ["w2"]
+    assert found["writers"] == served.call("GET", f"/v1/streams/{stream}/writers")["writers"][1:]
+    assert strandline("writers", stream, "--state", "excluded").out == "no writer is excluded, of 2\n"
+
+
+def test_writers_beyond_one_page_are_listed_as_well(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = served.stream()
+    notes = [{"writer": f"w{number:04}", "time": 1, "position": {"0": 1}} for number in range(1_001)]
+    served.call("POST", f"/v1/streams/{stream}/notes", {"notes": notes})
+    assert len(json.loads(strandline("writers", stream, "--json").out)["writers"]) == 1_001
+
+
+# -- marks -----------------------------------------------------------------------------------------------------
+
+
+def test_marks_are_the_newest_ones_unless_a_seq_is_given(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = two_marks(served)
+    newest = json.loads(strandline("marks", stream, "--limit", "1", "--json").out)["marks"]
+    after = json.loads(strandline("marks", stream, "--after", "0", "--limit", "1", "--json").out)["marks"]
+    assert [each["seq"] for each in newest] == [2]
+    assert [each["seq"] for each in after] == [1]
+    assert after + newest == served.call("GET", f"/v1/streams/{stream}/marks")["marks"]
+
+
+def test_marks_are_shown_with_their_cuts(served: Any, strandline: Callable[..., Any]) -> None:
+    line = strandline("marks", two_marks(served)).out.splitlines()[2]
+    assert line.startswith(f"2    {DAY}20.200Z") and line.endswith("0=9,1=7")
+
+
+def test_marks_of_a_key_are_those_of_that_key(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = served.stream()
+    note = {"writer": "w1", "times": {"order_time": 5, "ship_time": 3}, "position": {"0": 1}}
+    served.call("POST", f"/v1/streams/{stream}/notes", note)
+    found = json.loads(strandline("marks", stream, "--key", "ship_time", "--json").out)["marks"]
+    assert [(each["key"], each["time"]) for each in found] == [("ship_time", 3)]
+    assert strandline("marks", stream).out == "no mark yet\n"
+
+
+def test_following_prints_each_mark_as_it_is_made_and_ends_with_the_stream(
+    served: Any, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    stream = two_marks(served)
+    process = start("marks", stream, "--follow", "--json")
+    assert process.stdout is not None
+    assert [json.loads(process.stdout.readline())["seq"] for _ in range(2)] == [1, 2]
+    served.note(stream, "w1", NOON + 300, s0=10)
+    assert json.loads(process.stdout.readline())["time"] == NOON + 300
+    served.call("POST", f"/v1/streams/{stream}/seal", {"final": {"0": 10, "1": 7}})
+    out, err = process.communicate(timeout=30)
+    assert [json.loads(line)["time"] for line in out.splitlines()] == [NOON + 900]
+    assert (process.returncode, err) == (0, "")
+
+
+def test_ctrl_c_ends_following(served: Any, start: Callable[..., subprocess.Popen[str]]) -> None:
+    process = start("marks", two_marks(served), "--follow")
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("seq 1  time 20")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "")
+
+
+def test_a_reader_that_goes_away_ends_following_without_complaint(
+    served: Any, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    stream = two_marks(served)
+    process = start("marks", stream, "--follow")
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.readline()
+    process.stdout.close()
+    served.note(stream, "w1", NOON + 300, s0=10)
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=30) == 1
+
+
+# -- window ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("position", ["0=9,1=7", '{"0": 9, "1": 7}', " 0=9 , 1=7 "])
+def test_a_window_is_asked_for_at_a_position(served: Any, strandline: Callable[..., Any], position: str) -> None:
+    stream = two_marks(served)
+    done = strandline("window", stream, "--position", position)
+    assert done.code == 0
+    assert f"lower          {DAY}20.200Z\n" in done.out and "mark           2\n" in done.out
+    asked = served.call("POST", f"/v1/streams/{stream}/time-window", {"position": {"0": 9, "1": 7}})
+    assert json.loads(strandline("window", stream, "--position", position, "--json").out) == asked
+
+
+@pytest.mark.parametrize("position", ["", "{}"])
+def test_the_window_at_the_beginning_has_no_lower_bound(
+    served: Any, strandline: Callable[..., Any], position: str
+) -> None:
+    assert "lower          –\n" in strandline("window", two_marks(served), "--position", position).out

@@ -1,0 +1,170 @@
+"""One watermark over several streams never goes back, whoever falls asleep or wakes, but after `offline`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.services.group_windows import coalesce
+from strandline.coalesce import Coalescer
+from strandline.protocol.group_wire import KeyWindow, StreamWindow
+
+CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
+GROUP = "/v1/reader-groups/g"
+
+
+@pytest.fixture
+def database(store_url: str) -> str:
+    return store_url
+
+
+@pytest.fixture
+def group(controller: Any) -> Any:
+    """A group that has read the streams s and t up to 100 and 200."""
+    return with_group(controller)
+
+
+def with_group(controller: Any) -> Any:
+    for stream, time in (("s", 100), ("t", 200)):
+        controller.call("PUT", f"/v1/streams/{stream}", CONFIG)
+        controller.note("a", time, {"0": 1}, stream)
+    controller.call("PUT", GROUP, {"streams": ["s", "t"]})
+    controller.call("PUT", f"{GROUP}/readers/r", {"positions": {"s": {"0": 1}, "t": {"0": 1}}})
+    return controller
+
+
+def watermark(controller: Any) -> int | None:
+    found: int | None = controller.call("GET", f"{GROUP}/time-window")["watermarks"][""]
+    return found
+
+
+def idle(controller: Any, stream: str) -> None:
+    controller.call("POST", f"/v1/streams/{stream}/writers/a/idle")
+
+
+def test_it_stays_where_it_was_when_the_last_stream_falls_asleep_too(group: Any) -> None:
+    #   s   100  idle
+    #   t   200          idle
+    #       100  200     200
+    assert watermark(group) == 100
+    idle(group, "s")
+    assert watermark(group) == 200
+
+    idle(group, "t")
+
+    window = group.call("GET", f"{GROUP}/time-window")
+    assert (window["watermarks"][""], window["idle"]) == (200, ["s", "t"])
+
+
+def test_a_stream_that_wakes_with_an_older_time_does_not_push_it_back_also_over_a_restart(start: Any) -> None:
+    controller = with_group(start())
+    idle(controller, "s")
+    assert watermark(controller) == 200
+
+    controller.note("a", 150, {"0": 2}, "s")
+    assert watermark(controller) == 200
+    controller = start()
+    assert watermark(controller) == 200
+
+    controller.call("PUT", f"{GROUP}/readers/r", {"positions": {"s": {"0": 2}}, "epoch": 1})
+    controller.note("a", 300, {"0": 2}, "t")
+    controller.note("a", 300, {"0": 2}, "s")
+    controller.call("PUT", f"{GROUP}/readers/r", {"positions": {"s": {"0": 2}, "t": {"0": 2}}, "epoch": 1})
+    assert watermark(controller) == 300
+
+
+def test_offline_puts_it_back(group: Any) -> None:
+    idle(group, "s")
+    assert watermark(group) == 200
+
+    group.call("POST", f"{GROUP}/readers/r/offline", {"positions": {"t": {"0": 0}}})
+
+    assert watermark(group) is None
+
+
+def test_a_key_that_only_some_streams_know_has_no_watermark(group: Any) -> None:
+    body = {"writer": "b", "times": {"ship_time": 70}, "position": {"0": 1}}
+    group.call("POST", "/v1/streams/s/notes", body)
+    assert group.call("GET", f"{GROUP}/time-window")["watermarks"] == {"": 100, "ship_time": None}
+
+    group.call("POST", "/v1/streams/t/notes", {**body, "times": {"ship_time": 60}})
+
+    assert group.call("GET", f"{GROUP}/time-window")["watermarks"] == {"": 100, "ship_time": 60}
+
+
+def test_a_group_on_an_ingestion_stream_at_rest_follows_the_clock(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", {"segments": 1, "time_domain": "ingestion", "mark_interval_ms": 0})
+    now = controller.clock.now
+    controller.call("POST", "/v1/streams/s/tail", {"reporter": "tail", "time": now, "position": {"0": 5}})
+    controller.call("PUT", GROUP, {"streams": ["s"]})
+    controller.call("PUT", f"{GROUP}/readers/r", {"positions": {"s": {"0": 5}}})
+    controller.call("POST", "/v1/streams/s/writers/tail/idle")
+
+    for waited in (20_000, 60_000):
+        controller.clock.now = now + waited
+        window = controller.call("GET", f"{GROUP}/time-window")
+        assert window["watermarks"] == {"": now + waited - 10_000}
+        assert window["streams"]["s"]["lower"] == now + waited - 10_000 and window["idle"] == ["s"]
+
+
+def one(lower: int | None) -> StreamWindow:
+    return StreamWindow(
+        lower=lower,
+        upper=None,
+        complete=True,
+        end_of_stream=False,
+        lag_ms=None,
+        behind_ms=None,
+        position={},
+        keys={"": KeyWindow(lower, None, True)},
+    )
+
+
+NAMES = ("a", "b", "c")
+STEPS = st.lists(st.tuples(st.sampled_from(NAMES), st.one_of(st.none(), st.integers(1, 30))), max_size=30)
+
+
+def windows_after(
+    steps: list[tuple[str, int | None]],
+) -> Iterator[tuple[dict[str, StreamWindow], list[str], int | None]]:
+    """After each step, the streams' windows, who is idle, and what a coalescer has emitted.
+
+    A time is by how much the input's own rises; `None`: it falls asleep.
+    """
+    coalescer = Coalescer(NAMES)
+    lowers: dict[str, int | None] = dict.fromkeys(NAMES)
+    idle: set[str] = set()
+    for name, time in steps:
+        if time is None:
+            idle.add(name)
+            coalescer.idle(name)
+        else:
+            idle.discard(name)
+            lowers[name] = risen = (lowers[name] or 0) + time
+            coalescer.observe(name, risen)
+        yield {each: one(lowers[each]) for each in NAMES}, sorted(idle), coalescer.value()
+
+
+@given(STEPS)
+def test_who_looks_after_every_step_is_told_what_a_coalescer_emits(steps: list[tuple[str, int | None]]) -> None:
+    held: dict[str, int] = {}
+    for windows, idle, emitted in windows_after(steps):
+        watermarks, held = coalesce(windows, idle, held)
+        assert watermarks[""] == emitted
+
+
+@given(STEPS, st.sets(st.integers(0, 30)))
+def test_who_looks_now_and_then_is_never_told_less_than_before(
+    steps: list[tuple[str, int | None]], looks: set[int]
+) -> None:
+    held: dict[str, int] = {}
+    told = 0
+    for number, (windows, idle, _) in enumerate(windows_after(steps)):
+        if number in looks:
+            watermarks, held = coalesce(windows, idle, held)
+            assert (watermarks[""] or 0) >= told
+            told = watermarks[""] or 0

@@ -1,0 +1,315 @@
+"""The journal: what happened to a stream or a group, bounded, and in the store with what it tells of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.limits import JOURNAL_ENTRIES, JOURNAL_HELD_MS, JOURNAL_REFUSALS_BURST_ENTRIES
+from controller.services.journal import Act, Journal
+from controller.storage.journal import JOURNAL_OF_STREAM
+from controller.storage.writing import Spell, Writing
+
+CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
+STREAM = "/v1/streams/s"
+NOTES = f"{STREAM}/notes"
+
+
+@pytest.fixture
+def database(store_url: str) -> str:
+    return store_url
+
+
+def entries(controller: Any, topic: str | None = None, path: str = STREAM) -> list[dict[str, Any]]:
+    """What was told so far; what waits for the next commit has gone with it by then."""
+    controller.portal.call(controller.app.state.controller.run_due)
+    found = controller.call("GET", f"{path}/journal?limit=1000")["entries"]
+    return [each for each in found if topic in (None, each["topic"])]
+
+
+def test_what_administrators_do_is_told_in_order_and_by_nobody_while_there_are_no_tokens(controller: Any) -> None:
+    controller.call("PUT", STREAM, CONFIG)
+    controller.note("a", 100, {"0": 1})
+    controller.call("POST", f"{STREAM}/writers/a/exclude")
+    controller.call("DELETE", f"{STREAM}/writers/a/exclude")
+    controller.call("PATCH", STREAM, {"min_writers": 2})
+    controller.call("POST", f"{STREAM}/truncate", {"head": {"0": 1}})
+    controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
+    controller.call("DELETE", "/v1/reader-groups/g")
+    scale = {"seal": {"0": 5}, "create": [{"id": "1", "low": 0, "high": 1}]}
+    controller.call("POST", f"{STREAM}/scale", scale)
+    controller.call("POST", f"{STREAM}/seal")
+
+    told = entries(controller, "action")
+
+    assert [(each["kind"], each["by"], each["at"]) for each in told] == [
+        (kind, None, controller.clock.now)
+        for kind in (
+            "created",
+            "excluded",
+            "included",
+            "configured",
+            "truncated",
+            "group_deleted",
+            "scaled",
+            "sealed",
+        )
+    ]
+    details = {each["kind"]: each["details"] for each in told}
+    assert details["created"]["min_writers"] == 1
+    assert details["excluded"] == {"writer": "a"} and details["configured"] == {"min_writers": 2}
+    assert details["scaled"] == {"seal": {"0": 5}, "create": ["1"]}
+    assert details["group_deleted"] == {"group": "g"}
+
+
+def test_a_dropped_segment_is_told(controller: Any) -> None:
+    controller.call("PUT", STREAM, {**CONFIG, "segments": "open"})
+    controller.note("a", 100, {"typo": 1})
+
+    controller.call("DELETE", f"{STREAM}/segments/typo")
+
+    assert entries(controller, "action")[-1]["details"] == {"segment": "typo"}
+
+
+def test_who_acted_is_told_where_the_caller_is_known() -> None:
+    journal = Journal(JOURNAL_OF_STREAM)
+    journal.act(Act("sealed", "ops-team"), 5)
+    writing = Writing(Spell(fence=1, owner="me", started_at=0), served_until=0, clock_bound=0)
+
+    journal.write("s", writing)
+
+    ((row,),) = writing.put.values()
+    assert (row["by"], row["kind"], row["at"], row["seq"]) == ("ops-team", "sealed", 5, 1)
+
+
+def test_refusals_are_told_with_their_code_and_values(controller: Any) -> None:
+    controller.call("PUT", STREAM, CONFIG)
+    controller.note("a", 100, {"0": 5})
+
+    controller.call("POST", NOTES, {"writer": "a", "time": 99, "position": {"0": 6}}, expect=409)
+    controller.call("POST", NOTES, {"notes": [{"writer": "a", "time": 100, "position": {"0": 4}}]})
+    controller.call("DELETE", f"{STREAM}/segments/0", expect=422)
+
+    told = [each["details"] for each in entries(controller, "refusal")]
+    assert [each["code"] for each in told] == ["time_went_back", "position_went_back", "invalid_scale"]
+    assert (told[0]["writer"], told[0]["time"], told[0]["stored_time"]) == ("a", 99, 100)
+    assert told[2]["call"] == "segment_dropped"
+
+
+def test_a_broken_client_cannot_fill_the_journal_and_what_it_did_is_counted(controller: Any) -> None:
+    controller.call("PUT", STREAM, CONFIG)
+    controller.note("a", 100, {"0": 5})
+    bad = {"notes": [{"writer": "a", "time": 1, "position": {}}] * 1_000}
+    controller.call("POST", NOTES, bad)
+
+    assert len(entries(controller, "refusal")) == JOURNAL_REFUSALS_BURST_ENTRIES
+    page = controller.call("GET", f"{STREAM}/journal")
+    assert page["omitted"] == {"time_went_back": 1_000 - JOURNAL_REFUSALS_BURST_ENTRIES}
+    controller.pass_time(60_000)
+    controller.call("POST", NOTES, bad)
+
+    told = entries(controller, "refusal")
+    assert len(told) == JOURNAL_REFUSALS_BURST_ENTRIES + 1
+    assert told[-1]["details"]["omitted"] == 1_000 - JOURNAL_REFUSALS_BURST_ENTRIES
+    assert entries(controller, "action")[0]["kind"] == "created"
+
+
+def test_writers_changes_of_state_are_told(controller: Any) -> None:
+    controller.call("PUT", STREAM, {**CONFIG, "writer_timeout_ms": 60_000})
+    controller.call("PUT", f"{STREAM}/writers/a")
+    controller.note("a", 100, {"0": 5})
+    controller.call("POST", f"{STREAM}/writers/a/idle")
+    controller.note("a", 200, {"0": 6})
+    controller.pass_time(60_000)
+
+    told = [(each["details"]["before"], each["details"]["after"]) for each in entries(controller, "state")]
+
+    assert told == [
+        (None, "joined"),
+        ("joined", "active"),
+        ("active", "idle"),
+        ("idle", "active"),
+        ("active", "timed_out"),
+    ]
+    assert entries(controller, "state")[0]["details"]["writer"] == "a"
+
+
+def test_who_held_time_back_is_told_from_when_to_when(controller: Any) -> None:
+    #   slow   100 ─────────────────────── 9 s ── 300
+    #   fast        200 (held from here)          marks again: held by slow until here
+    controller.call("PUT", STREAM, CONFIG)
+    controller.note("slow", 100, {"0": 1})
+    controller.note("fast", 100, {"0": 1})
+    began = controller.clock.now
+    controller.note("fast", 200, {"0": 2})
+    controller.pass_time(JOURNAL_HELD_MS - 1)
+    controller.note("fast", 201, {"0": 3})
+    assert entries(controller, "held") == []
+    controller.pass_time(4_001)
+    controller.note("slow", 300, {"0": 4})
+
+    (told,) = entries(controller, "held")
+
+    assert told["details"] == {
+        "writer": "slow",
+        "key": "",
+        "state": "active",
+        "time": 100,
+        "from": began,
+        "to": controller.clock.now,
+    }
+
+
+def test_short_holds_and_quiet_streams_are_not_told(controller: Any) -> None:
+    controller.call("PUT", STREAM, {**CONFIG, "writer_timeout_ms": None})
+    for n in range(1, 6):
+        for writer in ("a", "b"):
+            controller.note(writer, n, {"0": n})
+            controller.pass_time(JOURNAL_HELD_MS // 2 - 1)
+    for _ in range(3):  # heartbeats that repeat, while nobody has anything new
+        controller.pass_time(60_000)
+        controller.note("a", 5, {"0": 5})
+        controller.note("b", 5, {"0": 5})
+
+    assert entries(controller, "held") == []
+
+
+def test_a_writer_that_times_out_held_until_then_and_marks_without_it_are_incomplete(controller: Any) -> None:
+    controller.call("PUT", STREAM, {**CONFIG, "writer_timeout_ms": 60_000})
+    controller.note("silent", 100, {"0": 1})
+    began = controller.clock.now
+    controller.note("alive", 500, {"0": 2})
+    controller.pass_time(50_000)
+    controller.note("alive", 600, {"0": 3})
+    controller.pass_time(10_000)
+
+    (held,) = entries(controller, "held")
+    assert (held["details"]["writer"], held["details"]["from"], held["details"]["to"]) == (
+        "silent",
+        began,
+        began + 60_000,
+    )
+    (incomplete,) = entries(controller, "incomplete")
+    assert incomplete["details"] == {
+        "key": "",
+        "excluded": ["silent"],
+        "excluded_writers": 1,
+        "from": began + 60_000,
+        "from_seq": 2,
+        "from_time": 600,
+    }
+
+
+def test_incomplete_marks_end_with_the_writers_return_also_over_a_restart(start: Any) -> None:
+    controller = start()
+    controller.call("PUT", STREAM, {**CONFIG, "writer_timeout_ms": None})
+    controller.note("a", 100, {"0": 1})
+    controller.note("b", 50, {"0": 1})
+    controller.call("POST", f"{STREAM}/writers/b/exclude")
+    for time in (200, 300):
+        controller.note("a", time, {"0": time})
+    began = controller.marks(after=1)[0]
+
+    controller = start(after_ms=5_000)
+    controller.call("DELETE", f"{STREAM}/writers/b/exclude")
+    controller.note("b", 400, {"0": 400})
+    controller.note("a", 400, {"0": 401})
+
+    kinds = [(each["kind"], each["details"]) for each in entries(controller, "incomplete")]
+    assert [kind for kind, _ in kinds] == ["incomplete", "incomplete_ended"]
+    over = kinds[1][1]
+    assert (over["excluded"], over["from_seq"], over["from"]) == (["b"], 2, began["created_at"])
+    assert (over["to_seq"], over["to_time"], over["to"]) == (3, 300, controller.clock.now)
+
+
+def test_the_journal_is_paged_and_outlives_a_restart(start: Any) -> None:
+    controller = start()
+    controller.call("PUT", STREAM, CONFIG)
+    for n in range(5):
+        controller.call("PATCH", STREAM, {"min_writers": n + 1})
+    everything = entries(controller)
+    assert [each["seq"] for each in everything] == [1, 2, 3, 4, 5, 6]
+
+    controller = start()
+    first = controller.call("GET", f"{STREAM}/journal?limit=4")
+    second = controller.call("GET", f"{STREAM}/journal?limit=4&after={first['next']}")
+    assert first["entries"] + second["entries"] == everything
+    assert (first["next"], second["next"]) == (4, None)
+    controller.call("PATCH", STREAM, {"min_writers": 9})
+    assert entries(controller)[-1]["seq"] == 7
+
+
+def test_each_topic_is_a_ring_that_leaves_the_others_alone(start: Any) -> None:
+    controller = start()
+    controller.call("PUT", STREAM, {**CONFIG, "writer_timeout_ms": None})
+    controller.note("a", 1, {"0": 1})
+    for n in range(JOURNAL_ENTRIES + 10):
+        controller.clock.now += 1_000
+        controller.call("PATCH", STREAM, {"min_writers": 1 + n % 2})
+
+    controller = start()
+    told = entries(controller, "action")
+    assert len(told) == JOURNAL_ENTRIES
+    assert [each["seq"] for each in told] == list(range(told[0]["seq"], told[0]["seq"] + JOURNAL_ENTRIES))
+    assert len(entries(controller, "state")) == 1
+    controller.call("PATCH", STREAM, {"min_writers": 3})
+    assert len(entries(controller, "action")) == JOURNAL_ENTRIES
+
+
+def test_an_entry_goes_with_the_commit_of_what_it_tells_of(controller: Any) -> None:
+    controller.call("PUT", STREAM, CONFIG)
+    live = controller.app.state.controller.streams.at_hand("s")
+    writing = Writing(Spell(fence=live._stored_fence, owner="test", started_at=0), served_until=0, clock_bound=0)
+
+    async def change() -> None:
+        live.stream.register("a", (), live.stream.clock)
+        live.write(writing)
+
+    controller.portal.call(change)
+
+    assert {table.name for table in writing.put} >= {"writer", "journal"}
+
+
+def test_nothing_is_written_for_a_note_that_changes_nothing_else() -> None:
+    journal = Journal(JOURNAL_OF_STREAM)
+    writing = Writing(Spell(fence=1, owner="me", started_at=0), served_until=0, clock_bound=0)
+
+    journal.write("s", writing)
+
+    assert writing.put == {}
+
+
+@pytest.mark.parametrize("query", ["after=-1", "after=x", "limit=0", "limit=1001"])
+def test_bad_pages_are_problems(controller: Any, query: str) -> None:
+    controller.call("PUT", STREAM, CONFIG)
+
+    assert controller.call("GET", f"{STREAM}/journal?{query}", expect=422)["code"] == "invalid_parameter"
+    assert controller.call("GET", "/v1/streams/t/journal", expect=404)["code"] == "unknown_stream"
+    assert controller.call("GET", "/v1/reader-groups/t/journal", expect=404)["code"] == "unknown_group"
+
+
+def test_a_group_has_a_journal_as_well(start: Any) -> None:
+    group = "/v1/reader-groups/g"
+    controller = start()
+    controller.call("PUT", STREAM, CONFIG)
+    controller.call("PUT", group, {"streams": ["s"]})
+    controller.call("PUT", f"{group}/readers/one", {"positions": {"s": {"0": 1}}})
+    heard = controller.clock.now
+    controller.call("PUT", f"{group}/readers/one", {"positions": {"s": {"0": 2}}, "epoch": 9}, expect=409)
+    controller.pass_time(30_000)
+    controller.call("PUT", f"{group}/readers/two", {"positions": {}})
+    controller.call("POST", f"{group}/readers/one/offline", {"positions": {"s": {"0": 0}}})
+
+    told = [(each["kind"], each["details"].get("reader")) for each in entries(start(), path=group)]
+
+    assert told == [
+        ("created", None),
+        ("reader_registered", "one"),
+        ("refused", "one"),
+        ("reader_silent", "one"),
+        ("reader_registered", "two"),
+        ("reader_offline", "one"),
+    ]
+    silent = entries(controller := start(), "state", group)
+    assert silent[0]["details"]["last_heard_at"] == heard and controller.call("GET", f"{group}/journal")["next"] is None

@@ -1,0 +1,43 @@
+"""When each segment was last noted outlives a restart: exactly after an orderly one, else to within a minute."""
+
+from typing import Any
+
+from controller.limits import NOTED_AT_MS
+from controller.storage.reading import load_stream
+
+CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
+
+
+def noted(controller: Any) -> dict[str, int | None]:
+    return {each["id"]: each["last_noted_at"] for each in controller.call("GET", "/v1/streams/s")["segments"]}
+
+
+def test_an_orderly_restart_loses_nothing(start: Any) -> None:
+    controller = start()
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    first = controller.clock.now
+    controller.note("a", 1, {"0": 1})
+    assert noted(controller) == {"0": first, "1": None}
+    controller.clock.now += 5_000
+    controller.note("a", 2, {"1": 1})
+
+    for _ in range(2):
+        assert noted(start(after_ms=5_000)) == {"0": first, "1": first + 5_000}
+
+
+def test_a_crash_loses_a_minute_at_most(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.clock.now += NOTED_AT_MS
+    at = controller.clock.now
+    controller.note("a", 1, {"0": 1})
+    controller.clock.now += NOTED_AT_MS - 1
+    controller.note("a", 2, {"1": 1})
+
+    stream = controller.portal.call(stored, controller)
+
+    assert stream.noted_at == {"0": at}
+
+
+async def stored(controller: Any) -> Any:
+    """The stream as one would find it who loads it now."""
+    return await controller.app.state.controller._store.read(load_stream, "s")

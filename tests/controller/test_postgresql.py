@@ -1,0 +1,145 @@
+"""What only a store with a way to it can do: be away, come back, and leave us without an answer."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.storage import upgrade
+from tests.postgres import Fault, Postgres, Wire
+
+ROOT = Path(__file__).parents[2]
+CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
+
+
+@pytest.fixture
+def wire(postgres: Postgres) -> Iterator[Wire]:
+    wire = Wire(postgres.port)
+    yield wire
+    wire.close()
+
+
+@pytest.fixture
+def database(wire: Wire, postgres_url: str) -> str:
+    return wire.url(postgres_url)
+
+
+def note(time: int) -> dict[str, Any]:
+    return {"writer": "a", "time": time, "position": {"0": time}}
+
+
+@pytest.mark.parametrize(("fault", "kept"), [(Fault.LOSE, False), (Fault.ANSWER_LOST, True)])
+def test_a_commit_without_an_answer_is_told_as_such_and_memory_agrees_with_the_store(
+    controller: Any, wire: Wire, fault: Fault, kept: bool
+) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.note("a", 100, {"0": 100})
+
+    wire.fault = fault
+    problem = controller.call("POST", "/v1/streams/s/notes", note(200), expect=504)
+
+    assert problem["code"] == "store_undecided" and "nothing was changed" not in problem["detail"]
+    assert [mark["time"] for mark in controller.marks()] == [100, 200][: 1 + kept]
+    (writer,) = controller.call("GET", "/v1/streams/s/writers")["writers"]
+    assert writer["times"] == {"": 200 if kept else 100}
+    controller.note("a", 200, {"0": 200})  # as the writer does that was not answered
+    controller.note("a", 300, {"0": 300})
+    assert [mark["time"] for mark in controller.marks()] == [100, 200, 300]
+
+
+def test_nothing_is_read_while_a_commit_without_an_answer_may_still_come_through(controller: Any, wire: Wire) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.note("a", 100, {"0": 100})
+    wire.fault = Fault.HOLD
+    controller.call("POST", "/v1/streams/s/notes", note(200), expect=504)
+    assert wire.struck.is_set()
+
+    again = controller.request_soon("POST", "/v1/streams/s/notes", json=note(300))
+    controller.call("GET", "/healthz")
+    assert not again.done()
+    wire.let_go.set()
+
+    assert again.result(30).status_code == 200
+    assert [mark["time"] for mark in controller.marks()] == [100, 200, 300]
+
+
+def test_a_session_that_was_ended_is_made_anew_and_nobody_notices(
+    controller: Any, postgres: Postgres, postgres_url: str
+) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    name = postgres_url.rpartition("/")[2]
+    postgres.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+
+    assert controller.call("GET", "/v1/streams")["streams"] != []
+    controller.note("a", 100, {"0": 100})
+
+    assert [mark["time"] for mark in controller.marks()] == [100]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "controller", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+
+
+def test_a_second_controller_is_refused_and_told_why(serve: Any, postgres_url: str) -> None:
+    serve()
+    for command in (["serve", "--port", "0"], ["migrate"]):
+        ended = run(*command, "--database", postgres_url)
+
+        assert ended.returncode == 1 and "another controller is serving postgresql://" in ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
+def test_an_old_store_is_refused_and_migrated_by_the_command_that_is_named(postgres: Any, postgres_url: str) -> None:
+    url = postgres_url.replace("strandline@", "strandline:secret@")
+    assert "went from nothing to" in run("migrate", "--database", url).stdout
+    postgres.execute("UPDATE alembic_version SET version_num = '0000'", postgres_url)
+
+    ended = run("serve", "--database", url, "--port", "0")
+    assert ended.returncode == 1 and "strandline migrate" in ended.stderr and "Traceback" not in ended.stderr
+
+    newest = upgrade.newest_revision()
+    postgres.execute(f"UPDATE alembic_version SET version_num = '{newest}'", postgres_url)
+    ended = run("migrate", "--database", url)
+    assert f"is at {newest} already" in ended.stdout and "secret" not in ended.stdout + ended.stderr
+
+
+def test_a_server_that_is_away_is_named() -> None:
+    ended = run("serve", "--database", "postgresql://strandline:secret@127.0.0.1:1/none", "--port", "0")
+
+    assert ended.returncode == 1 and "cannot be opened" in ended.stderr and "Traceback" not in ended.stderr
+    assert "127.0.0.1:1/none" in ended.stderr and "secret" not in ended.stderr
+
+
+class TestServer:
+    """With a server of its own, which can be stopped."""
+
+    @pytest.fixture
+    def server(self, new_postgres: Callable[..., Postgres]) -> Iterator[Postgres]:
+        server = new_postgres("fsync=off")
+        yield server
+        server.stop()
+
+    @pytest.fixture
+    def database(self, server: Postgres) -> str:
+        return server.new_database()
+
+    @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
+    def test_it_goes_on_when_the_server_is_back(self, controller: Any, server: Postgres, how: signal.Signals) -> None:
+        controller.call("PUT", "/v1/streams/s", CONFIG)
+        controller.note("a", 100, {"0": 100})
+
+        server.stop(how)
+        assert controller.call("POST", "/v1/streams/s/notes", note(200), expect=503)["code"] == "store_unavailable"
+        controller.call("GET", "/readyz", expect=503)
+        server.start()
+
+        controller.note("a", 300, {"0": 300})
+        controller.call("GET", "/readyz")
+        assert [mark["time"] for mark in controller.marks()] == [100, 300]

@@ -1,0 +1,203 @@
+"""A PostgreSQL for the tests: Debian's package, started in a scratch folder on a free port of the loopback interface.
+
+It runs as another user where the tests run as root, since it refuses root, and it takes anybody who reaches its port.
+What it writes does not survive the machine, which no test needs; it does survive every process.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from enum import Enum, auto
+from pathlib import Path
+from typing import Any
+
+INSTALL = "apt-get install -y postgresql"
+USERS = ("postgres", "nobody")  # to run as instead of root
+START_DEADLINE_S = 60
+STOP_DEADLINE_S = 30
+
+
+def programs() -> Path | None:
+    """The folder of the newest server that is installed: Debian keeps it off the PATH."""
+    found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    if found:
+        return max(found, key=lambda folder: int(folder.parent.name))
+    initdb = shutil.which("initdb")
+    return None if initdb is None else Path(initdb).resolve().parent
+
+
+class Postgres:
+    """A server of its own. `url` names one of its databases."""
+
+    def __init__(self, programs: Path, *settings: str) -> None:
+        """`settings` are given to the server as they are: "fsync=off"."""
+        self._programs = programs
+        self._settings = settings
+        self._user = _unprivileged_user() if os.geteuid() == 0 else None
+        self._folder = Path(tempfile.mkdtemp(prefix="strandline-postgres-"))
+        self._count = 0
+        self.port = _free_port()
+        if self._user is not None:
+            os.chown(self._folder, self._user.pw_uid, self._user.pw_gid)
+        data = str(self._folder / "data")
+        self._run("initdb", "--pgdata", data, "--username", "strandline", "--auth", "trust", "--no-sync", "-E", "UTF8")
+        self._server: subprocess.Popen[bytes]
+        self.start()
+
+    def start(self) -> None:
+        """Starts the server; returns when it takes connections."""
+        command = [str(self._programs / "postgres"), "-D", str(self._folder / "data")]
+        settings = ["listen_addresses=127.0.0.1", f"port={self.port}", f"unix_socket_directories={self._folder}"]
+        for setting in [*settings, *self._settings]:
+            command += ["-c", setting]
+        with open(self._folder / "log", "ab") as log:
+            self._server = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder, **self._as_user())
+        deadline = time.monotonic() + START_DEADLINE_S
+        while not self._answers():
+            if self._server.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise RuntimeError(f"PostgreSQL did not start: {(self._folder / 'log').read_text()}")
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Ends the server and all sessions: SIGINT in order, SIGQUIT as a crash would."""
+        if self._server.poll() is None:
+            self._server.send_signal(how)
+            try:
+                self._server.wait(STOP_DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                self._server.kill()
+                self._server.wait()
+
+    @property
+    def process_id(self) -> int:
+        return self._server.pid
+
+    def remove(self) -> None:
+        """Ends the server, and nothing of it is left."""
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def new_database(self) -> str:
+        """Makes an empty database; returns its URL."""
+        self._count += 1
+        name = f"test_{self._count}"
+        self.execute(f"CREATE DATABASE {name}")
+        return f"postgresql://strandline@127.0.0.1:{self.port}/{name}"
+
+    def drop(self, url: str) -> None:
+        self.execute(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
+
+    def execute(self, sql: str, url: str | None = None) -> list[Any]:
+        """Runs one statement, in the database of a URL or in the server's own; returns its rows."""
+        import psycopg
+
+        name = "postgres" if url is None else url.rpartition("/")[2]
+        given = {"host": "127.0.0.1", "port": self.port, "user": "strandline", "dbname": name}
+        with psycopg.connect(**given, autocommit=True) as connection:  # type: ignore[arg-type]  # texts and a number
+            cursor = connection.execute(sql.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def _answers(self) -> bool:
+        command = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port), "-t", "1"]
+        return subprocess.run(command, check=False, cwd=self._folder).returncode == 0
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(self._programs / program), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self._folder, **self._as_user())
+        if done.returncode != 0:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise RuntimeError(f"{program} failed: {done.stdout}{done.stderr}")
+
+    def _as_user(self) -> dict[str, Any]:
+        if self._user is None:
+            return {}
+        return {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
+
+
+def _unprivileged_user() -> pwd.struct_passwd:
+    known = {each.pw_name: each for each in pwd.getpwall()}
+    return next(known[name] for name in USERS if name in known)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port
+
+
+class Fault(Enum):
+    """What happens to the next COMMIT that passes a Wire. In each case the connection is cut for who sent it."""
+
+    LOSE = auto()  # the server never gets it
+    ANSWER_LOST = auto()  # the server carries it out
+    HOLD = auto()  # the server gets it when the test says so, and carries it out then
+
+
+class Wire:
+    """A way to a server that can cut a COMMIT off."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.fault: Fault | None = None
+        self.struck = threading.Event()
+        self.let_go = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def url(self, url: str) -> str:
+        """The same database over this way."""
+        return url.replace(f":{self._to}/", f":{self.port}/")
+
+    def close(self) -> None:
+        self.let_go.set()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._to))
+                threading.Thread(target=self._forth, args=(client, server), daemon=True).start()
+                threading.Thread(target=self._back, args=(client, server), daemon=True).start()
+
+    def _forth(self, client: socket.socket, server: socket.socket) -> None:
+        with suppress(OSError):
+            while data := client.recv(65_536):
+                if self.fault is not None and b"COMMIT\0" in data:
+                    self._strike(client, server, data)
+                    return
+                server.sendall(data)
+        _shut(server)
+
+    def _strike(self, client: socket.socket, server: socket.socket, data: bytes) -> None:
+        fault, self.fault = self.fault, None
+        _shut(client)
+        self.struck.set()
+        if fault is Fault.HOLD:
+            self.let_go.wait(60)
+        if fault is not Fault.LOSE:
+            server.sendall(data)
+        _shut(server, socket.SHUT_WR)  # the server reads what was sent, and then the end
+
+    def _back(self, client: socket.socket, server: socket.socket) -> None:
+        with suppress(OSError):
+            while data := server.recv(65_536):
+                with suppress(OSError):
+                    client.sendall(data)
+        _shut(client)
+
+
+def _shut(connection: socket.socket, how: int = socket.SHUT_RDWR) -> None:
+    with suppress(OSError):
+        connection.shutdown(how)

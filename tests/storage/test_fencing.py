@@ -1,0 +1,197 @@
+"""Of two owners only one can write: the one with the greater fence."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, insert, make_url, select
+from sqlalchemy.exc import IntegrityError
+
+from controller.services.live import Live
+from controller.storage import schema
+from controller.storage.database import Database, open_database
+from controller.storage.reading import load_stream
+from controller.storage.rows import Origin
+from controller.storage.spells import begin_spell
+from controller.storage.writing import OwnershipLost, Scribe, Spell, SpellOver, Writing
+from strandline.config import StreamConfig
+from strandline.note import Note
+from strandline.segment import SegmentGraph
+from strandline.stream import Stream
+
+
+def made() -> Live:
+    config = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
+    return Live(
+        Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0),
+        Origin(0, None),
+        stored_fence=None,
+        watch=lambda _: None,
+    )
+
+
+def note(live: Live, time: int) -> None:
+    live.stream.note(Note(writer="w", times={"": time}, position={"0": time}), time)
+
+
+def writing_of(live: Live, spell: Spell) -> Writing:
+    writing = Writing(spell, served_until=0, clock_bound=0)
+    live.write(writing)
+    return writing
+
+
+def loaded(database: Database) -> Live:
+    stored = load_stream(database.reader, "s")
+    assert stored is not None
+    return Live.loaded(stored, watch=lambda _: None)
+
+
+def times(database: Database) -> list[int]:
+    return [mark.time for chain in loaded(database).chains.values() for mark in chain]
+
+
+def test_a_commit_of_an_earlier_spell_fails_once_a_later_one_began_and_writes_nothing(store_url: str) -> None:
+    with open_database(store_url) as database:
+        scribe = Scribe(database.writer)
+        early, _ = begin_spell(database.writer, "early", 0)
+        ours = made()
+        note(ours, 1)
+        scribe.commit(writing_of(ours, early))
+        late, _ = begin_spell(database.writer, "late", 0)
+
+        note(ours, 2)
+        with pytest.raises(SpellOver, match=f"its fence is {late.fence}, ours {early.fence}"):
+            scribe.commit(writing_of(ours, early))
+
+        assert times(database) == [1]
+        theirs = loaded(database)
+        note(theirs, 3)
+        scribe.commit(writing_of(theirs, late))
+        assert times(database) == [1, 3]
+
+
+def test_two_owners_never_both_append_a_mark(store_url: str) -> None:
+    with open_database(store_url) as database:
+        scribe = Scribe(database.writer)
+        first, _ = begin_spell(database.writer, "first", 0)
+        ours = made()
+        note(ours, 1)
+        scribe.commit(writing_of(ours, first))
+        spell, _ = begin_spell(database.writer, "second", 0)
+        one, other = loaded(database), loaded(database)  # as two controllers have it that both believe it is theirs
+        note(one, 2)
+        note(other, 3)
+        scribe.commit(writing_of(one, spell))
+
+        with pytest.raises(OwnershipLost, match="'s'"):
+            scribe.commit(writing_of(other, spell))  # what it wants to take is not there any more
+
+        assert times(database) == [1, 2]
+
+
+def test_a_mark_is_never_overwritten_even_by_its_owner(store_url: str) -> None:
+    with open_database(store_url) as database:
+        scribe = Scribe(database.writer)
+        spell, _ = begin_spell(database.writer, "one", 0)
+        live = made()
+        note(live, 1)
+        scribe.commit(writing_of(live, spell))
+        one, other = loaded(database), loaded(database)
+        note(one, 2)
+        note(other, 3)
+        scribe.commit(writing_of(one, spell))
+
+        with pytest.raises(IntegrityError):
+            scribe.commit(writing_of(other, spell))
+
+        assert times(database) == [1, 2]
+
+
+def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any, postgres_url: str) -> None:
+    """Even if the lock of the one who serves failed us: here two write at once."""
+    with open_database(postgres_url) as database:
+        early, _ = begin_spell(database.writer, "early", 0)
+        scribe, ours = Scribe(database.writer), made()
+        note(ours, 1)
+        writing = writing_of(ours, early)
+        commit = scribe._begin(writing)
+        engine = create_engine(make_url(postgres_url).set(drivername="postgresql+psycopg"))
+        began: list[Spell] = []
+
+        def begin() -> None:
+            with engine.connect() as connection:
+                began.append(begin_spell(connection, "late", 0)[0])
+
+        thread = threading.Thread(target=begin)
+        thread.start()
+        name = postgres_url.rpartition("/")[2]
+        waits = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{name}' AND wait_event_type = 'Lock'"
+        deadline = time.monotonic() + 30
+        while not postgres.execute(waits) and time.monotonic() < deadline and thread.is_alive():
+            pass
+        assert began == []
+        scribe._write(writing)
+        commit.commit()
+        thread.join(30)
+
+        (late,) = began
+        assert late.fence == early.fence + 1 and times(database) == [1]
+        note(ours, 2)
+        with pytest.raises(SpellOver):
+            scribe.commit(writing_of(ours, early))
+        engine.dispose()
+
+
+def test_of_rows_with_the_same_key_the_last_counts(store_url: str) -> None:
+    with open_database(store_url) as database:
+        spell, _ = begin_spell(database.writer, "one", 0)
+        writing = Writing(spell, served_until=0, clock_bound=0)
+        for owner in ("first", "last"):
+            writing.put_row(schema.stream, row(owner))
+        Scribe(database.writer).commit(writing)
+
+        with database.reader.begin():
+            assert database.reader.execute(select(schema.stream.c.owner)).scalars().all() == ["last"]
+
+
+def test_what_is_hard_to_say_in_a_statement_is_stored_as_it_is(store_url: str) -> None:
+    hard = '%(x)s \':y \\u0041 \\ "é" 漢 {0} %%'
+    with open_database(store_url) as database:
+        spell, _ = begin_spell(database.writer, "one", 0)
+        writing = Writing(spell, served_until=0, clock_bound=0)
+        writing.add_row(schema.stream, {**row("one"), "config": hard, "clock": 2**63 - 1, "epochs": -(2**63)})
+        Scribe(database.writer).commit(writing)
+
+        with database.reader.begin():
+            (stored,) = database.reader.execute(select(schema.stream)).all()
+        assert (stored.config, stored.clock, stored.epochs) == (hard, 2**63 - 1, -(2**63))
+
+
+def test_names_are_in_the_order_of_their_bytes(store_url: str) -> None:
+    names = ["A", "Z", "_", "a", "a-b", "aB", "b", "é"]
+    with open_database(store_url) as database:
+        with database.writer.begin():
+            for name in reversed(names):
+                database.writer.execute(insert(schema.stream).values({**row("one"), "name": name}))
+        with database.reader.begin():
+            query = select(schema.stream.c.name).order_by(schema.stream.c.name)
+            assert database.reader.execute(query).scalars().all() == names
+
+
+def row(owner: str) -> dict[str, Any]:
+    return {
+        "name": "s",
+        "open": True,
+        "config": "{}",
+        "original": "null",
+        "sealed": False,
+        "epochs": 0,
+        "head": "{}",
+        "clock": 0,
+        "created_at": 0,
+        "owner": owner,
+        "fence": 1,
+    }
