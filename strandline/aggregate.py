@@ -104,12 +104,6 @@ class Aggregate:
             self._stale.add(name)
         self._peak_known = False
 
-    def place_all(self, now: int) -> None:
-        """Takes note of everyone again: after loading, or when the configuration changed."""
-        for writer in self._writers.values():
-            if self.key in writer.standings:
-                self.place(writer, now)
-
     def role(self, name: str) -> Role:
         return self._roles[name]
 

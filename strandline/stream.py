@@ -230,8 +230,8 @@ class Stream:
     def truncate(self, position: Mapping[str, int], now: int) -> Cut:
         """Moves the head: what lies below it is gone from the log. It never goes back."""
         self._moment(now)
-        self.head = self.head.join(self.graph.cut(position))
-        self._roster.changes.stream = True
+        before, self.head = self.head, self.head.join(self.graph.cut(position))
+        self._roster.changes.stream |= self.head != before
         return self.head
 
     def seal(self, final: Mapping[str, int], now: int) -> list[Mark]:

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
-from strandline.config import StreamConfig
 from strandline.note import Note
 from strandline.protocol import calls
 from strandline.protocol.calls import Call
 from strandline.protocol.transport import Connection
+from tests.served import AT_ONCE, served
 
-ROOT = Path(__file__).resolve().parents[2]
 Value = TypeVar("Value")
-
-AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
 
 @dataclass
@@ -49,15 +43,5 @@ class Controller:
 
 @pytest.fixture(scope="session")
 def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
-    """`strandline serve` on a free port, with a store of its own."""
-    database = tmp_path_factory.mktemp("controller") / "strandline.db"
-    command = [sys.executable, "-m", "controller", "serve", "--database", str(database), "--port", "0"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert " at http://" in line, f"the controller did not start, and said {line!r}"
-            with Connection(line.rpartition(" at ")[2].strip()) as connection:
-                yield Controller(connection)
-        finally:
-            process.terminate()
+    with served(tmp_path_factory.mktemp("controller") / "strandline.db") as connection:
+        yield Controller(connection)

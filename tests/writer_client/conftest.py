@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import subprocess
-import sys
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -26,13 +23,10 @@ from strandline.protocol.transport import (
     Seams,
 )
 from strandline.protocol.wire import StreamDescription, WireMark
+from tests.served import AT_ONCE, served
 from writer_client import AsyncWriter, Event, Writer
 
-ROOT = Path(__file__).resolve().parents[2]
 Value = TypeVar("Value")
-
-# Marks with every advance, and times that need not be near the clock.
-AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
 
 @dataclass
@@ -64,18 +58,8 @@ class Controller:
 
 @pytest.fixture(scope="session")
 def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
-    """`strandline serve` on a free port, with a store of its own."""
-    database = tmp_path_factory.mktemp("controller") / "strandline.db"
-    command = [sys.executable, "-m", "controller", "serve", "--database", str(database), "--port", "0"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert " at http://" in line, f"the controller did not start, and said {line!r}"
-            with Connection(line.rpartition(" at ")[2].strip()) as connection:
-                yield Controller(connection)
-        finally:
-            process.terminate()
+    with served(tmp_path_factory.mktemp("controller") / "strandline.db") as connection:
+        yield Controller(connection)
 
 
 @dataclass
