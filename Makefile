@@ -43,7 +43,7 @@ COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile 
 lock: environment ## Compile the requirement files anew, on Python 3.11; LOCK=--upgrade takes newer versions
 	$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "make lock needs the oldest Python supported, 3.11: make PYTHON=python3.11 lock")'
 	$(COMPILE) --output-file requirements/build.txt requirements/build.in
-	$(COMPILE) --extra demo --extra postgres --output-file requirements/dev.txt pyproject.toml requirements/dev.in
+	$(COMPILE) --extra dashboard --extra demo --extra kafka --extra postgres --output-file requirements/dev.txt pyproject.toml requirements/dev.in
 
 clean: ## Remove what the targets made
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
