@@ -1,17 +1,23 @@
 """Logs: where the events themselves live. Strandline keeps only positions in them.
 
-A writer needs little of a log, and this is all of it: to append, to know how far its own appends are
-acknowledged, and where the log ends. `tests/logs/test_contract.py` states what every log must keep to.
+A writer needs little of a log, and `Log` is all of it: to append, to know how far its own appends are
+acknowledged, and where the log ends. A reader needs exact ranges: `LogReader`. `tests/logs/test_contract.py` states
+what every log must keep to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from logs.errors import InvalidEvent
+from strandline.limits import BATCH_ROWS
+from strandline.segment import Segment
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Position = dict[str, int]  # segment → next free slot: everything below it is written
 
@@ -35,6 +41,17 @@ class Event:
     @property
     def size_bytes(self) -> int:
         return len(self.value or b"") + len(self.key or b"")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event as it stands in the log; `appended_at` is when, in ms, by the log's own clock or its writer's."""
+
+    segment: str
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    appended_at: int
 
 
 class Transaction(Protocol):
@@ -96,3 +113,38 @@ class Log(Protocol):
     def close(self) -> None:
         """Gives up what it holds open. A transaction that is still under way is aborted."""
         ...
+
+
+class LogReader(Protocol):
+    """The read side of a log: where it ends, and exact ranges of it.
+
+    For one thread at a time, and not to be sent to another process: open one there.
+    """
+
+    def end_offsets(self) -> Position:
+        """The end of every segment, up to which `read` may go, as of one moment."""
+        ...
+
+    def segments(self) -> list[Segment]:
+        """All segments, sealed ones too, predecessors before successors."""
+        ...
+
+    def read(self, segment: str, start: int, end: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Every event from `start` up to, not including, `end`, as Arrow batches with `event_schema()`.
+
+        A log may have offsets at which no event stands (a commit's marker, a compacted record): they are passed
+        over. Raises UnknownSegment, and NotInLog where the range is not wholly there: never less than was asked for.
+        """
+        ...
+
+    def rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
+        """The same as `read`, one event at a time."""
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from logs import StoredEvent
+from logs.columns import event_schema
 from logs.errors import LogMissing, LogUnavailable, NotALog, NotInLog
 from logs.layout import (
     END_OFFSETS,
@@ -36,17 +37,6 @@ _RANGE: Final = """
 SELECT offset, key, value, appended_at FROM event
 WHERE segment = ? AND offset >= ? AND offset < ? ORDER BY offset
 """
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
-    """An event as it stands in the log; `appended_at` is its writer's clock at the commit, in ms."""
-
-    segment: str
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    appended_at: int
 
 
 class SqliteLogReader:
@@ -184,18 +174,3 @@ class SqliteLogReader:
 
             self._arrow = adbc_driver_sqlite.dbapi.connect(read_only_uri(self.path))
         return self._arrow
-
-
-def event_schema() -> pa.Schema:
-    """The columns of `read`: key, value, segment, offset, appended_at (a UTC timestamp in microseconds)."""
-    import pyarrow as pa
-
-    return pa.schema(
-        [
-            ("key", pa.binary()),
-            ("value", pa.binary()),
-            ("segment", pa.string()),
-            ("offset", pa.int64()),
-            ("appended_at", pa.timestamp("us", "UTC")),
-        ]
-    )

@@ -25,7 +25,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
-from logs.sqlite_reader import SqliteLogReader, event_schema
+from logs.columns import event_schema
+from logs.sqlite_reader import SqliteLogReader
 from spark_integration.errors import InvalidOffset, UnsupportedLimit
 from spark_integration.offsets import END_OF_TIME_MS, SourceOffset
 from spark_integration.options import SourceOptions

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logs import Event
+from logs import Event, StoredEvent
+from logs.columns import event_schema
 from logs.errors import (
     InvalidEvent,
     LogBusy,
@@ -31,7 +32,7 @@ from logs.errors import (
 )
 from logs.layout import key_place
 from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader, StoredEvent, event_schema
+from logs.sqlite_reader import SqliteLogReader
 from strandline.errors import InvalidScale, TooMany, UnknownSegment
 from strandline.limits import EVENT_BYTES, TRANSACTION_BYTES
 from strandline.segment import NewSegment
