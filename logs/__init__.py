@@ -1,8 +1,8 @@
 """Logs: where the events themselves live. Strandline keeps only positions in them.
 
 A writer needs little of a log, and `Log` is all of it: to append, to know how far its own appends are
-acknowledged, and where the log ends. A reader needs exact ranges: `LogReader`. `tests/logs/test_contract.py` states
-what every log must keep to.
+acknowledged, and where the log ends. A reader needs exact ranges: `LogReader`. `logs.contract` has the tests that
+every log must pass.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from logs.errors import InvalidEvent
-from strandline.limits import BATCH_ROWS
+from strandline.errors import TooMany
+from strandline.limits import BATCH_ROWS, MEMO_BYTES
+from strandline.names import check_name
 from strandline.segment import Segment
 
 if TYPE_CHECKING:
@@ -54,6 +56,19 @@ class StoredEvent:
     appended_at: int
 
 
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """What a writer keeps with a commit, to find it after a crash. A log keeps the last one of each name."""
+
+    name: str
+    text: str
+
+    def __post_init__(self) -> None:
+        check_name("writer", self.name)
+        if len(self.text.encode()) > MEMO_BYTES:
+            raise TooMany(what="bytes in a memo", count=len(self.text.encode()), limit=MEMO_BYTES)
+
+
 class Transaction(Protocol):
     """Events that appear in the log all at once, or not at all.
 
@@ -64,8 +79,11 @@ class Transaction(Protocol):
         """Adds events; no one sees them yet. Raises TransactionOver after a commit or an abort."""
         ...
 
-    def commit(self) -> Position:
-        """Makes all of it durable and visible; returns the position behind it in each segment it wrote to."""
+    def commit(self, memo: Memo | None = None) -> Position:
+        """Makes all of it durable and visible; returns the position behind it in each segment it wrote to.
+
+        The memo is kept with it: both, or neither.
+        """
         ...
 
     def abort(self) -> None:
@@ -80,7 +98,9 @@ class Transaction(Protocol):
 
 
 class Log(Protocol):
-    """The append side of a log, as one writer uses it."""
+    """The append side of a log, as one writer uses it. One thread appends; meanwhile others may call what only asks:
+    `flush`, `positions`, `end_offsets`, `memo`.
+    """
 
     def append(self, events: Iterable[Event]) -> Position:
         """Appends events, in order in each segment, all of them or none.
@@ -91,12 +111,16 @@ class Log(Protocol):
         ...
 
     def flush(self) -> Position:
-        """Waits until every append so far is acknowledged, and returns `positions()`."""
+        """Waits until every append so far is acknowledged or has failed, and returns `positions()`.
+
+        An append that failed after it had returned is raised here, once; after that it counts as never made: who
+        made it appends it again, or gives it up. Appends that come during the wait need not be waited for.
+        """
         ...
 
     def positions(self) -> Position:
-        """How far this writer's own appends are acknowledged. Never past one that failed or is still under
-        way.
+        """How far this writer's own appends are acknowledged. Never past one that is still under way, or that
+        failed without anyone having been told, and nothing of a transaction before its commit.
 
         It starts empty with each new object: what an earlier process wrote is not its own.
         """
@@ -108,6 +132,10 @@ class Log(Protocol):
 
     def begin(self) -> Transaction:
         """Starts a transaction."""
+        ...
+
+    def memo(self, name: str) -> str | None:
+        """The text of the memo that was committed last under a name, whichever process did it."""
         ...
 
     def close(self) -> None:

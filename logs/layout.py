@@ -10,6 +10,9 @@
               key, value    blob, or null
               appended_at   integer; the writer's clock at the commit, in milliseconds
 
+    memo      name          text, unique; the table comes into being with the first memo
+              text          text; what was last committed under the name
+
 `application_id` says that a file is such a log and `user_version` which version of this page it follows.
 Events are clustered by (segment, offset): a range of a segment is one sweep through neighbouring pages. A
 key's place in [0, 1) is `key_place`; it is a part of the format, because every writer must send a key to the
@@ -52,6 +55,9 @@ CREATE TABLE event (
     PRIMARY KEY (segment, offset)
 ) STRICT, WITHOUT ROWID;
 """
+
+MEMO_DEFINITION: Final = "CREATE TABLE IF NOT EXISTS memo (name TEXT NOT NULL PRIMARY KEY, text TEXT NOT NULL) STRICT"
+MEMOS: Final = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'memo'"
 
 FORMAT: Final = "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
 SEGMENTS: Final = "SELECT id, low, high, predecessors, final_offset FROM segment ORDER BY rowid"

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from logs import Event, Position, Transaction
+from logs import Event, Memo, Position, Transaction
 from logs.errors import (
     InvalidEvent,
     LogBusy,
@@ -30,6 +30,8 @@ from logs.layout import (
     DEFINITION,
     END_OFFSETS,
     FORMAT,
+    MEMO_DEFINITION,
+    MEMOS,
     PAGE_BYTES,
     SEGMENTS,
     check_format,
@@ -107,14 +109,7 @@ class SqliteLog:
         rows = list(events)  # before the lock is taken: a slow iterator must not hold up other writers
         for event in rows:
             check_size(event)
-        if not rows:
-            return {}
-        with self._lock:
-            ends: Position = {}
-            with self._transaction():
-                self._insert(rows, ends)
-            self._positions.update(ends)
-        return ends
+        return self._commit(rows)
 
     def flush(self) -> Position:
         return self.positions()  # an append returns when it is durable
@@ -130,6 +125,13 @@ class SqliteLog:
     def begin(self) -> Transaction:
         """A transaction. Its events wait in memory, so it keeps no one waiting until it commits."""
         return SqliteTransaction(self)
+
+    def memo(self, name: str) -> str | None:
+        with self._lock, self._errors():
+            if self._connection.execute(MEMOS).fetchone() is None:
+                return None
+            found = self._connection.execute("SELECT text FROM memo WHERE name = ?", (name,)).fetchone()
+            return str(found[0]) if found else None
 
     def close(self) -> None:
         with self._lock:
@@ -171,6 +173,20 @@ class SqliteLog:
             return {one.id: _final(one, ends[one.id]) for one in graph}
 
     # -- inside ----------------------------------------------------------------------------------------------
+
+    def _commit(self, events: Sequence[Event], memo: Memo | None = None) -> Position:
+        """Appends events, and keeps the memo with them."""
+        if not events and memo is None:
+            return {}
+        with self._lock:
+            ends: Position = {}
+            with self._transaction():
+                self._insert(events, ends)
+                if memo is not None:
+                    self._connection.execute(MEMO_DEFINITION)
+                    self._connection.execute("INSERT OR REPLACE INTO memo VALUES (?, ?)", (memo.name, memo.text))
+            self._positions.update(ends)
+        return ends
 
     def _insert(self, events: Sequence[Event], ends: Position) -> None:
         """Gives each event its place and inserts all; the new ends go to `ends`. Only in a transaction."""
@@ -239,10 +255,10 @@ class SqliteTransaction:
                 raise TooMany(what="bytes in a transaction", count=self._bytes, limit=TRANSACTION_BYTES)
             self._events.append(event)
 
-    def commit(self) -> Position:
+    def commit(self, memo: Memo | None = None) -> Position:
         """Makes all of it durable and visible at once. After an error nothing is written: try it again."""
         self._check_open()
-        position = self._log.append(self._events)
+        position = self._log._commit(self._events, memo)
         self._end("committed")
         return position
 

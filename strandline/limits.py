@@ -36,6 +36,9 @@ IDLE_LAG_DEFAULT_MS: Final = 10_000
 FORGET_AFTER_DEFAULT_MS: Final = 86_400_000
 READER_TIMEOUT_DEFAULT_MS: Final = 30_000
 
+# Logs
+MEMO_BYTES: Final = 4_000  # what a commit may keep for its writer; Kafka takes 4096 beside an offset
+
 # The embedded log
 LOG_BUSY_TIMEOUT_MS: Final = 30_000  # how long an append waits for its turn among other writers
 EVENT_BYTES: Final = 1024 * 1024
