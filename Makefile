@@ -4,14 +4,17 @@ TESTS ?= tests
 SOAK ?= --minutes 60 --seeds 0:1000000
 BIN := .venv/bin
 
-.PHONY: help environment demo bench soak test check format lock clean
+.PHONY: help environment jars demo bench soak test check format lock clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 environment: ## Make or update the virtual environment .venv
 	@command -v $(PYTHON) >/dev/null || { echo "strandline needs $(PYTHON); install it with: apt-get install -y python3 python3-venv" >&2; exit 1; }
-	@$(PYTHON) tools/preflight.py --java --postgres
+	@$(PYTHON) tools/preflight.py --java --postgres --maven
+
+jars: environment ## Fetch Kafka and Spark's Kafka connector from Maven Central, as the tests do when they need them
+	$(BIN)/python tools/jars.py
 
 demo: environment ## Watch an exact watermark beside a guessed one; KNOBS="--outage 12" turns knobs
 	$(BIN)/strandline demo $(KNOBS)
@@ -46,5 +49,5 @@ lock: environment ## Compile the requirement files anew, on Python 3.11; LOCK=--
 	$(COMPILE) --extra dashboard --extra demo --extra kafka --extra postgres --output-file requirements/dev.txt pyproject.toml requirements/dev.in
 
 clean: ## Remove what the targets made
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf .venv .jars .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""How the properties are run, and the stores that tests run on.
+"""How the properties are run, and the stores and logs that tests run on.
 
 HYPOTHESIS_PROFILE chooses one of the profiles below.
 """
@@ -9,11 +9,16 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.postgres import INSTALL, Postgres, programs
+from tools.jars import JarsError, fetched
+
+if TYPE_CHECKING:
+    from tests.kafka import Kafka
 
 # Machines differ and are shared: an example that is slow once is no failure. pytest-timeout ends what hangs.
 settings.register_profile(
@@ -25,15 +30,19 @@ settings.register_profile("thorough", settings.get_profile("default"), max_examp
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+def _missing(what: str) -> NoReturn:
+    """Skips, since the machine lacks something; under CI=true that is a failure."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(what)
+    pytest.skip(what)
+
+
 @pytest.fixture(scope="session")
 def new_postgres() -> Iterator[Callable[..., Postgres]]:
     """Starts a PostgreSQL, and removes it in the end. Skips where none is installed, and fails there under CI=true."""
     folder = programs()
     if folder is None:
-        missing = f"PostgreSQL's server is not installed: {INSTALL}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
+        _missing(f"PostgreSQL's server is not installed: {INSTALL}")
     started: list[Postgres] = []
 
     def start(*given: str) -> Postgres:
@@ -67,3 +76,50 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'store.db'}"
     url: str = request.getfixturevalue("postgres_url")
     return url
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> Path:
+    """The folder with Kafka's jars. Skips where Maven Central cannot be had, and fails there under CI=true."""
+    return _jars("kafka")
+
+
+@pytest.fixture(scope="session")
+def spark_kafka_jars() -> Path:
+    """The folder with the jars of Spark's Kafka connector; skips and fails as `kafka_jars` does."""
+    return _jars("spark-kafka")
+
+
+def _jars(profile: str) -> Path:
+    try:
+        return fetched(profile)
+    except JarsError as error:
+        _missing(str(error))
+
+
+@pytest.fixture(scope="session")
+def new_kafka(kafka_jars: Path) -> Iterator[Callable[..., Kafka]]:
+    """Starts a Kafka, and removes it in the end."""
+    from tests.kafka import Kafka
+
+    started: list[Kafka] = []
+
+    def start(count: int = 1, **settings: str) -> Kafka:
+        started.append(Kafka(kafka_jars, count, **settings))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.remove()
+
+
+@pytest.fixture(scope="session")
+def kafka(new_kafka: Callable[..., Kafka]) -> Kafka:
+    """The one broker of this run of the tests. Nobody may stop it."""
+    return new_kafka()
+
+
+@pytest.fixture(scope="session")
+def three_brokers(new_kafka: Callable[..., Kafka]) -> Kafka:
+    """Three brokers. Who kills one starts it again."""
+    return new_kafka(3)

@@ -161,6 +161,22 @@ def check_postgres() -> None:
         os.remove(CLUSTERS)  # what is installed later is as it would be without us
 
 
+def check_maven() -> None:
+    """Installs Maven for root on a Debian-like system; elsewhere it says what the tests on Kafka need.
+
+    Nothing else needs it, so that it is missing is no failure here.
+    """
+    if shutil.which("mvn") is not None:
+        return
+    command = installing("maven")
+    if not may_install():
+        say(f"tests on Kafka are skipped, Maven, which fetches it, is not installed; install it with: {command}")
+        return
+    say(f"installing Maven, which fetches the Kafka that tests run on: {command}")
+    run_apt("update", "-qq")
+    run_apt("install", "-y", "-q", "--no-install-recommends", "maven")
+
+
 def run_apt(*arguments: str) -> None:
     """Runs apt-get and shows its output."""
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
@@ -179,6 +195,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--java", action="store_true", help="Spark will run as well")
     parser.add_argument("--postgres", action="store_true", help="the tests on PostgreSQL will run as well")
+    parser.add_argument("--maven", action="store_true", help="the tests on Kafka will run as well")
     parser.add_argument("--check-only", action="store_true", help="check the needs and set up nothing")
     arguments = parser.parse_args()
     try:
@@ -188,6 +205,8 @@ def main() -> int:
             check_java()
         if arguments.postgres:
             check_postgres()
+        if arguments.maven:
+            check_maven()
     except NeedError as error:
         sys.stderr.write(f"{error}\n")
         return 1

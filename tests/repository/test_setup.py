@@ -86,6 +86,18 @@ def test_a_postgresql_that_is_there_is_told_nothing(root: Path, programs: Path) 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_a_maven_that_is_there_is_told_nothing(root: Path, programs: Path) -> None:
+    script(programs / "mvn", "#!/bin/sh\n")
+    done = preflight(root, programs, "--maven")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_missing_maven_is_told_with_the_command_and_keeps_nobody_from_the_rest(root: Path, programs: Path) -> None:
+    done = preflight(root, programs, "--maven")
+    assert done.returncode == 0
+    assert "apt-get install -y maven" in done.stdout
+
+
 def test_a_java_home_that_holds_no_java_is_named(root: Path, programs: Path, tmp_path: Path) -> None:
     script(programs / "java", JAVA.format(version="17.0.15", module="jdk.incubator.vector@17.0.15"))
     done = preflight(root, programs, "--java", JAVA_HOME=str(tmp_path / "empty"))

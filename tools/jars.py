@@ -1,0 +1,88 @@
+"""Fetches the jars that tests run on from Maven Central and prints the folder they are in; else does nothing.
+
+tools/pom.xml names them by their coordinates, in a profile for each folder. Maven keeps what it once fetched in
+~/.m2, for all checkouts. Without a name it fetches every profile.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+POM = ROOT / "tools" / "pom.xml"
+JARS = ROOT / ".jars"
+PROFILES = ("kafka", "spark-kafka")
+INSTALL = "apt-get install -y maven"
+FETCH_DEADLINE_S = 240  # pytest ends a test, and what it waits for, after 300
+
+
+class JarsError(Exception):
+    """The jars cannot be had; its text says why."""
+
+
+def fetched(profile: str) -> Path:
+    """The folder with the jars of a profile, fetched first where they are not there as the pom has them now."""
+    folder, stamp = JARS / profile, JARS / f"{profile}.stamp"
+    with _alone():
+        fingerprint = hashlib.sha256(POM.read_bytes()).hexdigest()
+        if not (folder.is_dir() and stamp.is_file() and stamp.read_text() == fingerprint):
+            _fetch(profile, folder)
+            stamp.write_text(fingerprint)
+    return folder
+
+
+def _fetch(profile: str, folder: Path) -> None:
+    if shutil.which("mvn") is None:
+        raise JarsError(f"Maven, which fetches the jars of {profile}, is not installed: {INSTALL}")
+    draft = folder.with_name(f"{profile}.draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    command = ["mvn", "--batch-mode", "--quiet", "--update-snapshots", "--file", str(POM), "--activate-profiles"]
+    command += [profile, "dependency:copy-dependencies", f"-DoutputDirectory={draft}"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=FETCH_DEADLINE_S, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired as error:
+        raise JarsError(f"Maven did not fetch the jars of {profile} within {FETCH_DEADLINE_S} s") from error
+    if done.returncode != 0 or not any(draft.glob("*.jar")):
+        raise JarsError(f"Maven could not fetch the jars of {profile}: {_first_error(done.stdout + done.stderr)}")
+    shutil.rmtree(folder, ignore_errors=True)
+    draft.rename(folder)
+
+
+def _first_error(output: str) -> str:
+    lines = [line.partition("[ERROR]")[2].strip() for line in output.splitlines() if "[ERROR]" in line]
+    return (lines or output.strip().splitlines() or ["it said nothing"])[0]
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Waits until no other process fetches for the same checkout."""
+    JARS.mkdir(exist_ok=True)
+    descriptor = os.open(JARS, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def main() -> int:
+    """Fetches what is named, or everything."""
+    try:
+        for profile in sys.argv[1:] or PROFILES:
+            print(fetched(profile))
+    except JarsError as error:
+        print(f"strandline: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
