@@ -1,32 +1,153 @@
-"""A real controller in a process of its own, for tests that look at it through a connection."""
+"""A real controller for tests: in this process, with a clock that only they move, or in a process of its own."""
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import httpx
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from controller.app import create_app
+from controller.settings import Settings
 from strandline.config import StreamConfig
 from strandline.protocol.transport import Connection
 
 ROOT = Path(__file__).resolve().parents[1]
+NOON = 1_700_000_000_000
 
 # Marks with every advance, and times that need not be near the clock.
 AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
 
+class ManualClock:
+    """Milliseconds that pass only when a test says so."""
+
+    def __init__(self, now: int = NOON) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class InProcess:
+    """A controller in this process, over the real ASGI application and a real database."""
+
+    def __init__(self, database: Path | str, clock: ManualClock) -> None:
+        self.database = database
+        self.clock = clock
+        self.app = create_app(Settings(database=str(database)), clock=clock, owner="test")
+        self.portal: BlockingPortal
+        self._client: httpx.AsyncClient
+        self._open = ExitStack()
+
+    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """The answer, whatever it is."""
+        return self.portal.call(partial(self._client.request, method, path, **more))
+
+    def request_soon(self, method: str, path: str, **more: Any) -> Future[httpx.Response]:
+        """Asks, and does not wait for the answer."""
+        return self.portal.start_task_soon(partial(self._client.request, method, path, **more))
+
+    def call(self, method: str, path: str, body: object = None, *, expect: int | None = None) -> Any:
+        """The answer's JSON; with `expect`, the status has to be that one, else any below 300."""
+        response = self.request(method, path, **({} if body is None else {"json": body}))
+        wanted = response.status_code < 300 if expect is None else response.status_code == expect
+        assert wanted, f"{method} {path}: {response.status_code} {response.text}"
+        return response.json() if response.content else None
+
+    def note(self, writer: str, time: int, position: dict[str, int], stream: str = "s", **more: Any) -> Any:
+        body = {"writer": writer, "time": time, "position": position, **more}
+        return self.call("POST", f"/v1/streams/{stream}/notes", body)
+
+    def marks(self, stream: str = "s", **query: Any) -> list[dict[str, Any]]:
+        response = self.request("GET", f"/v1/streams/{stream}/marks", params={"limit": 1000, **query})
+        assert response.status_code == 200, response.text
+        found: list[dict[str, Any]] = response.json()["marks"]
+        return found
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Lets the clock go on, and the deadlines look at it."""
+        self.clock.now += milliseconds
+        self.portal.call(self.app.state.controller.run_due)
+
+    def __enter__(self) -> InProcess:
+        self.portal = self._open.enter_context(start_blocking_portal())
+        lifespan = self.app.router.lifespan_context(self.app)
+        self._open.enter_context(self.portal.wrap_async_context_manager(lifespan))
+        client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://controller", timeout=30)
+        self._client = self._open.enter_context(self.portal.wrap_async_context_manager(client))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._open.close()
+
+
+class OwnProcess:
+    """`strandline serve` in a process of its own, on a free port of the loopback interface."""
+
+    def __init__(self, database: Path | str, *options: str, port: int = 0) -> None:
+        command = [
+            sys.executable,
+            "-m",
+            "controller",
+            "serve",
+            "--database",
+            str(database),
+            "--port",
+            str(port),
+            *options,
+        ]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed with the process; a pipe could fill up
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._said, text=True, env=environment)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found = re.search(r"http://\S+", line)
+        if found is None:
+            self._end()
+            raise AssertionError(f"it did not start: {line}{self.errors}")
+        self.url = found[0]
+        self.client = httpx.Client(base_url=self.url, timeout=30)
+
+    def kill(self) -> None:
+        """Ends it as a crash would."""
+        self.process.kill()
+        self._finish()
+
+    def stop(self) -> int:
+        """Ends it in order; returns what it exits with."""
+        self.process.send_signal(signal.SIGTERM)
+        return self._finish()
+
+    def _finish(self) -> int:
+        self.client.close()
+        return self._end()
+
+    def _end(self) -> int:
+        self.process.communicate(timeout=30)
+        self._said.seek(0)
+        self.errors = self._said.read()
+        self._said.close()
+        return self.process.returncode
+
+
 @contextmanager
 def served(database: Path) -> Iterator[Connection]:
-    """`strandline serve` on a free port of the loopback interface, with this store."""
-    command = [sys.executable, "-m", "controller", "serve", "--database", str(database), "--port", "0"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert " at http://" in line, f"the controller did not start, and said {line!r}"
-            with Connection(line.rpartition(" at ")[2].strip()) as connection:
-                yield connection
-        finally:
-            process.terminate()
+    """A controller in a process of its own with this store, looked at through a connection."""
+    process = OwnProcess(database)
+    try:
+        with Connection(process.url) as connection:
+            yield connection
+    finally:
+        process.stop()

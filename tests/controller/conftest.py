@@ -1,135 +1,15 @@
-"""A controller in this process with a clock that only tests move, and a real one in a process of its own."""
+"""Controllers for the tests here: in this process with a clock that only tests move, or in one of their own."""
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from controller.app import create_app
-from controller.settings import Settings
-
-ROOT = Path(__file__).parents[2]
-NOON = 1_700_000_000_000
-
-
-class ManualClock:
-    """Milliseconds that pass only when a test says so."""
-
-    def __init__(self, now: int = NOON) -> None:
-        self.now = now
-
-    def __call__(self) -> int:
-        return self.now
-
-
-class InProcess:
-    """A controller in this process, over the real ASGI application and a real database."""
-
-    def __init__(self, database: Path | str, clock: ManualClock) -> None:
-        self.database = database
-        self.clock = clock
-        self.app = create_app(Settings(database=str(database)), clock=clock, owner="test")
-        self.portal: BlockingPortal
-        self._client: httpx.AsyncClient
-        self._open = ExitStack()
-
-    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
-        """The answer, whatever it is."""
-        return self.portal.call(partial(self._client.request, method, path, **more))
-
-    def request_soon(self, method: str, path: str, **more: Any) -> Future[httpx.Response]:
-        """Asks, and does not wait for the answer."""
-        return self.portal.start_task_soon(partial(self._client.request, method, path, **more))
-
-    def call(self, method: str, path: str, body: object = None, *, expect: int | None = None) -> Any:
-        """The answer's JSON; with `expect`, the status has to be that one, else any below 300."""
-        response = self.request(method, path, **({} if body is None else {"json": body}))
-        wanted = response.status_code < 300 if expect is None else response.status_code == expect
-        assert wanted, f"{method} {path}: {response.status_code} {response.text}"
-        return response.json() if response.content else None
-
-    def note(self, writer: str, time: int, position: dict[str, int], stream: str = "s", **more: Any) -> Any:
-        body = {"writer": writer, "time": time, "position": position, **more}
-        return self.call("POST", f"/v1/streams/{stream}/notes", body)
-
-    def marks(self, stream: str = "s", **query: Any) -> list[dict[str, Any]]:
-        response = self.request("GET", f"/v1/streams/{stream}/marks", params={"limit": 1000, **query})
-        assert response.status_code == 200, response.text
-        found: list[dict[str, Any]] = response.json()["marks"]
-        return found
-
-    def pass_time(self, milliseconds: int) -> None:
-        """Lets the clock go on, and the deadlines look at it."""
-        self.clock.now += milliseconds
-        self.portal.call(self.app.state.controller.run_due)
-
-    def __enter__(self) -> InProcess:
-        self.portal = self._open.enter_context(start_blocking_portal())
-        lifespan = self.app.router.lifespan_context(self.app)
-        self._open.enter_context(self.portal.wrap_async_context_manager(lifespan))
-        client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://controller", timeout=30)
-        self._client = self._open.enter_context(self.portal.wrap_async_context_manager(client))
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._open.close()
-
-
-class OwnProcess:
-    """`strandline serve` in a process of its own, on a free port of the loopback interface."""
-
-    def __init__(self, database: Path | str, *options: str, port: int = 0) -> None:
-        command = [
-            sys.executable,
-            "-m",
-            "controller",
-            "serve",
-            "--database",
-            str(database),
-            "--port",
-            str(port),
-            *options,
-        ]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        found = re.search(r"http://\S+", line)
-        if found is None:
-            _, self.errors = self.process.communicate(timeout=30)
-            raise AssertionError(f"it did not start: {line}{self.errors}")
-        self.url = found[0]
-        self.client = httpx.Client(base_url=self.url, timeout=30)
-
-    def kill(self) -> None:
-        """Ends it as a crash would."""
-        self.process.kill()
-        self._finish()
-
-    def stop(self) -> int:
-        """Ends it in order; returns what it exits with."""
-        self.process.send_signal(signal.SIGTERM)
-        return self._finish()
-
-    def _finish(self) -> int:
-        self.client.close()
-        _, self.errors = self.process.communicate(timeout=30)
-        return self.process.returncode
+from tests.served import InProcess, ManualClock, OwnProcess
 
 
 @pytest.fixture
