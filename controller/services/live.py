@@ -77,7 +77,7 @@ class Live:
         for writer in stored.stream.writers.values():
             for key, standing in writer.standings.items():
                 live._histories[writer.name, key] = list(standing.history)
-        live._place(stored.stream.graph)
+        live._places = dict(stored.places)
         live.noted_at = dict(stored.noted_at)
         live.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
         live._telling = Telling(live.journal)

@@ -60,6 +60,7 @@ class StoredStream:
     fence: int
     marks: dict[str, list[Mark]]
     first_seqs: dict[str, int]
+    places: dict[str, int]  # of the segments; one that was dropped leaves a gap
     noted_at: dict[str, int]  # when each segment was last noted, as far as that was stored
     journal: Ends
 
@@ -86,7 +87,8 @@ def load_stream(connection: Connection, name: str) -> StoredStream | None:
             last_marks=last_marks,
         )
         journal = journal_ends(connection, JOURNAL_OF_STREAM, name)
-        return StoredStream(stream, origin_of(row), row.fence, marks, first_seqs, noted_at, journal)
+        places = {each.id: each.place for each in segments}
+        return StoredStream(stream, origin_of(row), row.fence, marks, first_seqs, places, noted_at, journal)
 
 
 def _load_writers(connection: Connection, name: str, last_times: dict[str, int]) -> list[Writer]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 
 from controller.services.live import Live
 from controller.storage import schema
@@ -171,3 +171,21 @@ def test_a_stream_goes_on_exactly_however_often_it_is_written_and_loaded(
                 marks = [replace(mark, cut=mark.cut.without(segment)) for mark in marks]
         kept.load_again()
         assert kept.marks() == sorted(marks, key=lambda mark: (mark.key, mark.seq))
+
+
+def test_a_segment_that_comes_after_one_was_dropped_and_a_restart_stands_behind_those_before_it(store_url: str) -> None:
+    #   places   b 1   z 2   a 3        b is dropped; restart; m comes: behind a, which keeps its place
+    with open_database(store_url) as database:
+        spell, _ = begin_spell(database.writer, "test", 0)
+        kept = Kept(database, spell, Stream("s", StreamConfig(), SegmentGraph(open=True), now=0))
+        kept.note(Note(writer="w", times={"": 1}, position={"b": 1, "z": 1, "a": 1}), 0)
+        kept.load_again()
+        kept.drop_segment("b", 0)
+        kept.load_again()
+        kept.note(Note(writer="w", times={"": 2}, position={"m": 1}), 0)
+        kept.load_again()
+        with database.reader.begin():
+            places = database.reader.execute(select(schema.segment.c.place)).scalars().all()
+
+        assert [segment.id for segment in kept.stream.graph] == ["z", "a", "m"]
+        assert len(set(places)) == 3
