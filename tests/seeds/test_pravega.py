@@ -3,125 +3,155 @@
 Numbers are those of its issues; "P" are the two steps of its aggregation that were run again.
 """
 
-import pytest
+from __future__ import annotations
 
-from strandline.cut import Cut
-from strandline.errors import InvalidName, InvalidNote, PositionWentBack, TimeTooFarAhead, UnknownSegment
-from strandline.note import Note
-from strandline.segment import NewSegment, SegmentGraph
-from strandline.window import ListedMarks, time_window
-from tests.aggregate.book import Book
+from tests.seeds.stage import Stage, StagedStream
 
 
-def test_6510_a_segment_that_never_got_data_keeps_no_reader_from_its_lower_bound() -> None:
-    book = Book()
-    book.note("a", 100, {"0": 5, "1": 0})
-    window = time_window(ListedMarks(book.marks), Cut({"0": 5}), None)
-    assert window.lower == 100
+def test_6510_a_segment_that_never_got_data_keeps_no_reader_from_its_lower_bound(stage: Stage) -> None:
+    stream = stage.stream()
+    stream.note("a", 100, {"0": 5, "1": 0})
+    assert stream.bounds({"0": 5}) == (100, None)
 
 
-def test_4195_the_timeout_is_not_ignored() -> None:
-    book = Book(writer_timeout_ms=1_000)
-    book.note("a", 10)
-    book.note("b", 20)
-    book.after(999).note("b", 30)
-    assert book.times() == [10]
-    assert book.stream.next_wake() == book.now + 1
-    book.after(1).call("advance")
-    assert book.times() == [10, 30]
+def test_4195_the_timeout_is_not_ignored(stage: Stage) -> None:
+    #   a      10 ───────────────── 1 000 ms silent: let go
+    #   b      20 ────────── 30 (after 999 ms)
+    #   mark   10                   30
+    stream = stage.stream(writer_timeout_ms=1_000, min_writers=2)
+    stream.note("a", 10, {})
+    stream.note("b", 20, {})
+    stage.pass_time(999)
+    stream.note("b", 30, {})
+    assert stream.times() == [10] and stream.holder()["released_in_ms"] == 1
+
+    stage.pass_time(1)
+
+    assert stream.times() == [10, 30]
 
 
-def test_4225_no_mark_is_made_twice_and_none_is_left_out() -> None:
-    book = Book()
+def test_4225_no_mark_is_made_twice_and_none_is_left_out(stage: Stage) -> None:
+    stream = stage.stream()
     for time in range(10, 60, 10):
-        book.note("a", time)
-        book.note("a", time)
-    assert [(mark.seq, mark.time) for mark in book.marks] == [(1, 10), (2, 20), (3, 30), (4, 40), (5, 50)]
+        stream.note("a", time, {})
+        stream.note("a", time, {})
+    assert [(mark["seq"], mark["time"]) for mark in stream.marks()] == [(1, 10), (2, 20), (3, 30), (4, 40), (5, 50)]
 
 
-def test_4291_a_commit_without_a_time_is_no_note_and_brings_no_mark() -> None:
-    with pytest.raises(InvalidNote):
-        Note(writer="a", times={}, position={"0": 1})
+def test_4291_a_commit_without_a_time_is_no_note_and_brings_no_mark(stage: Stage) -> None:
+    stream = stage.stream()
+    assert stream.refused(422, writer="a", position={"0": 1})["code"] == "invalid_note"
+    assert stream.refused(422, writer="a", times={}, position={"0": 1})["code"] == "invalid_note"
+    assert stream.marks() == [] and stream.describe()["writers"] == {}
 
 
-def test_4228_a_slash_in_a_writers_name_is_refused_before_anything_is_stored() -> None:
-    with pytest.raises(InvalidName):
-        Note(writer="a/b", times={"": 1}, position={})
+def test_4228_a_slash_in_a_writers_name_is_refused_before_anything_is_stored(stage: Stage) -> None:
+    stream = stage.stream()
+    assert stream.refused(422, writer="a/b", time=1, position={})["code"] == "invalid_name"
+    assert stream.describe()["writers"] == {}
 
 
-def test_a_note_without_a_segment_in_common_with_the_last_one_is_judged_like_any_other() -> None:
-    book = Book()
-    book.note("a", 10, {"0": 5})
-    book.note("a", 20, {"1": 3})
-    with pytest.raises(PositionWentBack):
-        book.note("a", 30, {"0": 4})
+def test_a_note_without_a_segment_in_common_with_the_last_one_is_judged_like_any_other(stage: Stage) -> None:
+    stream = stage.stream()
+    stream.note("a", 10, {"0": 5})
+    stream.note("a", 20, {"1": 3})
+    problem = stream.refused(409, writer="a", time=30, position={"0": 4})
+    assert (problem["code"], problem["segment"], problem["stored_offset"]) == ("position_went_back", "0", 5)
 
 
-def test_a_position_that_makes_no_sense_is_refused_when_it_is_noted_and_stops_no_later_mark() -> None:
-    book = Book()
-    with pytest.raises(UnknownSegment):
-        book.note("a", 10, {"77": 1})
-    assert book.note("a", 10).marks
+def test_a_position_that_makes_no_sense_is_refused_when_it_is_noted_and_stops_no_later_mark(stage: Stage) -> None:
+    stream = stage.stream()
+    assert stream.refused(422, writer="a", time=10, position={"77": 1})["code"] == "unknown_segment"
+    assert [mark["time"] for mark in stream.note("a", 10, {})["marks"]] == [10]
 
 
-def test_a_time_in_the_wrong_unit_is_refused_and_the_refusal_names_the_setting() -> None:
-    book = Book(max_ahead_ms=86_400_000)
-    with pytest.raises(TimeTooFarAhead, match="max_ahead_ms"):
-        book.note("a", 1_700_000_000_000_000)
+def test_a_time_in_the_wrong_unit_is_refused_and_the_refusal_names_the_setting(stage: Stage) -> None:
+    stream = stage.stream(max_ahead_ms=86_400_000)
+    problem = stream.refused(422, writer="a", time=1_700_000_000_000_000, position={})
+    assert problem["code"] == "time_too_far_ahead" and "max_ahead_ms" in problem["detail"]
 
 
-def test_a_writer_far_ahead_drops_nobody_when_it_is_alone() -> None:
-    book = Book()
-    book.note("far", 10**15)
-    answer = book.note("a", 100)
-    assert (answer.late, answer.floor) == (True, 10**15)
-    assert book.holder() == "a"
+def test_a_writer_far_ahead_drops_nobody_when_it_is_alone(stage: Stage) -> None:
+    stream = stage.stream()
+    stream.note("far", 10**15, {})
+    answer = stream.note("a", 100, {})
+    assert (answer["late"], answer["floor"]) == (True, 10**15)
+    assert stream.holder()["writer"] == "a"
 
 
-def test_the_clock_of_a_silent_writer_starts_at_its_last_word_and_not_when_it_falls_behind() -> None:
-    book = Book(writer_timeout_ms=1_000)
-    book.note("ahead", 500)
-    book.note("b", 10)
-    book.after(1_000).note("b", 600)
-    assert (book.state("ahead"), book.last.time, book.last.excluded) == ("timed_out", 600, ("ahead",))
+def test_the_clock_of_a_silent_writer_starts_at_its_last_word_and_not_when_it_falls_behind(stage: Stage) -> None:
+    stream = stage.stream(writer_timeout_ms=1_000)
+    stream.note("ahead", 500, {})
+    stream.note("b", 10, {})
+    stage.pass_time(1_000)
+    stream.note("b", 600, {})
+    mark = stream.marks()[-1]
+    assert (stream.state("ahead"), mark["time"], mark["excluded"]) == ("timed_out", 600, ["ahead"])
 
 
-def test_a_returning_writer_does_not_bring_marks_to_a_stop_unnoticed() -> None:
-    book = Book(writer_timeout_ms=1_000)
-    book.note("a", 10)
-    book.note("b", 10)
-    book.after(600).note("b", 20)
-    book.after(600).note("b", 30)
-    answer = book.note("a", 15)
-    assert (answer.late, answer.floor, book.holder()) == (True, 30, "a")
-    book.after(600).note("b", 40)
-    book.after(400).call("advance")
-    assert book.last.time == 40
+def test_a_returning_writer_does_not_bring_marks_to_a_stop_unnoticed(stage: Stage) -> None:
+    #   a   10 ──────────────── timed out ── 15: it is told, and named ───── let go again
+    #   b   10 ── 20 ── 30 ────────────────────────────────────────── 40 ──► 40
+    stream = stage.stream(writer_timeout_ms=1_000)
+    stream.note("a", 10, {})
+    stream.note("b", 10, {})
+    for time in (20, 30):
+        stage.pass_time(600)
+        stream.note("b", time, {})
+    answer = stream.note("a", 15, {})
+    assert (answer["late"], answer["floor"], stream.holder()["writer"]) == (True, 30, "a")
+    stage.pass_time(600)
+    stream.note("b", 40, {})
+    stage.pass_time(400)
+    assert stream.times()[-1] == 40
 
 
-def scaled_both() -> Book:
-    """PREV at {0: 200, 1: 300}; then 0 and 1 are sealed there, or later, and 2 and 3 follow, each with half."""
-    book = Book(min_writers=2)
-    book.note("a", 1, {"0": 200})
-    book.note("b", 1, {"1": 300})
-    create = [NewSegment("2", 0.0, 0.5), NewSegment("3", 0.5, 1.0)]
-    book.call("scale", {"0": 250, "1": 400}, create)
-    return book
+#   0 [0, .5) ── 200 ── 250 ─┬─ 2 [0, .5)      the last mark is at (200, 300); then 0 and 1 are sealed further on,
+#   1 [.5, 1) ── 300 ── 400 ─┴─ 3 [.5, 1)      and 2 and 3 follow: 2 what 0 held, 3 what 1 did
+def scaled_both(stage: Stage) -> StagedStream:
+    stream = stage.stream(min_writers=2)
+    stream.note("a", 1, {"0": 200})
+    stream.note("b", 1, {"1": 300})
+    stream.scale({"0": 250, "1": 400}, s2=(0.0, 0.5), s3=(0.5, 1.0))
+    return stream
 
 
-def test_p_a_gap_is_filled_from_what_was_there_before_and_not_pushed_to_the_successor() -> None:
+def test_p_a_gap_is_filled_from_what_was_there_before_and_not_pushed_to_the_successor(stage: Stage) -> None:
     """Pravega's first pass would give {2: 0, 3: 10}, which asks for all of segment 0."""
-    book = scaled_both()
-    book.note("a", 5, {"3": 10})
-    book.note("b", 5, {"1": 400})
-    assert (book.last.time, book.cut()) == (5, {"0": 200, "1": 400, "3": 10})
-    assert book.stream.graph.frontier(book.last.cut) == {"0": 200, "3": 10}
+    stream = scaled_both(stage)
+    stream.note("a", 5, {"3": 10})
+    stream.note("b", 5, {"1": 400})
+    mark = stream.marks()[-1]
+    assert (mark["time"], mark["cut"]) == (5, {"0": 200, "3": 10})
+    assert stream.bounds({"0": 200, "3": 10}) == (5, None)
 
 
-def test_p_who_names_a_successor_has_passed_all_that_it_follows() -> None:
+def test_p_who_names_a_successor_has_passed_all_that_it_follows(stage: Stage) -> None:
     """The PDP's {1: 7, 2: 9} with 2 = [0, .6) over both: {2: 9}; segment 3 is at 0 and so left out."""
-    graph = SegmentGraph.equal_shares(2, 0)
-    graph.scale({"0": 50, "1": 70}, [NewSegment("2", 0.0, 0.6), NewSegment("3", 0.6, 1.0)], 1)
-    cut = graph.cut({"1": 7, "2": 9})
-    assert dict(cut.items()) == {"0": 50, "1": 70, "2": 9}
-    assert graph.frontier(cut) == {"2": 9}
+    stream = stage.stream()
+    stream.scale({"0": 50, "1": 70}, s2=(0.0, 0.6), s3=(0.6, 1.0))
+    (mark,) = stream.note("a", 1, {"1": 7, "2": 9})["marks"]
+    assert mark["cut"] == {"2": 9}
+    assert stream.bounds({"0": 50, "1": 70, "2": 8}) == (None, 1)
+    assert stream.bounds({"2": 9}) == (1, None)
+
+
+def test_a_reader_that_finished_one_side_of_a_merge_does_not_stop_the_group_and_does_not_push_it(stage: Stage) -> None:
+    #   0 ── 10 ─┐
+    #            ├─ 2 ── 5      Pravega's reader leaves 0 and cannot begin 2 before 1 is read as well
+    #   1 ── 20 ─┘
+    stream = stage.stream()
+    group = stage.group(stream)
+    stream.note("w", 1, {"0": 10, "1": 10})
+    stream.scale({"0": 10, "1": 20}, s2=(0.0, 1.0))
+    stream.note("w", 2, {"2": 5})
+    group.read("one", stream, {"0": 10})
+    group.read("two", stream, {"1": 10})
+    assert group.acquire("one", 9)[stream.name] == {"0": 10}  # 2 is not to be had yet
+    assert group.bounds(stream) == (1, 2)
+
+    group.read("two", stream, {"1": 20})
+
+    assert group.acquire("one", 9)[stream.name] == {"0": 10, "2": 0}
+    group.read("one", stream, {"2": 5})
+    assert group.bounds(stream) == (2, None)
