@@ -1,10 +1,11 @@
 """What a program can do wrong with a writer. What the controller refuses is in `strandline.errors`.
 
 StrandlineError
+├── CommittedWithoutNote    committed_without_note
 └── RuleBroken
-    ├── NoLog           no_log
-    ├── NeverNoted      never_noted
-    └── WriterClosed    writer_closed
+    ├── NoLog               no_log
+    ├── NeverNoted          never_noted
+    └── WriterClosed        writer_closed
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from strandline.errors import RuleBroken
+from strandline.errors import RuleBroken, StrandlineError
 
 
 @dataclass(kw_only=True, eq=False)
@@ -53,3 +54,21 @@ class WriterClosed(RuleBroken):
     @property
     def detail(self) -> str:
         return f"writer {self.writer!r} is closed: make a new one, which registers anew"
+
+
+@dataclass(kw_only=True, eq=False)
+class CommittedWithoutNote(StrandlineError):
+    """A transaction is committed, and its note was not taken: do not write it again. The cause says why.
+
+    Not `refused`: the note goes out with the next one, or when the writer registers anew, whichever process does.
+    """
+
+    code: ClassVar[str] = "committed_without_note"
+    writer: str
+    reason: str
+    refused: bool
+
+    @property
+    def detail(self) -> str:
+        advice = "note a time that is taken" if self.refused else "it goes out with the next note"
+        return f"writer {self.writer!r} has committed, but its note was not taken ({self.reason}): {advice}"

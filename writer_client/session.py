@@ -2,23 +2,28 @@
 
 job yields                   the writer
   Remote(call)               makes the call over its connection
+  Noting(addressed)          sends a note, maybe with others
   Local(work)                calls the log, which may wait (the async writer: in another thread)
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from logs import Event, Log, Position
+from logs import Event, Log, Memo, Position, Transaction
 from strandline.changes import Registered
+from strandline.errors import Fenced, Refused, StrandlineError, TimeWentBack
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, Note, check_key
 from strandline.protocol import calls
-from strandline.protocol.calls import Call, clocked
+from strandline.protocol.calls import Call, Clocked, clocked
 from strandline.protocol.wire import NoteAnswer
-from writer_client.errors import NeverNoted, NoLog, WriterClosed
+from writer_client.batches import Addressed
+from writer_client.errors import CommittedWithoutNote, NeverNoted, NoLog, WriterClosed
+from writer_client.newest import Newest
 
 Value = TypeVar("Value")
 Times: TypeAlias = int | Mapping[str, int]
@@ -34,7 +39,12 @@ class Local:
     work: Callable[[], Any]
 
 
-Step: TypeAlias = Remote | Local
+@dataclass(frozen=True, slots=True)
+class Noting:
+    addressed: Addressed
+
+
+Step: TypeAlias = Remote | Noting | Local
 Job: TypeAlias = Generator[Step, Any, Value]
 
 
@@ -50,8 +60,13 @@ class Session:
         self.epoch: int | None = None
         self.floors: Mapping[str, int | None] = {}
         self.clock: int | None = None
-        self._holds = False  # registered, and not idle since
+        self.newest = Newest()
+        self.holds = False  # registered, and not idle since
+        self.repaired: NoteAnswer | StrandlineError | None = None
+        self._fenced: Fenced | None = None
         self._found: Position | None = None  # where the log ended when this writer began
+        self._owed: Mapping[str, int] = {}  # times of commits that are not noted yet
+        self._left_memo = False  # the log has a memo of this session
         self._times: dict[str, int] = {}
         self._position: dict[str, int] = {}
 
@@ -60,55 +75,147 @@ class Session:
     def register(self) -> Job[Registered]:
         self._check_open()
         registered = yield from self._clocked(calls.register(self.stream, self.writer, self.keys))
-        self.epoch, self.floors, self._holds = registered.epoch, registered.floors, True
+        self.epoch, self.floors, self.holds = registered.epoch, registered.floors, True
+        self._fenced = None
         if self.log is not None and self._found is None:
             # What an earlier process of this name appended and never noted lies below the log's end as it is now.
-            ends = yield from _local(self.log.end_offsets)
+            log = self.log
+            ends = yield from _local(log.end_offsets)
+            memo = yield from _local(lambda: log.memo(self.writer))
             self._found = {segment: offset for segment, offset in ends.items() if offset}
+            yield from self._repair(memo)
         return registered
 
-    def write(self, events: Iterable[Event]) -> Job[Position]:
-        log = self._bound_log("write()")
-        yield from self._hold()
-        return (yield from _local(lambda: log.append(events)))
+    def write(self, events: Iterable[Event], newest: Times | None) -> Job[Position]:
+        log = self.bound_log("write()")
+        rows = list(events)
+        yield from self.hold()
+        position = yield from _local(lambda: log.append(rows))
+        self.newest.add(len(rows), by_key(newest))
+        return position
 
     def note_time(self, time: Times, position: Mapping[str, int] | None, newest: Times | None) -> Job[NoteAnswer]:
-        log = self._bound_log("note_time()") if position is None else None
-        yield from self._hold()
-        if log is not None:
-            position = self._reached((yield from _local(log.flush)))
-            newest = newest if not self._found else None  # nobody said how new the events are that were there before
-        assert position is not None
-        return (yield from self._note(_by_key(time), position, _by_key(newest)))
+        if position is None:
+            self.bound_log("note_time()")
+        yield from self.hold()
+        times, known = by_key(time), by_key(newest)
+        if position is None:
+            own = yield from self._flush()
+            position, known = self.reached(own), self.known(own, known)
+        return (yield from self._note(self._with_owed(times), position, known))
+
+    def begin(self) -> Job[Transaction]:
+        log = self.bound_log("begin()")
+        yield from self.hold()
+        return (yield from _local(log.begin))
+
+    def commit(self, transaction: Transaction, written: Newest, time: Times | None) -> Job[NoteAnswer | None]:
+        """Commits, and then notes the time, if there is one. The log keeps the time with the commit, so that the note
+        is made up for where this process ends in between."""
+        log = self.bound_log("commit()")
+        times = by_key(time)
+        if not times:
+            yield from _local(transaction.commit)
+            self.newest.add_all(written)
+            return None
+        self._check_times(times)
+        # What a note would be refused for is found before the commit, not after it.
+        Note(writer=self.writer, times=times, position={}, epoch=self.epoch)
+        memo = Memo(self.writer, json.dumps({"times": dict(times)}, separators=(",", ":")))
+        yield from _local(lambda: transaction.commit(memo))
+        self.newest.add_all(written)
+        self._left_memo, self._owed = True, self._with_owed(times)
+        own = yield from _local(log.positions)
+        try:
+            return (yield from self._note(self._owed, self.reached(own), self.known(own, {})))
+        except StrandlineError as error:
+            refused = isinstance(error, Refused)
+            raise CommittedWithoutNote(writer=self.writer, reason=str(error), refused=refused) from error
 
     def idle(self, position: Mapping[str, int] | None) -> Job[None]:
         self._check_open()
         yield from self._settle(position, "idle()")
-        yield from _remote(calls.idle(self.stream, self.writer, self.epoch))
-        self._holds = False
+        yield from self._guarded(_remote(calls.idle(self.stream, self.writer, self.epoch)))
+        self.holds = False
 
     def close(self, position: Mapping[str, int] | None) -> Job[None]:
         self._check_open()
         yield from self._settle(position, "close()")
-        yield from _remote(calls.close(self.stream, self.writer, self.epoch))
+        if self._left_memo and self.log is not None:
+            # Whoever opens a writer of this name next starts anew, and owes nothing.
+            log, memo = self.log, Memo(self.writer, "")
+            transaction = yield from _local(log.begin)
+            yield from _local(lambda: transaction.commit(memo))
+        yield from self._guarded(_remote(calls.close(self.stream, self.writer, self.epoch)))
         self.closed = True
 
     # -- parts of them -----------------------------------------------------------------------------------------
 
-    def _hold(self) -> Job[None]:
-        """Registers a writer that does not hold time: it is new, or was idle."""
+    def hold(self) -> Job[None]:
+        """Registers a writer that does not hold time: it is new, or was idle. A fenced one does nothing more."""
         self._check_open()
-        if not self._holds:
+        if self._fenced is not None:
+            raise self._fenced
+        if not self.holds:
             yield from self.register()
+
+    def note_of(self, times: Mapping[str, int], position: Mapping[str, int], newest: Mapping[str, int]) -> Addressed:
+        note = Note(writer=self.writer, times=times, position=position, epoch=self.epoch, newest=newest)
+        return Addressed(self.stream, note)
+
+    def noted(self, note: Note) -> None:
+        """The controller has taken a note."""
+        self._times.update(note.times)
+        self._position.update(note.position)
+        self._owed = {key: time for key, time in self._owed.items() if time > note.times.get(key, time - 1)}
+
+    def refused(self, note: Note, error: StrandlineError) -> None:
+        """The controller has not."""
+        if isinstance(error, Fenced):
+            self._fenced = error
+        if isinstance(error, Refused):
+            self._owed = {key: time for key, time in self._owed.items() if time != note.times.get(key)}
+
+    def reached(self, own: Position) -> Position:
+        """The position below which all lies that was appended in this writer's name."""
+        found = self._found if self._found is not None else {}
+        return {segment: max(own.get(segment, 0), found.get(segment, 0)) for segment in found | own}
+
+    def known(self, own: Position, said: Mapping[str, int]) -> Mapping[str, int]:
+        """The greatest event times below a position: as the caller says, or as they were given with the writes.
+
+        Nobody said how new the events are that were there before this writer.
+        """
+        if self._found:
+            return {}
+        return said or self.newest.below(own)
 
     def _note(
         self, times: Mapping[str, int], position: Mapping[str, int], newest: Mapping[str, int]
     ) -> Job[NoteAnswer]:
-        note = Note(writer=self.writer, times=times, position=position, epoch=self.epoch, newest=newest)
-        answer = yield from self._clocked(calls.note(self.stream, note))
-        self._times.update(times)
-        self._position.update(position)
-        return answer
+        addressed = self.note_of(times, position, newest)
+        try:
+            answer = yield from _noting(addressed)
+        except StrandlineError as error:
+            self.refused(addressed.note, error)
+            raise
+        self.clock = answer.clock
+        self.noted(addressed.note)
+        return answer.value
+
+    def _repair(self, memo: str | None) -> Job[None]:
+        """Notes what an earlier process committed a time for and did not live to note. Whatever comes of it is kept,
+        and keeps nobody from going on."""
+        times = json.loads(memo)["times"] if memo else {}
+        for key, time in times.items():
+            floor = self.floors.get(key)
+            if floor is None or time > floor:
+                self._owed = {**self._owed, key: time}
+        if self._owed:
+            try:
+                self.repaired = yield from self._note(self._owed, self.reached({}), {})
+            except StrandlineError as error:
+                self.repaired = error
 
     def _settle(self, position: Mapping[str, int] | None, call: str) -> Job[None]:
         """Before going: notes the final position, where more was written than was noted.
@@ -117,22 +224,46 @@ class Session:
         a writer that has written must say one.
         """
         wrote = bool(position)
+        known: Mapping[str, int] = {}
+        times: Mapping[str, int]
         if position is None and self.log is not None:
-            own = yield from _local(self.log.flush)
-            position, wrote = self._reached(own), bool(own)
-        if not position or all(offset <= self._position.get(name, 0) for name, offset in position.items()):
+            own = yield from self._flush()
+            position, known, wrote = self.reached(own), self.known(own, {}), bool(own)
+        covered = all(offset <= self._position.get(name, 0) for name, offset in (position or {}).items())
+        if covered and not self._owed:
             return
         times = {key: floor for key, floor in self.floors.items() if floor is not None}
-        times |= {key: max(time, times.get(key, time)) for key, time in self._times.items()}
+        times = self._with_owed(times | {key: max(time, times.get(key, time)) for key, time in self._times.items()})
         if times:
-            yield from self._note(times, position, {})
+            yield from self._note(times, position or {}, known)
         elif wrote:
             raise NeverNoted(writer=self.writer, call=call)
 
-    def _reached(self, own: Position) -> Position:
-        """The position below which all lies that was appended in this writer's name."""
-        found = self._found if self._found is not None else {}
-        return {segment: max(own.get(segment, 0), found.get(segment, 0)) for segment in found | own}
+    def _flush(self) -> Job[Position]:
+        assert self.log is not None
+        try:
+            return (yield from _local(self.log.flush))
+        except BaseException:
+            self.newest.lost()
+            raise
+
+    def _with_owed(self, times: Mapping[str, int]) -> Mapping[str, int]:
+        """The times, and those of commits that were not noted yet."""
+        return {**self._owed, **{key: max(time, self._owed.get(key, time)) for key, time in times.items()}}
+
+    def _check_times(self, times: Mapping[str, int]) -> None:
+        for key, time in times.items():
+            stored = self._times.get(key)
+            if stored is not None and type(time) is int and time < stored:
+                raise TimeWentBack(writer=self.writer, key=key, time=time, stored_time=stored)
+
+    def _guarded(self, job: Job[Value]) -> Job[Value]:
+        """A call that a fenced writer is refused."""
+        try:
+            return (yield from job)
+        except Fenced as error:
+            self._fenced = error
+            raise
 
     def _clocked(self, call: Call[Value]) -> Job[Value]:
         answer = yield from _remote(clocked(call))
@@ -143,7 +274,7 @@ class Session:
         if self.closed:
             raise WriterClosed(writer=self.writer)
 
-    def _bound_log(self, call: str) -> Log:
+    def bound_log(self, call: str) -> Log:
         if self.log is None:
             raise NoLog(writer=self.writer, call=call)
         return self.log
@@ -154,12 +285,17 @@ def _remote(call: Call[Value]) -> Job[Value]:
     return value
 
 
+def _noting(addressed: Addressed) -> Job[Clocked[NoteAnswer]]:
+    answer: Clocked[NoteAnswer] = yield Noting(addressed)
+    return answer
+
+
 def _local(work: Callable[[], Value]) -> Job[Value]:
     value: Value = yield Local(work)
     return value
 
 
-def _by_key(time: Times | None) -> Mapping[str, int]:
+def by_key(time: Times | None) -> Mapping[str, int]:
     if time is None:
         return {}
     return time if isinstance(time, Mapping) else {DEFAULT_KEY: time}

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self, TypeVar, assert_never
+from typing import Any, Self, TypeVar, assert_never
 
 from logs import Event, Log, Position
 from strandline.changes import Registered
+from strandline.errors import StrandlineError
 from strandline.note import DEFAULT_KEY
+from strandline.protocol.calls import clocked, note
 from strandline.protocol.transport import AsyncConnection, Connection
 from strandline.protocol.wire import NoteAnswer
-from writer_client.session import Job, Local, Remote, Session, Times
+from writer_client.batches import notes_of
+from writer_client.session import Job, Local, Noting, Remote, Session, Step, Times
+from writer_client.transactions import AsyncWriterTransaction, WriterTransaction
 
 Value = TypeVar("Value")
 
@@ -44,6 +48,12 @@ class _Registration:
         read it before the position."""
         return self._session.clock
 
+    @property
+    def repaired(self) -> NoteAnswer | StrandlineError | None:
+        """What came of noting, on registering, the time of a transaction that an earlier process of this name
+        committed and did not live to note. Null: there was none."""
+        return self._session.repaired
+
 
 class Writer(_Registration):
     """Tells the controller how far one writer of a stream has come. For one thread at a time.
@@ -73,10 +83,14 @@ class Writer(_Registration):
         """Makes the writer hold time at its floor until it notes; an older registration of its name is fenced."""
         return self._do(self._session.register())
 
-    def write(self, events: Iterable[Event]) -> Position:
-        """Appends events to the log; a writer that was idle registers before that. Raises NoLog without a log, and
-        the log's errors."""
-        return self._do(self._session.write(events))
+    def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Position:
+        """Appends events to the log; a writer that was idle registers before that.
+
+        With `newest`, the greatest event time among them, given for all that is written, notes say by themselves how
+        new the events are, for as long as nobody else writes to the log: reading from a time is exact then. Raises
+        NoLog without a log, Fenced once another process has taken the writer's name, and the log's errors.
+        """
+        return self._do(self._session.write(events, newest))
 
     def note_time(
         self, time: Times, position: Mapping[str, int] | None = None, *, newest: Times | None = None
@@ -89,6 +103,10 @@ class Writer(_Registration):
         registered. Durable when it returns. Raises the controller's refusal, and the log's errors.
         """
         return self._do(self._session.note_time(time, position, newest))
+
+    def begin(self) -> WriterTransaction:
+        """Begins a transaction, a context manager with `write` and `commit`. Raises what `write` does."""
+        return WriterTransaction(self._session, self._do, self._do(self._session.begin()))
 
     def idle(self, position: Mapping[str, int] | None = None) -> None:
         """Says that nothing is to come for now: time no longer waits for this writer. What it wrote since its last
@@ -111,17 +129,27 @@ class Writer(_Registration):
         try:
             step = next(job)
             while True:
-                match step:
-                    case Remote(call):
-                        step = job.send(self._connection.run(call))
-                    case Local(work):
-                        step = job.send(work())
-                    case _:
-                        assert_never(step)
+                try:
+                    value = self._take(step)
+                except Exception as error:
+                    step = job.throw(error)
+                else:
+                    step = job.send(value)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]  # it is the job's own
         finally:
             job.close()
+
+    def _take(self, step: Step) -> Any:
+        match step:
+            case Remote(call):
+                return self._connection.run(call)
+            case Noting(addressed):
+                return self._connection.run(clocked(note(addressed.stream, addressed.note)))
+            case Local(work):
+                return work()
+            case _:
+                assert_never(step)
 
     def __enter__(self) -> Self:
         try:
@@ -142,7 +170,10 @@ class Writer(_Registration):
 
 
 class AsyncWriter(_Registration):
-    """`Writer` for asyncio, for one task at a time. The log is called in other threads."""
+    """`Writer` for asyncio, for one task at a time. The log is called in other threads.
+
+    Thousands may share an AsyncConnection: notes that are made at the same time go in one request.
+    """
 
     def __init__(
         self,
@@ -158,20 +189,25 @@ class AsyncWriter(_Registration):
         self._session = Session(stream, name, keys, log)
         self._owns_connection = isinstance(controller, str)
         self._connection = AsyncConnection(controller, token=token) if isinstance(controller, str) else controller
+        self._notes = notes_of(self._connection)
 
     async def register(self) -> Registered:
         """See `Writer.register`."""
         return await self._do(self._session.register())
 
-    async def write(self, events: Iterable[Event]) -> Position:
+    async def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Position:
         """See `Writer.write`."""
-        return await self._do(self._session.write(events))
+        return await self._do(self._session.write(events, newest))
 
     async def note_time(
         self, time: Times, position: Mapping[str, int] | None = None, *, newest: Times | None = None
     ) -> NoteAnswer:
         """See `Writer.note_time`."""
         return await self._do(self._session.note_time(time, position, newest))
+
+    async def begin(self) -> AsyncWriterTransaction:
+        """See `Writer.begin`."""
+        return AsyncWriterTransaction(self._session, self._do, await self._do(self._session.begin()))
 
     async def idle(self, position: Mapping[str, int] | None = None) -> None:
         """See `Writer.idle`."""
@@ -193,17 +229,27 @@ class AsyncWriter(_Registration):
         try:
             step = next(job)
             while True:
-                match step:
-                    case Remote(call):
-                        step = job.send(await self._connection.run(call))
-                    case Local(work):
-                        step = job.send(await asyncio.to_thread(work))
-                    case _:
-                        assert_never(step)
+                try:
+                    value = await self._take(step)
+                except Exception as error:
+                    step = job.throw(error)
+                else:
+                    step = job.send(value)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]  # it is the job's own
         finally:
             job.close()
+
+    async def _take(self, step: Step) -> Any:
+        match step:
+            case Remote(call):
+                return await self._notes.run(call)
+            case Noting(addressed):
+                return await self._notes.send(addressed)
+            case Local(work):
+                return await asyncio.to_thread(work)
+            case _:
+                assert_never(step)
 
     async def __aenter__(self) -> Self:
         try:

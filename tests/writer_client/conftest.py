@@ -222,6 +222,9 @@ class LateLog:
     def begin(self) -> Transaction:
         raise NotImplementedError("this log has no transactions")
 
+    def memo(self, name: str) -> str | None:
+        return None
+
     def close(self) -> None: ...
 
 
