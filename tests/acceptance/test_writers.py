@@ -1,0 +1,62 @@
+"""No event is late in silence, whatever happens to its writer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from strandline.protocol.transport import Connection
+from tests.acceptance.late_events import Evidence, Told, judge
+from tests.acceptance.sqlite_place import SqlitePlace
+from tests.acceptance.story import tell
+from tests.served import served
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    with served(tmp_path_factory.mktemp("controller") / "strandline.db") as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def evidence(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    folder = tmp_path_factory.mktemp("story")
+    return tell(connection, "orders", SqlitePlace(folder / "orders.log"), folder)
+
+
+def test_no_event_is_late_in_silence(evidence: Evidence) -> None:
+    judgement = judge(evidence)
+    assert judgement.silent[:3] == []
+    assert judgement.disorder == []
+
+
+def test_the_story_was_told_in_full(evidence: Evidence) -> None:
+    counts = Counter(event.process for event in evidence.events)
+    assert counts.keys() == {"w1#1", "w1#2", "w2#1", "w2#2", "w3#1"}
+    assert {event.segment for event in evidence.events} == {"0", "1", "2", "3", "4"}
+    assert {name for mark in evidence.marks for name in mark.excluded} >= {"w1", "w3"}
+    assert evidence.told["w2#1"][-1].refused == "fenced"
+    assert evidence.marks[-1].complete
+
+
+def test_everything_noted_lies_below_the_last_mark(evidence: Evidence) -> None:
+    last = evidence.marks[-1]
+    newest = max(event.time for event in evidence.events)
+    assert newest - last.time < 1_000
+    assert sum(last.cut.values()) > 0
+
+
+def test_a_mark_that_does_not_name_the_lost_writer_is_found_out(evidence: Evidence) -> None:
+    """The judge can find something: take away what the marks and the answers say, and events are late in silence."""
+    marks = [replace(mark, excluded=(), complete=True) for mark in evidence.marks]
+    told = {process: [Told(each.written) for each in given] for process, given in evidence.told.items()}
+    assert judge(replace(evidence, marks=marks, told=told)).silent
+
+
+def test_a_mark_that_claims_too_much_is_found_out(evidence: Evidence) -> None:
+    sixth = len(evidence.marks) // 6
+    marks = [replace(mark, time=mark.time + 300) for mark in evidence.marks[:sixth]]
+    assert judge(replace(evidence, marks=marks)).silent
