@@ -21,6 +21,7 @@ from controller.api.envelope import Envelope
 from controller.api.notes import AnsweredBefore
 from controller.api.openapi import describe
 from controller.api.problems import problem_response
+from controller.dashboard.mounting import add_dashboard
 from controller.services.controller import Controller
 from controller.settings import Settings
 from strandline.errors import InvalidParameter, StrandlineError
@@ -32,11 +33,14 @@ def system_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-def create_app(settings: Settings, *, clock: Callable[[], int] = system_clock, owner: str | None = None) -> FastAPI:
+def create_app(
+    settings: Settings, *, clock: Callable[[], int] = system_clock, owner: str | None = None, dashboard: bool = False
+) -> FastAPI:
     """The controller as an ASGI application.
 
     `clock` gives milliseconds; what it says may step back, what the controller makes of it does not. `owner` names
-    this controller in what it writes. The store is opened when the application starts.
+    this controller in what it writes. The store is opened when the application starts. At most one application in a
+    process has the `dashboard`.
     """
 
     @asynccontextmanager
@@ -65,6 +69,8 @@ def create_app(settings: Settings, *, clock: Callable[[], int] = system_clock, o
         app.router.routes.append(Route(path, AnsweredBefore(), methods=["POST"]))
     for part in (streams, writers, marks, live_marks, journals, groups, operations):
         app.include_router(part.router)
+    if dashboard:
+        add_dashboard(app)
     app.openapi = partial(_openapi, app)  # type: ignore[method-assign]  # FastAPI's own way to extend it
     return app
 

@@ -52,3 +52,14 @@ RETENTION_STREAMS: Final = 100  # looked at in one beat of the heart
 
 # Segments
 NOTED_AT_MS: Final = 60_000  # how much of `last_noted_at` a crash may lose
+
+# Looking over everything, for operators
+LOOK_TTL_MS: Final = 1_000  # all who ask within it share one look
+LOOK_STREAMS: Final = 10_000
+LOOK_GROUPS: Final = 1_000
+LOOK_LOADS: Final = 100  # streams that are not in memory, read from the store for one look
+LOOK_PAGE_NAMES: Final = 1_000
+LOOK_PIECE_STREAMS: Final = 20  # looked at before notes have their turn again
+RATE_MS: Final = 60_000  # marks a second are counted over so long
+RATE_MARKS: Final = 200  # or over so many
+STALLED_MS: Final = 5_000  # who holds time back and was not heard from for so long stands out

@@ -16,6 +16,7 @@ from fastapi import FastAPI
 
 from controller.app import create_app
 from controller.commands.options import Failure, say
+from controller.dashboard.mounting import is_installed
 from controller.limits import DRAIN_DEADLINE_S, KEEP_ALIVE_S
 from controller.settings import Settings
 from controller.storage.database import check_store
@@ -61,12 +62,12 @@ def serve(settings: Settings) -> int:
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
     listener = _listen(settings.host, settings.port)
-    app = create_app(settings)
+    app = create_app(settings, dashboard=True)
     config = uvicorn.Config(
         app,
         http="httptools",
         loop="uvloop",
-        ws="none",
+        ws="websockets-sansio" if is_installed() else "none",
         lifespan="on",
         log_config=None,
         log_level="warning",

@@ -32,8 +32,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from controller.commands.rendering import compact, indented
     from controller.commands.speaking import marks, speaking
+    from controller.wording import compact, indented
 
     with speaking(options) as speaker:
         after = _newest(options, speaker) if options.after is None else options.after
@@ -71,7 +71,7 @@ def _follow(options: argparse.Namespace, speaker: Speaker, marked: Marked, after
 
 
 def _lines(marked: Marked, options: argparse.Namespace) -> list[str]:
-    from controller.commands.rendering import MARK_HEADER, Times, mark_line, mark_row, table
+    from controller.wording import MARK_HEADER, Times, mark_line, mark_row, table
 
     rows = [mark_row(mark, Times(options.plain_times)) for mark in marked.page.marks]
     if options.follow:
@@ -80,7 +80,7 @@ def _lines(marked: Marked, options: argparse.Namespace) -> list[str]:
 
 
 def _rest(marked: Marked, options: argparse.Namespace) -> list[str]:
-    from controller.commands.rendering import Times
+    from controller.wording import Times
 
     resting = marked.page.resting
     return [] if resting is None else [f"at rest: time has reached {Times(options.plain_times).show(resting)}"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controller.commands.limits import STALLED_MS
-from controller.commands.rendering import NOTHING, Times, counts, holding, key_name, lag, table
 from controller.commands.speaking import Described, Speaker, describe
+from controller.wording import NOTHING, Times, counts, holding, key_name, lag, table
 from strandline.config import TimeDomain
 from strandline.errors import UnknownStream
 from strandline.note import DEFAULT_KEY

@@ -25,8 +25,8 @@ def add_writer_options(parser: argparse.ArgumentParser) -> None:
 
 def change(options: argparse.Namespace, call: Callable[[str, str], Call[Marked]], question: str, done: str) -> int:
     """Asks, where there is a terminal to answer at, then makes the call, and shows the marks that it brought about."""
-    from controller.commands.rendering import Times, indented, mark_line, mark_row
     from controller.commands.speaking import speaking
+    from controller.wording import Times, indented, mark_line, mark_row
 
     if not options.yes and sys.stdin is not None and sys.stdin.isatty() and not confirmed(question):
         raise Failure("nothing was changed")

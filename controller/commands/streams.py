@@ -11,8 +11,8 @@ from controller.commands.options import say
 
 if TYPE_CHECKING:
     from controller.commands.overview import Seen
-    from controller.commands.rendering import Times
     from controller.commands.speaking import Speaker
+    from controller.wording import Times
     from strandline.protocol.wire import StreamDescription
 
 HELP = "list the streams, or describe one"
@@ -33,8 +33,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace, speaker: Speaker) -> int:
     from controller.commands.overview import lines_of, look, rows
-    from controller.commands.rendering import Times, indented
     from controller.commands.speaking import list_streams
+    from controller.wording import Times, indented
 
     names = speaker.every(list_streams)
     if options.json:
@@ -50,7 +50,7 @@ def _list(options: argparse.Namespace, speaker: Speaker) -> int:
 
 def _describe(options: argparse.Namespace, speaker: Speaker) -> int:
     from controller.commands.overview import look
-    from controller.commands.rendering import Times, indented
+    from controller.wording import Times, indented
 
     seen = look(speaker, options.stream, must_be=True)
     if seen.described is not None:
@@ -61,7 +61,7 @@ def _describe(options: argparse.Namespace, speaker: Speaker) -> int:
 
 def _page(seen: Seen, times: Times) -> list[str]:
     from controller.commands.overview import keys_of
-    from controller.commands.rendering import (
+    from controller.wording import (
         MARK_HEADER,
         NOTHING,
         counts,
@@ -103,7 +103,7 @@ def _settings(stream: StreamDescription) -> list[tuple[str, str]]:
 
 
 def _segments(stream: StreamDescription, times: Times) -> list[str]:
-    from controller.commands.rendering import NOTHING, table
+    from controller.wording import NOTHING, table
 
     header = ("id", "range", "predecessors", "final offset", "last noted")
     rows = [

@@ -71,7 +71,7 @@ def _look(options: argparse.Namespace, speaker: Speaker, *, first: bool) -> tupl
 
 
 def _show(options: argparse.Namespace, seen: list[Seen], more: int, away: str | None, *, live: bool) -> None:
-    from controller.commands.rendering import compact
+    from controller.wording import compact
 
     if options.json:
         described = [each.described.json for each in seen if each.described is not None]
@@ -93,7 +93,7 @@ def _show(options: argparse.Namespace, seen: list[Seen], more: int, away: str | 
 def _table(options: argparse.Namespace, seen: list[Seen]) -> list[tuple[str, bool]]:
     """The lines of the table, and whether each stands out."""
     from controller.commands.overview import lines_of, rows
-    from controller.commands.rendering import Times
+    from controller.wording import Times
 
     lines = [line for each in seen for line in lines_of(each, Times(options.plain_times))]
     if not lines:

@@ -21,8 +21,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from controller.commands.rendering import NOTHING, Times, fields, indented, yes
     from controller.commands.speaking import speaking
+    from controller.wording import NOTHING, Times, fields, indented, yes
     from strandline.protocol.calls import time_window
     from strandline.protocol.wire import time_window_to_wire
 

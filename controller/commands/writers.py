@@ -9,7 +9,7 @@ from controller.commands.asking import add_controller, add_optional, add_showing
 from controller.commands.options import say
 
 if TYPE_CHECKING:
-    from controller.commands.rendering import Times
+    from controller.wording import Times
 
 HELP = "list the writers of a stream"
 
@@ -25,8 +25,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from controller.commands.rendering import Times, indented, table
     from controller.commands.speaking import list_writers, speaking
+    from controller.wording import Times, indented, table
 
     times = Times(options.plain_times)
     with speaking(options) as speaker:
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _row(writer: dict[str, object], times: Times) -> tuple[str, ...]:
-    from controller.commands.rendering import NOTHING, key_name, offsets
+    from controller.wording import NOTHING, key_name, offsets
     from strandline.protocol.fields import Fields
 
     given = Fields(writer)

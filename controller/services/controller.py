@@ -14,6 +14,7 @@ from controller.services.groups import Groups
 from controller.services.indexing import Indexing
 from controller.services.journals import Journals
 from controller.services.notes import Notes
+from controller.services.overview import Overview
 from controller.services.reading import Reading
 from controller.services.retention import Retention
 from controller.services.store import Store
@@ -38,6 +39,7 @@ class Controller:
         self.indexing = Indexing(self.streams, store)
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
         self.journals = Journals(self.streams, self.groups, store)
+        self.overview = Overview(self.streams, self.groups, self.reading, clock)
         self.stopping = False
         self._store = store
         self._committer = committer

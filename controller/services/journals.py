@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from controller.services.groups import Groups
 from controller.services.store import Store
 from controller.services.streams import Streams
-from controller.storage.journal import JOURNAL_OF_GROUP, JOURNAL_OF_STREAM, Entry, JournalTable, journal_entries
+from controller.storage.journal import (
+    JOURNAL_OF_GROUP,
+    JOURNAL_OF_STREAM,
+    Entry,
+    JournalTable,
+    journal_entries,
+    newest_entries,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,16 @@ class Journals:
         """Raises UnknownGroup."""
         omitted = (await self._groups.get(name)).journal.omitted
         return await self._page(JOURNAL_OF_GROUP, name, after, limit, omitted)
+
+    async def newest_of_stream(self, name: str, limit: int) -> Sequence[Entry]:
+        """The newest entries, oldest first. Raises UnknownStream."""
+        await self._streams.get(name)
+        return await self._store.read(newest_entries, JOURNAL_OF_STREAM, name, limit)
+
+    async def newest_of_group(self, name: str, limit: int) -> Sequence[Entry]:
+        """The newest entries, oldest first. Raises UnknownGroup."""
+        await self._groups.get(name)
+        return await self._store.read(newest_entries, JOURNAL_OF_GROUP, name, limit)
 
     async def _page(
         self, journal: JournalTable, name: str, after: int, limit: int, omitted: dict[str, int]

@@ -88,6 +88,10 @@ class Live:
     def name(self) -> str:
         return self.stream.name
 
+    def held_since(self, key: str) -> int | None:
+        """From when on someone has held time back in a key, where that is known."""
+        return self._telling.held_since(key)
+
     def drop_segment(self, segment: str, now: int) -> None:
         """Takes a segment out that the log does not have, also from marks that are not written yet.
 

@@ -13,6 +13,7 @@ from controller.services.live import Live
 from controller.services.store import Store
 from controller.services.streams import Streams
 from controller.storage.reading import MarksGone, StoredMarks
+from controller.storage.timeline import Moment, timeline
 from strandline.cut import NOTHING, Cut
 from strandline.errors import UnknownSeq
 from strandline.mark import Mark
@@ -119,6 +120,12 @@ class Reading:
         if head:
             return At(floor, ceiling, head, True, graph)
         return At(floor, ceiling, floor.cut if floor is not None else NOTHING, floor is None, graph)
+
+    async def timeline(self, stream: str, key: str, since: int, points: int) -> list[Moment]:
+        """When the marks since then were made and what their times were: all, or about so many; oldest first."""
+        check_key(key)
+        await self._streams.get(stream)
+        return await self._store.read(timeline, stream, key, since, points)
 
     # -- windows -------------------------------------------------------------------------------------------------
 

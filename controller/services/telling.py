@@ -57,6 +57,10 @@ class Telling:
 
     # -- who holds time back -------------------------------------------------------------------------------------
 
+    def held_since(self, key: str) -> int | None:
+        span = self._held.get(key)
+        return span.since if span is not None else None
+
     def _look(self, changes: Changes, stream: Stream) -> None:
         """A writer alone holds nobody, and whoever holds does so until something is heard of him."""
         if len(stream.writers) < 2 and not self._held and stream.config.min_writers < 2:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Table, bindparam, func, select
+from sqlalchemy import Connection, Row, Table, bindparam, func, select
 
 from controller.limits import JOURNAL_ENTRIES
 from controller.storage import schema
@@ -45,6 +45,7 @@ class JournalTable:
         )
         self.ends = select(column.topic, column.slot, column.seq).join(newest, column.seq == newest.c.seq).where(whose)
         after = column.seq > bindparam("after")
+        self.newest = select(table).where(whose).order_by(column.seq.desc()).limit(bindparam("entries"))
         self.page = select(table).where(whose, after).order_by(column.seq).limit(bindparam("entries"))
 
     def values(self, name: str, slot: int, entry: Entry) -> Values:
@@ -81,9 +82,16 @@ def journal_entries(
     """The entries that follow a seq, oldest first."""
     with connection.begin():
         rows = connection.execute(journal.page, {"owner": name, "after": after, "entries": limit}).all()
-    return [
-        Entry(
-            seq=row.seq, at=row.at, topic=row.topic, kind=row.kind, by=row.by, details=msgspec.json.decode(row.details)
-        )
-        for row in rows
-    ]
+    return [_entry(row) for row in rows]
+
+
+def newest_entries(connection: Connection, journal: JournalTable, name: str, limit: int) -> Sequence[Entry]:
+    """The newest entries, oldest first."""
+    with connection.begin():
+        rows = connection.execute(journal.newest, {"owner": name, "entries": limit}).all()
+    return [_entry(row) for row in reversed(rows)]
+
+
+def _entry(row: Row[Any]) -> Entry:
+    details = msgspec.json.decode(row.details)
+    return Entry(seq=row.seq, at=row.at, topic=row.topic, kind=row.kind, by=row.by, details=details)

@@ -1,4 +1,4 @@
-"""Values as text for a terminal: times, spans, positions, tables, and who holds time back."""
+"""Values as text for people: times, spans, positions, tables, and who holds time back."""
 
 from __future__ import annotations
 

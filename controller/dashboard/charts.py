@@ -1,0 +1,94 @@
+"""The options of the charts; the library draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from controller.wording import is_epoch
+
+INK: Final = "#94a3b8"
+TEAL: Final = "#0d9488"
+AMBER: Final = "#d97706"
+GRID: Final = "rgba(148, 163, 184, 0.22)"
+
+Moment = tuple[int, int]  # when a mark was made, and its time
+
+
+def _base(unit: str) -> dict[str, Any]:
+    axis = {"axisLine": {"lineStyle": {"color": GRID}}, "axisLabel": {"color": INK, "hideOverlap": True}}
+    return {
+        "animation": False,
+        "grid": {"left": 8, "right": 16, "top": 28, "bottom": 4, "containLabel": True},
+        "tooltip": {"trigger": "axis"},
+        "textStyle": {"fontFamily": "system-ui, sans-serif"},
+        "xAxis": {"type": "time", **axis, "splitLine": {"show": False}},
+        "yAxis": {
+            "type": "value",
+            "name": unit,
+            "scale": True,
+            "nameTextStyle": {"color": INK, "align": "left"},
+            **axis,
+            "splitLine": {"lineStyle": {"color": GRID}},
+        },
+    }
+
+
+def lag_options(moments: Sequence[Moment], now: int) -> dict[str, Any]:
+    """How far the stream's time was behind the clock: it grows by itself, and each mark brings it down."""
+    points: list[list[float]] = []
+    before: int | None = None
+    for at, time in moments:
+        if before is not None:
+            points.append([at, (at - before) / 1000])
+        points.append([at, (at - time) / 1000])
+        before = time
+    if before is not None:
+        points.append([now, (now - before) / 1000])
+    line = {
+        "type": "line",
+        "name": "lag, seconds",
+        "showSymbol": False,
+        "data": points,
+        "lineStyle": {"color": AMBER, "width": 2},
+        "itemStyle": {"color": AMBER},
+        "areaStyle": {"color": AMBER, "opacity": 0.12},
+    }
+    options = _base("seconds")
+    options["yAxis"]["min"] = 0
+    return {**options, "series": [line]}
+
+
+def time_options(moments: Sequence[Moment], now: int) -> dict[str, Any]:
+    """The stream's own time as the marks brought it on."""
+    points = [[at, time] for at, time in moments]
+    if moments:
+        points.append([now, moments[-1][1]])
+    dates = bool(moments) and is_epoch(moments[-1][1])
+    line = {
+        "type": "line",
+        "name": "event time",
+        "step": "end",
+        "showSymbol": False,
+        "data": points,
+        "lineStyle": {"color": TEAL, "width": 2},
+        "itemStyle": {"color": TEAL},
+    }
+    options = _base("event time")
+    if dates:
+        options["yAxis"]["type"] = "time"
+    return {**options, "series": [line]}
+
+
+def scaling_diagram(segments: Sequence[tuple[str, Sequence[str], bool]]) -> str:
+    """Which segments came out of which, as a Mermaid graph: (name, predecessors, finished)."""
+    numbers = {name: number for number, (name, _, _) in enumerate(segments)}
+    lines = ["graph LR"]
+    for name, _, finished in segments:
+        text = name.replace('"', "'")
+        lines.append(f's{numbers[name]}["{text}"]:::{"done" if finished else "open"}')
+    for name, predecessors, _ in segments:
+        lines += [f"s{numbers[each]} --> s{numbers[name]}" for each in predecessors if each in numbers]
+    lines.append("classDef done fill:#94a3b833,stroke:#94a3b8")
+    lines.append("classDef open fill:#0d948833,stroke:#0d9488,stroke-width:2px")
+    return "\n".join(lines)

@@ -1,0 +1,130 @@
+"""What every page has: the bar at the top, the theme, and a look at the services each second."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+from fastapi import Request
+from nicegui import ui
+
+from controller.dashboard.limits import REFRESH_S
+from controller.dashboard.visiting import THEME_COOKIE, Visitor
+from strandline.errors import StrandlineError
+
+_STYLE: Final = """
+:root { --sl-line: #e2e8f0; --sl-soft: #64748b; --sl-card: #ffffff; --sl-ground: #f6f8fa; --sl-ink: #0f172a; }
+.body--dark { --sl-line: #2b3648; --sl-soft: #9aa8bc; --sl-card: #141c2b; --sl-ground: #0b111c; --sl-ink: #e6edf6; }
+body { background: var(--sl-ground) !important; color: var(--sl-ink); }
+.nicegui-content { padding: 0; gap: 0; align-items: stretch; }
+.sl-page { width: 100%; max-width: 1280px; margin: 0 auto; padding: 20px 24px 56px; gap: 20px; }
+.sl-card { background: var(--sl-card); border: 1px solid var(--sl-line); border-radius: 12px; padding: 16px 18px;
+  gap: 8px; width: 100%; min-width: 0; }
+.sl-soft { color: var(--sl-soft); font-size: 13px; }
+.sl-h { font-size: 15px; font-weight: 650; letter-spacing: .01em; }
+.sl-title { font-size: 24px; font-weight: 700; letter-spacing: -.01em; overflow-wrap: anywhere; }
+.sl-number { font-size: 28px; font-weight: 700; line-height: 1.1; font-variant-numeric: tabular-nums; }
+.sl-tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; width: 100%; }
+.sl-two { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr)); gap: 16px;
+  width: 100%; }
+.sl-bad { color: #dc2626; } .body--dark .sl-bad { color: #f87171; }
+.sl-warn { color: #b45309; } .body--dark .sl-warn { color: #fbbf24; }
+.sl-good { color: #047857; } .body--dark .sl-good { color: #34d399; }
+.sl-stuck { border-left: 5px solid #dc2626; } .sl-held { border-left: 5px solid #f59e0b; }
+.sl-fine { border-left: 5px solid #10b981; }
+.sl-bar { background: var(--sl-card) !important; color: var(--sl-ink) !important; 
+  border-bottom: 1px solid var(--sl-line); box-shadow: none !important; padding: 8px 24px; gap: 16px; }
+.sl-page a, .sl-link { color: #0f766e; text-decoration: none; font-weight: 600; }
+.body--dark .sl-page a, .body--dark .sl-link { color: #2dd4bf; }
+.sl-page a:hover { text-decoration: underline; }
+.sl-page .q-table { width: 100%; }
+.sl-page .q-table__card { background: transparent; box-shadow: none; color: inherit; }
+.sl-page .q-table tbody td { font-variant-numeric: tabular-nums; border-color: var(--sl-line); }
+.sl-page .q-table thead th { color: var(--sl-soft); font-weight: 600; border-color: var(--sl-line); }
+.sl-page .q-table__container { width: 100%; }
+.sl-page .q-table__bottom { border-color: var(--sl-line); }
+.sl-page :focus-visible, .sl-bar :focus-visible { outline: 2px solid #0d9488; outline-offset: 2px; border-radius: 4px; }
+code, .sl-code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 13px; }
+.sl-code { background: var(--sl-ground); border: 1px solid var(--sl-line); border-radius: 8px; padding: 8px 12px;
+  overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; width: 100%; }
+@media (max-width: 600px) { .sl-page { padding: 14px 12px 40px; } .sl-bar { padding: 6px 12px; gap: 8px; }
+  .sl-title { font-size: 20px; } .sl-hide-small { display: none; } }
+"""
+
+
+class Refresh:
+    """Calls something once a second, never twice at once; where it fails, a line at the top says so until it works."""
+
+    def __init__(self, update: Callable[[], Awaitable[None]]) -> None:
+        self._update = update
+        self._running = False
+        with ui.row().classes("sl-card sl-stuck items-center no-wrap").props("role=alert") as self._line:
+            ui.icon("cloud_off").classes("sl-bad")
+            self._text = ui.label()
+        self._line.set_visibility(False)
+        ui.timer(REFRESH_S, self.now, immediate=False)
+
+    async def now(self) -> None:
+        """Updates once."""
+        if self._running:
+            return
+        self._running = True
+        try:
+            await self._update()
+            self._line.set_visibility(False)
+        except StrandlineError as error:
+            self._text.set_text(f"{error}. What is below is from before; this page goes on trying.")
+            self._line.set_visibility(True)
+        finally:
+            self._running = False
+
+
+@contextmanager
+def frame(request: Request, visitor: Visitor, title: str) -> Iterator[None]:
+    """The bar and the column in which a page stands."""
+    ui.add_css(_STYLE)
+    ui.colors(primary="#0f766e", secondary="#475569", accent="#0891b2", negative="#dc2626", warning="#d97706")
+    ui.page_title(f"{title} · Strandline")
+    theme = ui.dark_mode({"dark": True, "light": False}.get(request.cookies.get(THEME_COOKIE, "")))
+    with ui.header().classes("sl-bar items-center no-wrap"):
+        with ui.link(target="/").classes("sl-link row items-center no-wrap").style("gap: 8px"):
+            ui.icon("waves", size="22px")
+            ui.label("Strandline").style("font-size: 17px; font-weight: 700")
+        ui.space()
+        ui.button(icon="contrast", on_click=partial(_turn, theme)).props(
+            'flat round dense color=secondary aria-label="Dark or light"'
+        )
+        if visitor.name is not None:
+            ui.label(visitor.name).classes("sl-soft sl-hide-small")
+            with ui.element("form").props('method=post action="/sign-out"'):
+                ui.button("Sign out").props("flat dense type=submit color=secondary no-caps")
+    with ui.column().classes("sl-page").props("role=main"):
+        yield
+
+
+async def _turn(theme: ui.dark_mode) -> None:
+    """From dark to light and back; the browser keeps it for the pages to come."""
+    dark = not theme.value if theme.value is not None else not await ui.run_javascript("Quasar.Dark.isActive")
+    theme.set_value(dark)
+    name = "dark" if dark else "light"
+    await ui.run_javascript(f"document.cookie = '{THEME_COOKIE}={name}; path=/; max-age=31536000; samesite=strict'")
+
+
+def empty_state(icon: str, text: str, command: str | None = None) -> None:
+    """What to do where there is nothing yet, with the command to copy."""
+    with ui.column().classes("items-center w-full").style("padding: 28px 8px; gap: 10px"):
+        ui.icon(icon, size="36px").classes("sl-soft")
+        ui.label(text).classes("text-center")
+        if command is not None:
+            with ui.row().classes("items-start no-wrap w-full").style("max-width: 760px"):
+                ui.label(command).classes("sl-code")
+                ui.button(icon="content_copy", on_click=lambda: _copy(command)).props(
+                    'flat round dense color=secondary aria-label="Copy the command"'
+                )
+
+
+def _copy(text: str) -> None:
+    ui.clipboard.write(text)
+    ui.notify("copied", timeout=1000)

@@ -1,0 +1,13 @@
+"""The pages: one module each."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from controller.dashboard.pages import group, overview, signing_in, stream, writer
+
+
+def add_pages(app: FastAPI) -> None:
+    """Registers every page; they find the controller on the application."""
+    for each in (signing_in, overview, stream, writer, group):
+        each.add(app)
