@@ -34,7 +34,7 @@ body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 .sl-good { color: #047857; } .body--dark .sl-good { color: #34d399; }
 .sl-stuck { border-left: 5px solid #dc2626; } .sl-held { border-left: 5px solid #f59e0b; }
 .sl-fine { border-left: 5px solid #10b981; }
-.sl-bar { background: var(--sl-card) !important; color: var(--sl-ink) !important; 
+.sl-bar { background: var(--sl-card) !important; color: var(--sl-ink) !important;
   border-bottom: 1px solid var(--sl-line); box-shadow: none !important; padding: 8px 24px; gap: 16px; }
 .sl-page a, .sl-link { color: #0f766e; text-decoration: none; font-weight: 600; }
 .body--dark .sl-page a, .body--dark .sl-link { color: #2dd4bf; }
