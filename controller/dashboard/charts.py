@@ -12,6 +12,7 @@ TEAL: Final = "#0d9488"
 AMBER: Final = "#d97706"
 GRID: Final = "rgba(148, 163, 184, 0.22)"
 
+SAWTOOTH_MARKS: Final = 120  # with more of them only the peaks are drawn
 Moment = tuple[int, int]  # when a mark was made, and its time
 
 
@@ -41,7 +42,8 @@ def lag_options(moments: Sequence[Moment], now: int) -> dict[str, Any]:
     for at, time in moments:
         if before is not None:
             points.append([at, (at - before) / 1000])
-        points.append([at, (at - time) / 1000])
+        if len(moments) <= SAWTOOTH_MARKS:
+            points.append([at, (at - time) / 1000])
         before = time
     if before is not None:
         points.append([now, (now - before) / 1000])

@@ -44,6 +44,8 @@ body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 .sl-page .q-table tbody td { font-variant-numeric: tabular-nums; border-color: var(--sl-line); }
 .sl-page .q-table thead th { color: var(--sl-soft); font-weight: 600; border-color: var(--sl-line); }
 .sl-page .q-table__container { width: 100%; }
+.body--dark { --q-primary: #2dd4bf !important; --q-negative: #f87171 !important; --q-secondary: #9aa8bc !important; }
+.body--dark .bg-primary { color: #0b111c !important; }
 .sl-page .q-table__bottom { border-color: var(--sl-line); }
 .sl-page :focus-visible, .sl-bar :focus-visible { outline: 2px solid #0d9488; outline-offset: 2px; border-radius: 4px; }
 code, .sl-code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 13px; }

@@ -31,7 +31,7 @@ class PagedTable:
     """Shows rows, each with an `id`. `show` gives it others; what the visitor chose stays as it is."""
 
     def __init__(self, columns: Sequence[Column], *, noun: str, rows_per_page: int = PAGE_ROWS) -> None:
-        self._columns = columns
+        self._rows_per_page = rows_per_page
         self._rows: list[dict[str, Any]] = []
         self._sorts = {each.name: each.sort or each.name for each in columns}
         self._hidden = {"id", *(each.sort for each in columns if each.sort is not None)}
@@ -83,6 +83,7 @@ class PagedTable:
         page = self._page["page"] = min(self._page["page"], last)
         shown = rows[(page - 1) * size : page * size]
         pagination = {**self._page, "rowsNumber": len(rows)}
+        self._table.props["hide-bottom"] = len(self._rows) <= min(10, self._rows_per_page)
         if self._table.rows != shown:
             self._table.rows = shown
         if self._table.pagination != pagination:
@@ -107,3 +108,8 @@ def _quasar(column: Column) -> dict[str, Any]:
         "classes": small,
         "headerClasses": small,
     }
+
+
+def key_label(key: str) -> str:
+    """A time key for people."""
+    return key or "(default)"

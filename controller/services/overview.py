@@ -42,8 +42,8 @@ class Trouble(IntEnum):
 
     NONE = 0
     INCOMPLETE = 1  # marks are made, and leave someone out
-    HELD = 2  # a writer that was heard from a moment ago holds time back
-    STUCK = 3  # a silent writer holds time back
+    HELD = 2  # time stands still: a writer that goes on noting is far behind, or too few have noted
+    STUCK = 3  # time stands still, because of a writer that is silent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +208,7 @@ class Overview:
         excluded = last.excluded if last is not None else ()
         holder = live.stream.held_by(key, now)
         held = holder is not None and peak is not None and (holder.time is None or holder.time < peak)
+        still = held and (last is None or now - last.created_at >= STALLED_MS)
         return KeyLook(
             key=key,
             time=max(times, default=None),
@@ -216,8 +217,8 @@ class Overview:
             complete=not excluded,
             excluded=excluded,
             holder=holder,
-            since=live.held_since(key) if held else None,
-            trouble=_trouble(holder, excluded, held=held) if not live.stream.sealed else Trouble.NONE,
+            since=live.held_since(key) if still else None,
+            trouble=_trouble(holder, excluded, still=still) if not live.stream.sealed else Trouble.NONE,
         )
 
 
@@ -233,11 +234,11 @@ def _rate(chain: MarkChain | None, now: int) -> float:
     return recent * 1000 / max(1, elapsed)
 
 
-def _trouble(holder: Holder | None, excluded: tuple[str, ...], *, held: bool) -> Trouble:
-    """`held`: someone has noted a later time than the holder."""
-    if held and holder is not None:
+def _trouble(holder: Holder | None, excluded: tuple[str, ...], *, still: bool) -> Trouble:
+    """`still`: there was no mark for a while, though someone has noted a later time than the holder."""
+    if still and holder is not None:
         silent = holder.last_heard_ms_ago
-        return Trouble.STUCK if silent is None or silent >= STALLED_MS else Trouble.HELD
+        return Trouble.STUCK if silent is not None and silent >= STALLED_MS else Trouble.HELD
     return Trouble.INCOMPLETE if excluded else Trouble.NONE
 
 

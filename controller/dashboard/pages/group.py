@@ -12,12 +12,12 @@ from controller.dashboard.frame import Refresh, empty_state, frame
 from controller.dashboard.limits import JOURNAL_SHOWN, NAMED_WRITERS
 from controller.dashboard.pages.stream import gone
 from controller.dashboard.stories import JournalList
-from controller.dashboard.tables import Column, PagedTable
+from controller.dashboard.tables import Column, PagedTable, key_label
 from controller.dashboard.visiting import Visitor, to_sign_in, visitor
 from controller.services.controller import Controller
 from controller.services.live_group import LiveGroup
 from controller.services.overview import GroupLook
-from controller.wording import NOTHING, Times, key_name, span, yes
+from controller.wording import NOTHING, Times, span, yes
 from strandline.errors import StrandlineError
 
 _WINDOW_COLUMNS: Final = (
@@ -165,7 +165,7 @@ def _window_rows(look: GroupLook) -> list[dict[str, Any]]:
                     "id": f"{stream} {key}",
                     "name": stream + (" (idle)" if stream in look.window.idle else ""),
                     "link": f"/streams/{stream}",
-                    "key": key_name(key),
+                    "key": key_label(key),
                     "lower": Times().show(bounds.lower),
                     "upper": Times().show(bounds.upper),
                     "behind": NOTHING if window.behind_ms is None else span(window.behind_ms),

@@ -11,11 +11,11 @@ from nicegui import ui
 
 from controller.dashboard.frame import Refresh, empty_state, frame
 from controller.dashboard.limits import ATTENTION_STREAMS
-from controller.dashboard.tables import Column, PagedTable
+from controller.dashboard.tables import Column, PagedTable, key_label
 from controller.dashboard.visiting import Visitor, to_sign_in, visitor
 from controller.services.controller import Controller
 from controller.services.overview import GroupLook, KeyLook, StreamLook, Trouble
-from controller.wording import NOTHING, Times, counts, holding, key_name, lag, span
+from controller.wording import NOTHING, Times, counts, holding, lag, span
 
 TROUBLES: Final = {
     Trouble.STUCK: ("stuck", "sl-bad"),
@@ -25,7 +25,7 @@ TROUBLES: Final = {
 }
 _STATE: Final = '<span :class="props.row.state_class" style="font-weight: 600">{{ props.row.state }}</span>'
 _HOLDER: Final = """<a v-if="props.row.holder" :href="props.row.holder_link">{{ props.row.holder }}</a>
-<span class="sl-soft"> {{ props.row.held }}</span>"""
+<span class="sl-soft" style="margin-left: 6px">{{ props.row.held }}</span>"""
 _STREAM_COLUMNS: Final = (
     Column("state", "State", sort="urgency", html=_STATE),
     Column("name", "Stream", html='<a :href="props.row.link">{{ props.row.name }}</a>'),
@@ -189,9 +189,18 @@ def _holder_of(look: StreamLook) -> str | None:
     return worst.holder.writer if worst is not None and worst.holder is not None else None
 
 
+def state_of(look: StreamLook) -> tuple[str, str]:
+    """How a stream is, in a word, and the word's colour."""
+    if look.sealed:
+        return "sealed", "sl-soft"
+    if look.trouble is Trouble.NONE and all(key.marked_at is None for key in look.keys):
+        return ("no marks yet" if look.writers else "no writers"), "sl-soft"
+    return TROUBLES[look.trouble]
+
+
 def _stream_row(look: StreamLook) -> dict[str, Any]:
     worst = look.worst
-    state, state_class = ("sealed", "sl-soft") if look.sealed else TROUBLES[look.trouble]
+    state, state_class = state_of(look)
     row: dict[str, Any] = {
         "id": look.name,
         "name": look.name,
@@ -208,7 +217,7 @@ def _stream_row(look: StreamLook) -> dict[str, Any]:
     holder = worst.holder if worst.trouble >= Trouble.HELD else None
     silent = holder.last_heard_ms_ago if holder is not None else None
     rate = sum(key.marks_per_second for key in look.keys)
-    keyed = f" ({key_name(worst.key)})" if len(look.keys) > 1 else ""
+    keyed = f" ({key_label(worst.key)})" if len(look.keys) > 1 else ""
     return row | {
         "time": Times().show(time),
         "lag": NOTHING if look.sealed else lag(time, look.seen_at),

@@ -13,14 +13,14 @@ from controller.dashboard import actions
 from controller.dashboard.charts import Moment, lag_options, scaling_diagram, time_options
 from controller.dashboard.frame import Refresh, empty_state, frame
 from controller.dashboard.limits import CHART_POINTS, CHART_SPAN_MS, JOURNAL_SHOWN, NAMED_WRITERS, SEGMENTS_DRAWN
-from controller.dashboard.pages.overview import TROUBLES, describe_hold, writer_link
+from controller.dashboard.pages.overview import describe_hold, state_of, writer_link
 from controller.dashboard.stories import JournalList
-from controller.dashboard.tables import Column, PagedTable
+from controller.dashboard.tables import Column, PagedTable, key_label
 from controller.dashboard.visiting import Visitor, to_sign_in, visitor
 from controller.services.controller import Controller
 from controller.services.live import Live
 from controller.services.overview import GroupLook, KeyLook, StreamLook, Trouble
-from controller.wording import NOTHING, Times, is_epoch, key_name, lag, offsets, span
+from controller.wording import NOTHING, Times, is_epoch, lag, offsets, span
 from strandline.errors import StrandlineError
 from strandline.note import DEFAULT_KEY
 from strandline.writer import WriterState
@@ -112,7 +112,7 @@ class StreamView:
             self._state = ui.badge().props("outline")
             ui.space()
             if len(self._keys) > 1:
-                ui.select({key: key_name(key) for key in self._keys}, value=self._key, label="Time key").props(
+                ui.select({key: key_label(key) for key in self._keys}, value=self._key, label="Time key").props(
                     "dense outlined"
                 ).on_value_change(self._turn_key)
             if self._who.may_act:
@@ -188,7 +188,7 @@ class StreamView:
         self._journal.show(page)
 
     def _show_holder(self, look: StreamLook, key: KeyLook) -> None:
-        word, colour = ("sealed", "") if look.sealed else TROUBLES[key.trouble]
+        word, colour = state_of(look)
         self._state.set_text(word)
         self._state.props(
             f"color={ {'sl-bad': 'negative', 'sl-warn': 'warning', 'sl-good': 'positive'}.get(colour, 'grey') }"

@@ -13,10 +13,10 @@ from controller.dashboard.frame import Refresh, frame
 from controller.dashboard.limits import JOURNAL_SHOWN, NOTES_SHOWN
 from controller.dashboard.pages.stream import BAD_STATES, gone
 from controller.dashboard.stories import JournalList
-from controller.dashboard.tables import Column, PagedTable
+from controller.dashboard.tables import Column, PagedTable, key_label
 from controller.dashboard.visiting import Visitor, to_sign_in, visitor
 from controller.services.controller import Controller
-from controller.wording import NOTHING, Times, key_name, lag, offsets, span
+from controller.wording import NOTHING, Times, lag, offsets, span
 from strandline.errors import StrandlineError, UnknownWriter
 from strandline.writer import Writer, WriterState
 
@@ -107,7 +107,7 @@ class WriterView:
             rows.append(
                 {
                     "id": key,
-                    "name": key_name(key),
+                    "name": key_label(key),
                     "state": str(state).replace("_", " "),
                     "state_class": "sl-bad" if state in BAD_STATES else good,
                     "time": Times().show(time),
@@ -147,7 +147,7 @@ class WriterView:
         self._notes.show(
             {
                 "id": f"{key} {entry.time}",
-                "key": key_name(key),
+                "key": key_label(key),
                 "time": Times().show(entry.time),
                 "time_number": entry.time,
                 "position": position(entry.cut),
