@@ -102,7 +102,7 @@ def frame(request: Request, visitor: Visitor, title: str) -> Iterator[None]:
             ui.label(visitor.name).classes("sl-soft sl-hide-small")
             with ui.element("form").props('method=post action="/sign-out"'):
                 ui.button("Sign out").props("flat dense type=submit color=secondary no-caps")
-    with ui.column().classes("sl-page").props("role=main"):
+    with ui.column().classes("sl-page"):
         yield
 
 

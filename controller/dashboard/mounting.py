@@ -33,7 +33,10 @@ class _Beside(Mount):
 
 
 def is_installed() -> bool:
-    return importlib.util.find_spec("nicegui") is not None
+    try:
+        return importlib.util.find_spec("nicegui") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def add_dashboard(app: FastAPI) -> None:

@@ -1,0 +1,138 @@
+"""A controller with streams in every condition, and a real browser that looks at it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+
+from tests.served import OwnProcess
+
+INSTALL = "apt-get install -y chromium"
+# Nothing of a page may need more than the controller: the browser is kept from everything else.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]
+WIDE: ViewportSize = {"width": 1280, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium. Skips where it is not installed, and fails there under CI=true."""
+    program = shutil.which("chromium")
+    if program is None:
+        message = f"Chromium is not installed: {INSTALL}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens pages, each for a visitor of its own. What goes wrong in the browser's console fails the test."""
+    wrong: list[str] = []
+    contexts = []
+
+    def begin(*, size: ViewportSize = WIDE, dark: bool = False) -> Page:
+        context = browser.new_context(viewport=size, color_scheme="dark" if dark else "light")
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        return page
+
+    yield begin
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+@dataclass(frozen=True)
+class World:
+    """A served controller: `orders` is held back by `app-7`, silent; `payments` was split and merged; `crowd` has very
+    many writers; `counter` has times that are no dates."""
+
+    process: OwnProcess
+
+    @property
+    def url(self) -> str:
+        return self.process.url
+
+    def note(self, stream: str, writer: str, time: int, segment: str = "0", offset: int = 1) -> None:
+        body = {"writer": writer, "time": time, "position": {segment: offset}}
+        answer = self.process.client.post(f"/v1/streams/{stream}/notes", json=body)
+        assert answer.status_code == 200, answer.text
+
+    def put(self, path: str, body: object) -> None:
+        answer = self.process.client.put(path, json=body)
+        assert answer.status_code < 300, answer.text
+
+    def post(self, path: str, body: object) -> None:
+        answer = self.process.client.post(path, json=body)
+        assert answer.status_code < 300, answer.text
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    process = OwnProcess(tmp_path_factory.mktemp("dashboard") / "store.db")
+    built = World(process)
+    build(built)
+    yield built
+    process.stop()
+
+
+def build(world: World) -> None:
+    world.put("/v1/streams/orders", {"segments": 2, "mark_interval_ms": 0, "writer_timeout_ms": 3_600_000})
+    world.put("/v1/streams/payments", {"segments": 1, "mark_interval_ms": 0})
+    world.put("/v1/streams/crowd", {"segments": 1, "mark_interval_ms": 0})
+    world.put("/v1/streams/counter", {"segments": 1, "mark_interval_ms": 0})
+    world.put("/v1/streams/quiet", {"segments": 1})
+    start = now() - 60_000
+    world.note("orders", "app-7", start, "1", 10)
+    for number in range(5):
+        world.note("orders", f"app-{number}", start + 50_000 + number, "0", 10 + number)
+    world.note("payments", "p1", start, "0", 100)
+    world.post(
+        "/v1/streams/payments/scale",
+        {
+            "seal": {"0": 100},
+            "create": [{"id": "1", "low": 0.0, "high": 0.5}, {"id": "2", "low": 0.5, "high": 1.0}],
+        },
+    )
+    world.post(
+        "/v1/streams/payments/scale",
+        {"seal": {"1": 0, "2": 0}, "create": [{"id": "3", "low": 0.0, "high": 1.0}]},
+    )
+    world.note("counter", "c1", 41)
+    world.note("counter", "c1", 42, offset=2)
+    notes = [{"writer": f"w-{n:04}", "time": start, "position": {}} for n in range(3_000)]
+    world.post("/v1/streams/crowd/notes", {"notes": notes})
+    world.put(
+        "/v1/reader-groups/billing",
+        {"streams": ["orders", "payments"], "backlog_threshold_ms": 1_000, "reader_timeout_ms": None},
+    )
+    world.put("/v1/reader-groups/billing/readers/r1", {"positions": {"orders": {"0": 14, "1": 10}}})
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"

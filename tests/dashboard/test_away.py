@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+from playwright.sync_api import Page, expect
+
+from tests.served import ROOT, OwnProcess
+
+# What Python says of a package that is not installed.
+BLOCKED = """
+import sys
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "nicegui":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Nothing())
+from controller.cli import main
+sys.exit(main())
+"""
+
+
+def test_a_fresh_controller_shows_how_to_make_the_first_stream(database: Path, open_page: Callable[..., Page]) -> None:
+    process = OwnProcess(database)
+    page = open_page()
+    page.goto(process.url)
+    expect(page.get_by_text("There is no stream yet")).to_be_visible()
+    expect(page.get_by_text(f"curl -X PUT {process.url}/v1/streams/orders")).to_be_visible()
+    expect(page.get_by_text("There is no reader group yet")).to_be_visible()
+    process.stop()
+
+
+def test_a_page_says_that_the_controller_is_away_and_comes_back_with_it(
+    database: Path, open_page: Callable[..., Page]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    process = OwnProcess(database, port=port)
+    assert process.client.put("/v1/streams/orders", json={"segments": 1}).status_code == 201
+    page = open_page()
+    page.goto(process.url)
+    expect(page.get_by_role("cell", name="orders")).to_be_visible()
+    process.kill()
+    expect(page.get_by_text("Connection lost")).to_be_visible(timeout=20_000)
+    process = OwnProcess(database, port=port)
+    assert process.client.put("/v1/streams/later", json={"segments": 1}).status_code == 201
+    expect(page.get_by_role("cell", name="later")).to_be_visible(timeout=20_000)
+    expect(page.get_by_text("Connection lost")).to_be_hidden()
+    process.stop()
+
+
+def test_without_the_library_a_plain_page_says_what_to_install(database: Path) -> None:
+    command = [sys.executable, "-c", BLOCKED, "serve", "--database", str(database), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": str(ROOT)}) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().rpartition(" ")[2].strip()
+        answer = httpx.get(url)
+        process.terminate()
+    assert answer.status_code == 200
+    assert "pip install 'strandline[dashboard]'" in answer.text

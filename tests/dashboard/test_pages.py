@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import Page, ViewportSize, expect
+
+if TYPE_CHECKING:
+    from tests.dashboard.conftest import World
+
+PHONE: ViewportSize = {"width": 390, "height": 844}
+PAGES = [
+    "/",
+    "/streams/orders",
+    "/streams/payments",
+    "/streams/quiet",
+    "/streams/orders/writers/app-7",
+    "/reader-groups/billing",
+    "/streams/none-such",
+    "/sign-in",
+]
+SILENCE_MS = 15_000  # a silent writer stands out after 5 s
+
+
+def test_the_guilty_writer_is_two_clicks_from_the_overview(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(world.url)
+    row = page.get_by_role("row").filter(has_text="orders").first
+    expect(row).to_contain_text("stuck", timeout=SILENCE_MS)
+    expect(page.locator("tbody tr").first).to_contain_text("orders")
+    row.get_by_role("link", name="orders").click()
+    expect(page.get_by_text("Held back by")).to_be_visible()
+    expect(page.get_by_text("let go in")).to_be_visible()
+    page.get_by_role("link", name="app-7").first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("app-7")
+    expect(page.get_by_text("yes", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_no_page_is_wider_than_a_phone(world: World, open_page: Callable[..., Page], path: str) -> None:
+    page = open_page(size=PHONE)
+    page.goto(world.url + path)
+    expect(page.get_by_role("main")).to_be_visible()
+    page.wait_for_function(
+        "document.querySelectorAll('td').length > 0 || !location.pathname.startsWith('/streams/orders')"
+    )
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= PHONE["width"]
+
+
+def test_what_is_new_shows_without_reloading(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/counter")
+    expect(page.get_by_text("42", exact=True).first).to_be_visible()
+    page.evaluate("window.sameDocument = true")
+    world.note("counter", "c1", 4_711, offset=3)
+    expect(page.get_by_text("4711", exact=True).first).to_be_visible()
+    assert page.evaluate("window.sameDocument") is True
+
+
+def test_times_that_are_no_dates_stay_numbers_and_have_no_lag(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/counter")
+    expect(page.get_by_role("cell", name=re.compile(r"^4[27]"))).to_be_visible()
+    expect(page.get_by_text("Lag over the last hour")).to_be_hidden()
+    expect(page.get_by_text("Event time over the last hour")).to_be_visible()
+
+
+def test_splits_and_merges_are_drawn(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/payments")
+    expect(page.locator("svg g.node")).to_have_count(4)
+    expect(page.locator("svg path.flowchart-link")).to_have_count(4)
+
+
+def test_lag_and_time_are_drawn_from_the_marks(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/orders")
+    expect(page.locator("canvas")).to_have_count(2)
+    charts = "[...document.querySelectorAll('canvas')].map(c => c.width * c.height)"
+    assert all(area > 10_000 for area in page.evaluate(charts))
+
+
+def test_thousands_of_writers_come_page_by_page_and_filter(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/crowd")
+    expect(page.get_by_text("1-25 of 3000")).to_be_visible()
+    page.get_by_role("button", name="Next page").first.click()
+    expect(page.get_by_text("26-50 of 3000")).to_be_visible()
+    expect(page.get_by_role("link", name="w-0025")).to_be_visible()
+    page.get_by_label("Filter writers").fill("w-27")
+    expect(page.get_by_text("1-25 of 100")).to_be_visible()
+    expect(page.get_by_role("link", name="w-2700")).to_be_visible()
+
+
+def test_a_group_shows_its_readers_positions_and_backlog(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/reader-groups/billing")
+    expect(page.get_by_role("cell", name="orders/0, orders/1")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="orders/0").last).to_contain_text("14")
+    expect(page.get_by_text("reader registered: reader r1")).to_be_visible()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_page_follows_the_browsers_theme_and_can_be_turned(
+    world: World, open_page: Callable[..., Page], dark: bool
+) -> None:
+    page = open_page(dark=dark)
+    page.goto(world.url)
+    is_dark = "document.body.classList.contains('body--dark')"
+    page.wait_for_function(f"{is_dark} === {str(dark).lower()}")
+    page.get_by_role("button", name="Dark or light").click()
+    page.wait_for_function(f"{is_dark} !== {str(dark).lower()} && document.cookie.includes('strandline_theme')")
+    page.goto(f"{world.url}/streams/orders")
+    page.wait_for_function(f"{is_dark} !== {str(dark).lower()}")
+
+
+def test_the_keyboard_alone_leads_to_a_stream(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(world.url)
+    expect(page.get_by_role("cell", name="orders").first).to_be_visible()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.getAttribute('href')") == "/streams/orders":
+            break
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("orders")
+
+
+def test_what_is_not_there_is_said_with_a_way_back(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/none-such")
+    expect(page.get_by_text("none-such").first).to_be_visible()
+    page.get_by_role("link", name="To the overview").click()
+    expect(page.get_by_role("cell", name="quiet")).to_be_visible()
+
+
+def test_a_stream_without_writers_shows_the_first_note_to_copy(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/quiet")
+    expect(page.get_by_text("No writer has noted its time yet")).to_be_visible()
+    expect(page.get_by_text(f"curl -X POST {world.url}/v1/streams/quiet/notes")).to_be_visible()
+    expect(page.get_by_role("button", name="Copy the command")).to_be_visible()
+
+
+def test_everything_of_the_api_stays_json(world: World) -> None:
+    for method, path, status in [
+        ("GET", "/v1/none-such", 404),
+        ("PUT", "/v1/notes", 405),
+        ("GET", "/v1", 404),
+        ("DELETE", "/healthz", 405),
+    ]:
+        answer = world.process.client.request(method, path)
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
