@@ -15,10 +15,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from spark_integration.demo.errors import InvalidKnob, PartMissing
 from spark_integration.demo.knobs import Choices, add_knobs, chosen
@@ -27,11 +27,15 @@ from spark_integration.demo.processes import Inbox, Interrupted, Parts, signals_
 from spark_integration.demo.table import render
 from strandline.errors import StrandlineError
 
+if TYPE_CHECKING:
+    from spark_integration.demo.running import Result
+
 NEEDED: Final = (
     *("alembic", "fastapi", "msgspec", "sqlalchemy", "uvicorn"),  # the controller's
     *("adbc_driver_sqlite", "pyarrow", "pyspark"),  # the Spark job's
     "matplotlib",
 )
+LOOK_ROUND_S: Final = 60.0
 SIGNALLED: Final = 128  # a shell's exit status for an end by a signal, less the signal
 
 
@@ -70,11 +74,29 @@ def play(choices: Choices, inbox: Inbox) -> None:
 
     with scratch_folder(keep=choices.keep) as folder:
         with Parts(folder, inbox) as parts:
-            result = Run(choices, folder, parts, say).to_end()
-        say("")
-        say(render(choices.settings, result.exact, result.plain))
-        draw(result.scene, choices.out)
-        say(f"\npicture: {choices.out.resolve()}")
+            demo = Run(choices, folder, parts, say)
+            result = demo.to_end()
+            if choices.keep:
+                show(choices, result)
+                look_round(parts, demo.address)
+        if not choices.keep:
+            show(choices, result)
+
+
+def show(choices: Choices, result: Result) -> None:
+    """The table, and the picture."""
+    say("")
+    say(render(choices.settings, result.exact, result.plain))
+    draw(result.scene, choices.out)
+    say(f"\npicture: {choices.out.resolve()}")
+
+
+def look_round(parts: Parts, address: str) -> None:
+    """Leaves the controller running until a signal comes. Raises PartFailed where it ends by itself."""
+    say(f"the controller is left running for a look round: {address}/streams/demo; Ctrl-C ends it")
+    with suppress(Interrupted):
+        while True:
+            parts.hear(LOOK_ROUND_S)
 
 
 def check_needs() -> None:

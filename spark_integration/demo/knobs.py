@@ -56,7 +56,7 @@ def add_knobs(parser: argparse.ArgumentParser, environment: Mapping[str, str] = 
     add("out", Path, OUT_DEFAULT, "FILE", "where the picture goes (PNG)")
     add("port", _port, PORT_DEFAULT, "P", "the controller's port; where it is taken, another is used")
     kept = environment.get("STRANDLINE_KEEP", "").strip().lower() in ("1", "true", "yes", "on")
-    text = "keep the folder with the log, the store and all output [STRANDLINE_KEEP]"
+    text = "leave the controller running for a look round, and keep the log, the store and all output [STRANDLINE_KEEP]"
     parser.add_argument("--keep", action="store_true", default=kept, help=text)
 
 

@@ -67,6 +67,7 @@ class Run:
         self._path = folder / "events.db"
         self._trial_path = folder / "trial.db"
         self._seen = Observed()
+        self.address = ""  # of the controller, once it runs
 
     def to_end(self) -> Result:
         """Runs everything; returns what came out. Raises Interrupted, and PartFailed or PartSilent."""
@@ -105,9 +106,10 @@ class Run:
         self._parts.start(CONTROLLER, "controller.cli", "serve", *options)
         for heard in self._hear_for(CONTROLLER_WAIT_S, CONTROLLER, "say that it is ready"):
             if isinstance(heard, Said) and READY_WORDS in heard.line:
-                address = heard.line.partition(READY_WORDS)[2].strip()
-                self._say(f"controller: {address}, on a fresh SQLite file")
-                return address
+                self.address = heard.line.partition(READY_WORDS)[2].strip()
+                until = "until you press Ctrl-C" if self._choices.keep else "until the demo ends (--keep: until Ctrl-C)"
+                self._say(f"controller: {self.address}, on a fresh SQLite file; its dashboard is there {until}")
+                return self.address
         raise AssertionError("the loop above does not end by itself")
 
     def _make_trial(self, connection: Connection) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,13 +36,13 @@ def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def read_until(process: subprocess.Popen[str], words: str) -> None:
-    """Reads lines up to the one that has these words."""
+def read_until(process: subprocess.Popen[str], words: str) -> str:
+    """Reads lines up to the one that has these words; returns all of them."""
     lines = []
     for line in process.stdout or ():
         lines.append(line)
         if words in line:
-            return
+            return "".join(lines)
     raise AssertionError(f"it ended without {words!r}:\n{''.join(lines)}")
 
 
@@ -60,9 +61,19 @@ SHORT = ("--duration", "16", "--outage", "8", "--skew", "1", "--delay", "0", "--
 def test_it_loses_nothing_with_the_exact_watermark_and_something_with_the_plain_one(tmp_path: Path, watch: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        with running(tmp_path, *SHORT, "--port", port, "--out", "shown.png") as process:
-            output, _ = process.communicate(timeout=240)
-    assert process.returncode == 0, output
+        with running(tmp_path, *SHORT, "--port", port, "--out", "shown.png", "--keep") as process:
+            output = read_until(process, "Ctrl-C ends it")
+            address = re.search(r"look round: (http://\S+)/streams/demo;", output)
+            assert address is not None, output
+            assert httpx.get(f"{address[1]}/v1/streams/demo").json()["sealed"]
+            page = httpx.get(f"{address[1]}/streams/demo")
+            assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+            process.send_signal(signal.SIGINT)
+            last, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output + last
+    kept = re.search(r"^kept: (.+)$", last, re.MULTILINE)
+    assert kept is not None, last
+    assert (Path(kept[1]) / "events.db").is_file()
     assert f"port {port} is taken" in output
     table = rows(output)
     written = table["events written"][0]
@@ -74,7 +85,7 @@ def test_it_loses_nothing_with_the_exact_watermark_and_something_with_the_plain_
     assert table["windows wrong"][1] > 0
     assert "offline holds time back (silent for" in output
     assert f"picture: {tmp_path / 'shown.png'}" in output
-    assert list(tmp_path.iterdir()) == [tmp_path / "shown.png"]
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "shown.png", Path(kept[1])])
     assert watch.belonging_to(tmp_path) == {}
 
 
