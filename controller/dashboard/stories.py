@@ -32,6 +32,10 @@ def story(entry: Entry, times: Times) -> str:
             return f"marks leave out {_names(told)} from {times.show(told['from_time'])} on{key}"
         case "incomplete_ended":
             return f"marks no longer leave out {_names(told)}{key}"
+        case "backlog":
+            return f"went into backlog, {_lag(told)}"
+        case "caught_up":
+            return f"is not in backlog any more, {_lag(told)}"
         case "refused":
             who = told.get("writer") or told.get("reader") or told.get("name")
             return f"refused{f' ({who})' if who else ''}: {told.get('detail', told.get('code', ''))}"
@@ -39,6 +43,10 @@ def story(entry: Entry, times: Times) -> str:
             more = ", ".join(f"{name} {value}" for name, value in told.items() if value not in (None, {}, []))
             by = f" by {entry.by}" if entry.by else ""
             return f"{kind.replace('_', ' ')}{by}" + (f": {more}" if more else "")
+
+
+def _lag(told: dict[str, Any]) -> str:
+    return "with no watermark yet" if told["lag_ms"] is None else f"{span(told['lag_ms'])} behind the clock"
 
 
 def _state(value: str | None) -> str:

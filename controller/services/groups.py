@@ -211,13 +211,13 @@ class Groups:
     async def window(self, group: str) -> GroupWindow:
         """Where a group stands, in each of its streams and over all of them."""
         live = await self.get(group)
-        was_caught_up, was_held = live.caught_up, live.membership.held
+        was_caught_up, was_held, was_backlog = live.caught_up, live.membership.held, live.backlog
         window = await self._windows.window(live)
         live.tell_silent(self._clock.now())
         if live.membership.held != was_held:
             live.membership.touched.group = True
             await durable(self._committer.join(live))  # what is told once is told for good
-        elif live.caught_up != was_caught_up or live.membership.touched:
+        elif (live.caught_up, live.backlog) != (was_caught_up, was_backlog) or live.membership.touched:
             live.membership.touched.group = True
             self._committer.keep(live)  # nobody waits for it: asked again, the same would come out
         return window

@@ -24,6 +24,7 @@ class LiveGroup:
     ) -> None:
         self.membership = membership
         self.caught_up = False  # was found not to be in backlog, since it last woke
+        self.backlog: bool | None = None  # as it was told last; None: nobody has asked yet
         self._backlog = BacklogDetector(membership.settings.backlog_threshold_ms)
         self.created_at = created_at
         self.heard_at = created_at if heard_at is None else heard_at  # of any of its readers
@@ -50,9 +51,14 @@ class LiveGroup:
         """Whether the group is in backlog; remembers whether it was found not to be."""
         if asleep:
             self.caught_up = False
-            return self._backlog.went_idle()
-        status = self._backlog.woke(watermark, now)
-        self.caught_up = self._backlog.threshold_ms is not None and not status
+            status = self._backlog.went_idle()
+        else:
+            status = self._backlog.woke(watermark, now)
+            self.caught_up = self._backlog.threshold_ms is not None and not status
+        if self.backlog is not None and status != self.backlog:
+            lag = None if watermark is None else now - watermark
+            self.journal.tell(STATES, "backlog" if status else "caught_up", now, {"lag_ms": lag})
+        self.backlog = status
         return status
 
     def tell_silent(self, now: int) -> bool:

@@ -168,3 +168,18 @@ def test_who_looks_now_and_then_is_never_told_less_than_before(
             watermarks, held = coalesce(windows, idle, held)
             assert (watermarks[""] or 0) >= told
             told = watermarks[""] or 0
+
+
+def test_a_groups_journal_tells_when_its_backlog_ends(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", {"segments": 1, "mark_interval_ms": 0})
+    group = "/v1/reader-groups/behind"
+    controller.call("PUT", group, {"streams": ["s"], "backlog_threshold_ms": 1_000})
+    epoch = controller.call("PUT", f"{group}/readers/r", {"positions": {"s": {"0": 10}}})["epoch"]
+    controller.note("w", controller.clock.now - 5_000, {"0": 10})
+    assert controller.call("GET", f"{group}/time-window")["backlog"]
+    controller.note("w", controller.clock.now - 200, {"0": 20})
+    body = {"positions": {"s": {"0": 20}}, "epoch": epoch}
+    assert not controller.call("PUT", f"{group}/readers/r", body)["window"]["backlog"]
+    controller.pass_time(0)
+    told = [entry for entry in controller.call("GET", f"{group}/journal")["entries"] if entry["topic"] == "state"]
+    assert [(entry["kind"], entry["details"]["lag_ms"]) for entry in told] == [("caught_up", 200)]
