@@ -11,7 +11,7 @@ help: ## Show what can be made
 
 environment: ## Make or update the virtual environment .venv
 	@command -v $(PYTHON) >/dev/null || { echo "strandline needs $(PYTHON); install it with: apt-get install -y python3 python3-venv" >&2; exit 1; }
-	@$(PYTHON) tools/preflight.py --java --postgres --maven
+	@$(PYTHON) tools/preflight.py --java --postgres --maven --chromium
 
 jars: environment ## Fetch Kafka and Spark's Kafka connector from Maven Central, as the tests do when they need them
 	$(BIN)/python tools/jars.py

@@ -6,6 +6,7 @@ HYPOTHESIS_PROFILE chooses one of the profiles below.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ from tests.postgres import INSTALL, Postgres, programs
 from tools.jars import JarsError, fetched
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from tests.kafka import Kafka
 
 # Machines differ and are shared: an example that is slow once is no failure. pytest-timeout ends what hangs.
@@ -123,3 +126,28 @@ def kafka(new_kafka: Callable[..., Kafka]) -> Kafka:
 def three_brokers(new_kafka: Callable[..., Kafka]) -> Kafka:
     """Three brokers. Who kills one starts it again."""
     return new_kafka(3)
+
+
+# Nothing of a page may need more than the controller: the browser is kept from everything else.
+BROWSER_FLAGS = [
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium. Skips where it is not installed, and fails there under CI=true."""
+    program = shutil.which("chromium")
+    if program is None:
+        _missing("Chromium is not installed: apt-get install -y chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=BROWSER_FLAGS)
+        yield browser
+        browser.close()

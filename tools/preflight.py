@@ -177,6 +177,22 @@ def check_maven() -> None:
     run_apt("install", "-y", "-q", "--no-install-recommends", "maven")
 
 
+def check_chromium() -> None:
+    """Installs Chromium for root on a Debian-like system; elsewhere it says what the dashboard's tests need.
+
+    Nothing else needs it, so that it is missing is no failure here.
+    """
+    if shutil.which("chromium") is not None:
+        return
+    command = installing("chromium")
+    if not may_install():
+        say(f"tests of the dashboard are skipped, Chromium is not installed; install it with: {command}")
+        return
+    say(f"installing Chromium, in which the dashboard is tested: {command}")
+    run_apt("update", "-qq")
+    run_apt("install", "-y", "-q", "--no-install-recommends", "chromium", "fonts-dejavu-core")
+
+
 def run_apt(*arguments: str) -> None:
     """Runs apt-get and shows its output."""
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
@@ -196,6 +212,7 @@ def main() -> int:
     parser.add_argument("--java", action="store_true", help="Spark will run as well")
     parser.add_argument("--postgres", action="store_true", help="the tests on PostgreSQL will run as well")
     parser.add_argument("--maven", action="store_true", help="the tests on Kafka will run as well")
+    parser.add_argument("--chromium", action="store_true", help="the tests of the dashboard will run as well")
     parser.add_argument("--check-only", action="store_true", help="check the needs and set up nothing")
     arguments = parser.parse_args()
     try:
@@ -207,6 +224,8 @@ def main() -> int:
             check_postgres()
         if arguments.maven:
             check_maven()
+        if arguments.chromium:
+            check_chromium()
     except NeedError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -92,6 +92,18 @@ def test_a_maven_that_is_there_is_told_nothing(root: Path, programs: Path) -> No
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_a_chromium_that_is_there_is_told_nothing(root: Path, programs: Path) -> None:
+    script(programs / "chromium", "#!/bin/sh\n")
+    done = preflight(root, programs, "--chromium")
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_missing_chromium_is_told_with_the_command(root: Path, programs: Path) -> None:
+    done = preflight(root, programs, "--chromium")
+    assert done.returncode == 0
+    assert "apt-get install -y chromium" in done.stdout
+
+
 def test_a_missing_maven_is_told_with_the_command_and_keeps_nobody_from_the_rest(root: Path, programs: Path) -> None:
     done = preflight(root, programs, "--maven")
     assert done.returncode == 0
