@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from logs.errors import InvalidEvent
 from strandline.errors import TooMany
-from strandline.limits import BATCH_ROWS, MEMO_BYTES
+from strandline.limits import BATCH_ROWS, EVENT_BYTES, MEMO_BYTES
 from strandline.names import check_name
 from strandline.segment import Segment
 
@@ -43,6 +43,14 @@ class Event:
     @property
     def size_bytes(self) -> int:
         return len(self.value or b"") + len(self.key or b"")
+
+
+def check_size(event: Event) -> None:
+    """Raises InvalidEvent where an event is larger than EVENT_BYTES, which bounds a reader's batches."""
+    if event.size_bytes > EVENT_BYTES:
+        raise InvalidEvent(
+            name="size", value=event.size_bytes, wanted=f"key and value have at most {EVENT_BYTES} bytes"
+        )
 
 
 @dataclass(frozen=True, slots=True)

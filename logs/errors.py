@@ -1,30 +1,41 @@
-"""The errors of logs. None of them leaves part of an append behind.
+"""The errors of logs. None of them leaves part of an append behind, but for NotAcknowledged and LogUndecided.
 
 StrandlineError
 ├── Refused
 │   ├── Missing
-│   │   └── LogMissing           log_missing
+│   │   ├── LogMissing           log_missing
+│   │   └── TopicMissing         topic_missing
 │   ├── Conflict
 │   │   ├── LogExists            log_exists
+│   │   ├── LogFenced            log_fenced
 │   │   ├── LogSealed            log_sealed
 │   │   ├── SegmentSealed        segment_sealed
-│   │   └── TransactionOver      transaction_over
+│   │   ├── TransactionOver      transaction_over
+│   │   └── TransactionUnderWay  transaction_under_way
 │   └── Invalid
 │       ├── InvalidEvent         invalid_event
+│       ├── InvalidSetting       invalid_setting
 │       ├── NotALog              not_a_log
 │       ├── LogVersion           log_version
 │       └── NotInLog             not_in_log
-└── Unavailable
-    ├── LogBusy                  log_busy
-    └── LogUnavailable           log_unavailable
+├── Unavailable
+│   ├── LogBusy                  log_busy
+│   └── LogUnavailable           log_unavailable
+└── Undecided
+    ├── NotAcknowledged          not_acknowledged
+    └── LogUndecided             log_undecided
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from strandline.errors import Conflict, Invalid, Missing, Unavailable
+from strandline.protocol.errors import Undecided
+
+if TYPE_CHECKING:
+    from logs import Event
 
 
 @dataclass(kw_only=True, eq=False)
@@ -38,6 +49,17 @@ class LogMissing(Missing):
 
 
 @dataclass(kw_only=True, eq=False)
+class TopicMissing(Missing):
+    code: ClassVar[str] = "topic_missing"
+    topic: str
+    servers: str
+
+    @property
+    def detail(self) -> str:
+        return f"Kafka at {self.servers} has no topic {self.topic!r}: create it, or name another"
+
+
+@dataclass(kw_only=True, eq=False)
 class LogExists(Conflict):
     code: ClassVar[str] = "log_exists"
     path: str
@@ -48,6 +70,21 @@ class LogExists(Conflict):
         return (
             f"a log with other segments is at {self.path!r} already; it began with "
             f"{', '.join(self.segments)}: open it as it is, or create yours elsewhere"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class LogFenced(Conflict):
+    """Another producer took this one's transactional id over, as a restarted process does. This one is finished."""
+
+    code: ClassVar[str] = "log_fenced"
+    transactional_id: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"another producer with the transactional id {self.transactional_id!r} has taken over, and what this one "
+            f"had not committed is aborted: end this writer, or give each its own id"
         )
 
 
@@ -82,6 +119,28 @@ class TransactionOver(Conflict):
     @property
     def detail(self) -> str:
         return f"this transaction was {self.outcome} already: begin another"
+
+
+@dataclass(kw_only=True, eq=False)
+class TransactionUnderWay(Conflict):
+    code: ClassVar[str] = "transaction_under_way"
+    call: str
+
+    @property
+    def detail(self) -> str:
+        return f"{self.call} has to wait until the producer's transaction is over: commit or abort it first"
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidSetting(Invalid):
+    code: ClassVar[str] = "invalid_setting"
+    name: str
+    value: Any
+    wanted: str
+
+    @property
+    def detail(self) -> str:
+        return f"the setting {self.name!r} of a log cannot be {str(self.value)[:80]!r}: {self.wanted}"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -163,3 +222,40 @@ class LogUnavailable(Unavailable):
     @property
     def detail(self) -> str:
         return f"the log at {self.path!r} did not do it ({self.reason}): nothing was written"
+
+
+@dataclass(kw_only=True, eq=False)
+class NotAcknowledged(Undecided):
+    """Events that were appended before are not known to be in the log; a few of them may be all the same.
+
+    `events` are those that this log was given, to append again or to give up. It is told once.
+    """
+
+    code: ClassVar[str] = "not_acknowledged"
+    path: str
+    count: int
+    reason: str
+    events: tuple[Event, ...] = ()
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"{self.count} events for the log at {self.path!r} were not acknowledged ({self.reason}): they count as "
+            f"never appended; append them again, or give them up, before you note a time that is above theirs"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class LogUndecided(Undecided):
+    """A commit was sent, and whether it was carried out is not known yet."""
+
+    code: ClassVar[str] = "log_undecided"
+    path: str
+    reason: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"the log at {self.path!r} was told to commit and did not answer ({self.reason}): whether it was carried "
+            f"out is not known yet; flush() asks again"
+        )

@@ -14,9 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from logs import Event, Memo, Position, Transaction
+from logs import Event, Memo, Position, Transaction, check_size
 from logs.errors import (
-    InvalidEvent,
     LogBusy,
     LogExists,
     LogMissing,
@@ -39,7 +38,7 @@ from logs.layout import (
     segment_of,
 )
 from strandline.errors import TooMany, UnknownSegment
-from strandline.limits import EVENT_BYTES, EVENT_OVERHEAD_BYTES, LOG_BUSY_TIMEOUT_MS, TRANSACTION_BYTES
+from strandline.limits import EVENT_OVERHEAD_BYTES, LOG_BUSY_TIMEOUT_MS, TRANSACTION_BYTES
 from strandline.segment import NewSegment, Segment, SegmentGraph
 
 
@@ -304,14 +303,6 @@ class _Route:
         if final is not None:
             raise SegmentSealed(segment=event.segment, final_offset=final)
         return event.segment
-
-
-def check_size(event: Event) -> None:
-    """Raises InvalidEvent where an event is larger than EVENT_BYTES, which bounds a reader's batches."""
-    if event.size_bytes > EVENT_BYTES:
-        raise InvalidEvent(
-            name="size", value=event.size_bytes, wanted=f"key and value have at most {EVENT_BYTES} bytes"
-        )
 
 
 def _final(segment: Segment, end: int) -> int:

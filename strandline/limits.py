@@ -49,6 +49,18 @@ BATCH_FIRST_ROWS: Final = 256  # it shows how large events are; later ones grow 
 BATCH_GROWTH_TIMES: Final = 4
 BATCH_BYTES: Final = 16 * 1024 * 1024
 
+# Kafka
+KAFKA_ASK_MS: Final = 30_000  # how long a question about a topic is repeated, as while a partition has no leader
+KAFKA_ATTEMPT_MS: Final = 5_000  # one of these questions
+KAFKA_PAUSE_MS: Final = 50
+KAFKA_STEP_MS: Final = 50  # at most so long a wait for reports goes on after the last one that it is about
+KAFKA_DELIVERY_MS: Final = 120_000  # a producer's own default: after that an event is acknowledged or has failed
+KAFKA_COMMIT_MS: Final = 60_000
+KAFKA_CLOSE_MS: Final = 10_000
+KAFKA_READ_STALL_MS: Final = 60_000  # without an event that must be there
+KAFKA_READ_LINGER_MS: Final = 5  # for a portion that is not full
+KAFKA_READ_AHEAD_KIB: Final = 16_384
+
 # The Spark source
 PARTITION_ROWS: Final = 1_000_000  # a longer range is divided, so that catching up uses every core
 CONTROLLER_WAIT_DEFAULT_MS: Final = 60_000

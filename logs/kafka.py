@@ -1,0 +1,373 @@
+"""The log on Kafka, append side: a topic, whose partitions are the segments. Needs the `kafka` extra.
+
+Kafka acknowledges later: `append` returns when the events are on their way, `flush` waits for the reports. With a
+transactional id every append is a transaction of its own, and `begin` makes larger ones.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from logs import Event, Memo, Position, Transaction, check_size
+from logs.errors import (
+    InvalidSetting,
+    LogFenced,
+    LogUnavailable,
+    LogUndecided,
+    NotAcknowledged,
+    TransactionOver,
+    TransactionUnderWay,
+)
+from logs.kafka_producer import TrackedProducer
+from logs.kafka_topic import Settings, Topic, connecting
+from strandline.errors import StrandlineError, TooMany, UnknownSegment
+from strandline.limits import (
+    EVENT_BYTES,
+    EVENT_OVERHEAD_BYTES,
+    KAFKA_ATTEMPT_MS,
+    KAFKA_CLOSE_MS,
+    KAFKA_COMMIT_MS,
+    KAFKA_DELIVERY_MS,
+    KAFKA_STEP_MS,
+    TRANSACTION_BYTES,
+)
+
+# Java's partitioner, so that a key goes where other producers of the topic send it.
+DEFAULTS: Final = {
+    "enable.idempotence": True,
+    "partitioner": "murmur2_random",
+    "message.max.bytes": EVENT_BYTES + EVENT_OVERHEAD_BYTES,
+    "linger.ms": 5,
+}
+FENCED: Final = (
+    KafkaError._FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.PRODUCER_FENCED,
+)
+MEMO_GROUP: Final = "strandline-memo-"  # the consumer group beside whose committed offset a memo is kept
+
+
+class KafkaLog:
+    """The append side of a topic. Threads may share one.
+
+    An event that Kafka did not acknowledge within `delivery.timeout.ms` (two minutes) is a NotAcknowledged, raised by
+    the next `flush` or `append`; appends go on after that. Without a transactional id an append may so be taken in
+    part. With one it is all or nothing, and whoever opens the log anew with that id fences the one before: its
+    calls then raise LogFenced.
+    """
+
+    def __init__(self, producer: TrackedProducer, topic: str) -> None:
+        """The log of a topic to which a producer sends; what anybody sends there through it counts."""
+        self._producer = producer
+        self._topic = Topic(topic, producer.settings)
+        self._deliveries = producer.deliveries(topic)
+        self._transactional_id: str | None = producer.settings.get("transactional.id")
+        self._own_producer = False
+        self._partitions: frozenset[str] = frozenset()
+        self._lock = threading.RLock()  # appends and transactions take turns
+        self._unsettled: Callable[[], object] | None = None  # a commit or an abort that was not answered
+        self._doubtful: set[str] = set()  # segments in which something may stand that failed
+
+    @classmethod
+    def connect(
+        cls, servers: str, topic: str, *, transactional_id: str | None = None, settings: Settings | None = None
+    ) -> Self:
+        """Opens a topic that is there, with a producer of its own. Raises TopicMissing, and LogUnavailable.
+
+        `settings` are librdkafka's; it has to stay idempotent.
+        """
+        given: dict[str, Any] = {**DEFAULTS, **(settings or {}), "bootstrap.servers": servers}
+        if str(given["enable.idempotence"]).lower() != "true":
+            wanted = "true: a message that is sent again must not stand in the log twice, nor out of order"
+            raise InvalidSetting(name="enable.idempotence", value=given["enable.idempotence"], wanted=wanted)
+        if transactional_id is not None:
+            given["transactional.id"] = transactional_id
+        log = cls(TrackedProducer(given), topic)
+        log._own_producer = True
+        log._known_partitions()
+        if transactional_id is not None:
+            # Before anything is asked: from here on no older producer of this id can append.
+            log._patiently(log._producer.init_transactions)
+        return log
+
+    # -- the Log protocol --------------------------------------------------------------------------------------
+
+    def append(self, events: Iterable[Event]) -> Position:
+        """Sends events. Waits where the producer's queue is full.
+
+        Returns the position behind them with a transactional id, else nothing: `flush` knows it later. Raises
+        UnknownSegment or InvalidEvent with none of them sent, and NotAcknowledged where an earlier append has failed.
+        """
+        rows = self._checked(events)
+        if not rows:
+            return {}
+        with self._lock:
+            if self._transactional_id is not None:
+                return self._transact(rows, None)
+            self._tell_failures()
+            self._send(rows)
+            self._producer.poll(0)
+            return {}
+
+    def flush(self) -> Position:
+        """Waits for the reports of what was sent so far, at most about `delivery.timeout.ms`. Raises NotAcknowledged
+        once for what has failed. What is in an open transaction has to be committed first: TransactionUnderWay."""
+        if self._transactional_id is not None:
+            with self._lock:
+                self._settle()
+                if self._deliveries.in_transaction:
+                    raise TransactionUnderWay(call="flush()")
+        self._wait()
+        self._tell_failures()
+        if self._doubtful:
+            self._pass_doubts()
+        return self.positions()
+
+    def positions(self) -> Position:
+        return self._deliveries.positions()
+
+    def end_offsets(self) -> Position:
+        """The high watermark of each partition, one after the other: Kafka has no moment for all of them."""
+        return self._topic.ends()
+
+    def begin(self) -> Transaction:
+        """A transaction. Its events wait in memory, so it keeps no reader waiting until it commits."""
+        if self._transactional_id is None:
+            raise InvalidSetting(name="transactional.id", value=None, wanted="transactions need one")
+        return KafkaTransaction(self)
+
+    def memo(self, name: str) -> str | None:
+        """Kafka keeps it for `offsets.retention.minutes` (a week) after the last commit with one."""
+        return self._topic.memo(MEMO_GROUP + name)
+
+    def close(self) -> None:
+        """Gives what is under way a few seconds more, and then gives it up. Another's producer stays open."""
+        self._producer.flush(KAFKA_CLOSE_MS / 1000)
+        if self._own_producer and hasattr(self._producer, "close"):  # older releases close it when it is forgotten
+            self._producer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- sending -----------------------------------------------------------------------------------------------
+
+    def _checked(self, events: Iterable[Event]) -> list[Event]:
+        rows = list(events)
+        for event in rows:
+            check_size(event)
+            if event.segment is not None and event.segment not in self._partitions:
+                known = self._known_partitions()  # some may have been added
+                if event.segment not in known:
+                    raise UnknownSegment(segment=event.segment, known=tuple(sorted(known))[:10])
+        return rows
+
+    def _known_partitions(self) -> frozenset[str]:
+        self._partitions = frozenset(map(str, self._topic.partitions()))
+        return self._partitions
+
+    def _send(self, events: Sequence[Event]) -> None:
+        for number, event in enumerate(events):
+            try:
+                self._send_one(event)
+            except BufferError:
+                self._hand_back(events[number:], "the producer's queue stayed full")
+                return
+            except KafkaException as error:
+                self._hand_back(events[number:], error.args[0].str())
+                return
+
+    def _send_one(self, event: Event) -> None:
+        deadline = None
+        while True:
+            try:
+                self._producer.send(self._topic.name, event)
+                return
+            except BufferError:
+                # Reports make room: each event in the queue is acknowledged or fails in time.
+                deadline = deadline or time.monotonic() + KAFKA_DELIVERY_MS / 1000
+                if time.monotonic() > deadline:
+                    raise
+                self._producer.poll(KAFKA_STEP_MS / 1000)
+
+    def _hand_back(self, events: Sequence[Event], reason: str) -> None:
+        """Those before them are on their way: so these fail as those may."""
+        for event in events:
+            self._deliveries.sending(event).failed(reason)
+
+    def _wait(self) -> None:
+        is_over = self._deliveries.wait()
+        deadline = time.monotonic() + 2 * KAFKA_DELIVERY_MS / 1000
+        while not is_over():
+            self._producer.flush(KAFKA_STEP_MS / 1000)
+            if time.monotonic() > deadline:
+                reason = f"{self._deliveries.under_way()} reports have not come in {2 * KAFKA_DELIVERY_MS} ms"
+                raise LogUnavailable(path=self._topic.path, reason=reason)
+
+    def _tell_failures(self) -> None:
+        failures = self._deliveries.take_failures()
+        if not failures:
+            return
+        self._doubtful.update(each.segment for each in failures if each.segment is not None)
+        events = tuple(each.event for each in failures if each.event is not None)
+        raise NotAcknowledged(path=self._topic.path, count=len(failures), reason=failures[0].reason, events=events)
+
+    def _pass_doubts(self) -> None:
+        """What failed may be in the log nevertheless, if only its report was lost: below the end as it is now."""
+        doubtful, self._doubtful = self._doubtful, set()
+        try:
+            ends = self._topic.ends()
+        except StrandlineError:
+            self._doubtful |= doubtful
+            raise
+        self._deliveries.raise_to({segment: end for segment, end in ends.items() if segment in doubtful})
+
+    # -- transactions ------------------------------------------------------------------------------------------
+
+    def _transact(self, events: Sequence[Event], memo: Memo | None) -> Position:
+        """One transaction with these events. After an error nothing of it is in the log, but for LogUndecided."""
+        with self._lock:
+            self._settle()
+            if self._deliveries.in_transaction:
+                raise TransactionUnderWay(call="an append")
+            self._patiently(self._producer.begin_transaction)
+            try:
+                self._send(events)
+                self._wait()
+                failures = self._deliveries.take_failures()
+                if failures:
+                    raise LogUnavailable(path=self._topic.path, reason=failures[0].reason)
+                if memo is not None:
+                    self._keep(memo)
+            except BaseException:
+                self._abort()
+                raise
+            return self._commit()
+
+    def _keep(self, memo: Memo) -> None:
+        """Commits an offset within the transaction, with the memo as the text beside it."""
+        with_text = TopicPartition(self._topic.name, 0, 0, memo.text)
+        consumer = Consumer({**connecting(self._producer.settings), "group.id": MEMO_GROUP + memo.name})
+        try:
+            group = consumer.consumer_group_metadata()
+            self._patiently(self._producer.send_offsets_to_transaction, [with_text], group)
+        finally:
+            consumer.close()
+
+    def _commit(self) -> Position:
+        before = self.positions()
+        self._unsettled = self._commit
+        try:
+            self._producer_commits()
+        except (LogFenced, LogUndecided):
+            raise
+        except BaseException:
+            self._abort()
+            raise
+        self._unsettled = None
+        return {segment: offset for segment, offset in self.positions().items() if offset != before.get(segment)}
+
+    def _producer_commits(self) -> None:
+        try:
+            self._asked_of_producer(self._producer.commit_transaction)
+        except KafkaException as error:
+            unavailable = LogUnavailable(path=self._topic.path, reason=error.args[0].str())
+            if error.args[0].txn_requires_abort():
+                raise unavailable from error
+            raise LogUndecided(path=self._topic.path, reason=unavailable.reason) from error
+
+    def _abort(self) -> None:
+        self._unsettled = self._abort
+        self._patiently(self._producer.abort_transaction)
+        self._unsettled = None
+
+    def _settle(self) -> None:
+        """Ends what an earlier call left: a commit of which it is not known how it ended, or an abort."""
+        if self._unsettled is not None:
+            self._unsettled()
+
+    def _patiently(self, call: Callable[..., Any], *given: Any) -> None:
+        """Makes a call of the producer, again while that may help. Raises LogFenced and LogUnavailable."""
+        try:
+            self._asked_of_producer(call, *given)
+        except KafkaException as error:
+            raise LogUnavailable(path=self._topic.path, reason=error.args[0].str()) from error
+
+    def _asked_of_producer(self, call: Callable[..., Any], *given: Any) -> None:
+        deadline = time.monotonic() + KAFKA_COMMIT_MS / 1000
+        while True:
+            try:
+                call(*given, KAFKA_ATTEMPT_MS / 1000) if call.__name__ != "begin_transaction" else call()
+                return
+            except KafkaException as error:
+                if error.args[0].code() in FENCED:
+                    raise LogFenced(transactional_id=str(self._transactional_id)) from error
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+
+
+class KafkaTransaction:
+    """Events that appear all at once. They wait in memory until `commit`, at most TRANSACTION_BYTES."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        self._log = log
+        self._events: list[Event] = []
+        self._bytes = 0
+        self._outcome: str | None = None
+
+    def write(self, events: Iterable[Event]) -> None:
+        self._check_open()
+        for event in events:
+            check_size(event)
+            self._bytes += event.size_bytes + EVENT_OVERHEAD_BYTES
+            if self._bytes > TRANSACTION_BYTES:
+                self.abort()
+                raise TooMany(what="bytes in a transaction", count=self._bytes, limit=TRANSACTION_BYTES)
+            self._events.append(event)
+
+    def commit(self, memo: Memo | None = None) -> Position:
+        """Makes all of it durable, and, a moment later, visible: Kafka answers before it has told every partition.
+
+        After an error nothing is written, and it can be tried again; but after LogUndecided it is over, and `flush`
+        of the log tells how it ended.
+        """
+        self._check_open()
+        position: Position = {}
+        if self._events or memo is not None:
+            try:
+                position = self._log._transact(self._log._checked(self._events), memo)
+            except LogUndecided:
+                self._end("committed, perhaps,")
+                raise
+        self._end("committed")
+        return position
+
+    def abort(self) -> None:
+        if self._outcome is None:
+            self._end("aborted")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+    def _check_open(self) -> None:
+        if self._outcome is not None:
+            raise TransactionOver(outcome=self._outcome)
+
+    def _end(self, outcome: str) -> None:
+        self._outcome = outcome
+        self._events = []

@@ -1,0 +1,146 @@
+"""What is asked of Kafka about a topic: its partitions, where they end, and whose time its records carry.
+
+A partition is a segment, named by its number. Needs confluent-kafka, the `kafka` extra.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
+from confluent_kafka.cimpl import RESOURCE_TOPIC
+
+from logs import Position
+from logs.errors import LogUnavailable, TopicMissing
+from strandline.limits import KAFKA_ASK_MS, KAFKA_ATTEMPT_MS, KAFKA_PAUSE_MS
+
+Value = TypeVar("Value")
+Settings = Mapping[str, Any]  # librdkafka's configuration properties
+
+# What a client of another kind needs of a producer's or consumer's settings: how the cluster is reached.
+CONNECTING: Final = (
+    "api.version", "bootstrap.servers", "broker.", "client.dns", "client.id", "connections.", "debug", "enable.ssl",
+    "error_cb", "https.", "log", "metadata.", "oauth", "plugin.", "reconnect.", "resolve_cb", "sasl.", "security.",
+    "socket.", "ssl", "topic.metadata.",
+)  # fmt: skip  # a line each would be a page of them
+CREATE_TIME: Final = "CreateTime"
+
+
+def connecting(settings: Settings) -> dict[str, Any]:
+    """The part of some settings that says how the cluster is reached."""
+    return {name: value for name, value in settings.items() if name.startswith(CONNECTING)}
+
+
+class Topic:
+    """A topic, to be asked about. Each question is repeated for a while where Kafka cannot answer it just now.
+
+    Raises TopicMissing, and LogUnavailable in the end.
+    """
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name = name
+        self.servers = str(settings.get("bootstrap.servers", ""))
+        self.path = f"{name} at {self.servers}"
+        self._admin = AdminClient(connecting(settings))
+
+    def partitions(self) -> list[int]:
+        """The numbers of its partitions, as they are now."""
+
+        def ask() -> list[int]:
+            found = self._admin.describe_topics(TopicCollection([self.name]), request_timeout=KAFKA_ATTEMPT_MS / 1000)
+            return sorted(each.id for each in found[self.name].result().partitions)
+
+        return self._asked(ask)
+
+    def ends(self, *, committed: bool = False, partitions: Iterable[int] | None = None) -> Position:
+        """The offset behind the last record of each partition, acknowledged by all replicas that are in step.
+
+        It is the high watermark: events of open transactions lie below it. With `committed`, it is the last stable
+        offset: none of those that lie below it is still open.
+        """
+        return self._offsets(OffsetSpec.latest(), partitions, committed=committed)
+
+    def heads(self, partitions: Iterable[int] | None = None) -> Position:
+        """The first offset of each partition that retention has left."""
+        return self._offsets(OffsetSpec.earliest(), partitions)
+
+    def since(self, time_ms: int, partitions: Iterable[int]) -> Position:
+        """The offset of the first record with that timestamp or a later one; a partition without one is left out."""
+        found = self._offsets(OffsetSpec.for_timestamp(time_ms), partitions)
+        return {segment: offset for segment, offset in found.items() if offset >= 0}
+
+    def timestamp_type(self) -> str:
+        """Whose clock its records carry: "CreateTime", the producer's, or "LogAppendTime", the broker's."""
+        resource = ConfigResource(RESOURCE_TOPIC, self.name)
+
+        def ask() -> str:
+            futures = self._admin.describe_configs([resource], request_timeout=KAFKA_ATTEMPT_MS / 1000)
+            (future,) = futures.values()
+            return str(future.result()["message.timestamp.type"].value)
+
+        return self._asked(ask)
+
+    def memo(self, group: str) -> str | None:
+        """The text beside the offset that a group has committed here."""
+        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(self.name, 0)])
+
+        def ask() -> str | None:
+            futures = self._admin.list_consumer_group_offsets(
+                [asked], require_stable=True, request_timeout=KAFKA_ATTEMPT_MS / 1000
+            )
+            (found,) = futures[group].result().topic_partitions
+            if found.error is not None:
+                raise KafkaException(found.error)
+            text: str | None = found.metadata
+            return text if found.offset >= 0 else None
+
+        return self._asked(ask)
+
+    def _offsets(self, spec: OffsetSpec, partitions: Iterable[int] | None, *, committed: bool = False) -> Position:
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+
+        def ask() -> Position:
+            numbers = self.partitions() if partitions is None else partitions
+            asked = {TopicPartition(self.name, number): spec for number in numbers}
+            if not asked:
+                return {}
+            futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=KAFKA_ATTEMPT_MS / 1000)
+            return {str(each.partition): future.result().offset for each, future in futures.items()}
+
+        return self._asked(ask)
+
+    def _asked(self, ask: Callable[[], Value]) -> Value:
+        deadline = time.monotonic() + KAFKA_ASK_MS / 1000
+        while True:
+            try:
+                return ask()
+            except KafkaException as error:
+                self._check(error.args[0], deadline)
+                time.sleep(KAFKA_PAUSE_MS / 1000)
+
+    def _check(self, error: KafkaError, deadline: float) -> None:
+        """Raises unless it is worth asking again."""
+        if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+            raise TopicMissing(topic=self.name, servers=self.servers) from None
+        if error.code() in _HOPELESS or time.monotonic() > deadline:
+            raise LogUnavailable(path=self.path, reason=error.str()) from None
+
+
+_HOPELESS: Final = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError._AUTHENTICATION,
+    KafkaError._SSL,
+}

@@ -1,0 +1,63 @@
+"""The log on Kafka keeps the contract of logs: on a real broker, with transactions and without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+import pytest
+
+from logs import Log
+from logs.kafka import KafkaLog
+from logs.kafka_reader import KafkaLogReader
+from logs.kafka_topic import Topic
+from tests.kafka import Kafka
+
+pytest.register_assert_rewrite("logs.contract")
+
+from logs.contract import AppendContract, LogContract  # noqa: E402  # only what is imported after that line is rewritten
+
+NUMBERS = count(1)
+
+
+@dataclass
+class KafkaUnderTest:
+    servers: str
+    topic: str
+    transactional: bool
+    opened: list[KafkaLog] = field(default_factory=list)
+
+    def writer(self) -> Log:
+        own_id = f"{self.topic}-{len(self.opened)}" if self.transactional else None
+        log = KafkaLog.connect(self.servers, self.topic, transactional_id=own_id)
+        self.opened.append(log)
+        return log
+
+    def reader(self) -> KafkaLogReader:
+        """Kafka answers a commit before it has told every partition; then the two ends are the same."""
+        topic = Topic(self.topic, {"bootstrap.servers": self.servers})
+        while topic.ends(committed=True) != topic.ends():
+            pass
+        return KafkaLogReader(self.servers, self.topic)
+
+
+def _under_test(kafka: Kafka, *, transactional: bool) -> Iterator[KafkaUnderTest]:
+    topic = f"contract-{next(NUMBERS)}"
+    kafka.create_topic(topic, 3)
+    under_test = KafkaUnderTest(kafka.servers, topic, transactional)
+    yield under_test
+    for log in under_test.opened:
+        log.close()
+
+
+class TestKafkaLog(AppendContract):
+    @pytest.fixture
+    def log_under_test(self, kafka: Kafka) -> Iterator[KafkaUnderTest]:
+        yield from _under_test(kafka, transactional=False)
+
+
+class TestTransactionalKafkaLog(LogContract):
+    @pytest.fixture
+    def log_under_test(self, kafka: Kafka) -> Iterator[KafkaUnderTest]:
+        yield from _under_test(kafka, transactional=True)
