@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from controller import wording
 from controller.cli import make_parser
-from controller.commands import rendering
 from controller.commands.speaking import suggestion
 from strandline.aggregate import Holder
 
@@ -138,14 +138,14 @@ def test_a_command_that_asks_needs_nothing_of_the_server(served: Any, words: tup
 def test_who_holds_time_back_is_told_in_a_sentence() -> None:
     def told(**more: Any) -> str:
         known = {"writer": "w3", "state": "active", "time": 5, "last_heard_ms_ago": 12_000, "released_in_ms": 48_000}
-        return rendering.holding(Holder(**{**known, **more}))
+        return wording.holding(Holder(**{**known, **more}))
 
     assert told() == "w3 holds, 12 s silent, let go in 48 s"
     assert told(released_in_ms=None) == "w3 holds, 12 s silent, never let go by itself"
     assert told(state="joined", time=None) == "w3 (joined) holds and has no time yet, 12 s silent, let go in 48 s"
     assert told(released_in_ms=0) == "w3 holds, 12 s silent, let go now"
     assert told(writer=None) == "too few writers have noted (min_writers)"
-    assert rendering.holding(None) == "nobody"
+    assert wording.holding(None) == "nobody"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_who_holds_time_back_is_told_in_a_sentence() -> None:
     ],
 )
 def test_a_span_is_told_in_the_units_that_matter(milliseconds: int, told: str) -> None:
-    assert rendering.span(milliseconds) == told
+    assert wording.span(milliseconds) == told
 
 
 @pytest.mark.parametrize(
@@ -178,8 +178,8 @@ def test_a_span_is_told_in_the_units_that_matter(milliseconds: int, told: str) -
     ],
 )
 def test_a_time_is_a_date_where_it_looks_like_one(time: int | None, told: str) -> None:
-    assert rendering.Times().show(time) == told
-    assert rendering.Times(plain=True).show(time) == ("–" if time is None else str(time))
+    assert wording.Times().show(time) == told
+    assert wording.Times(plain=True).show(time) == ("–" if time is None else str(time))
 
 
 def test_names_that_may_have_been_meant_are_close_ones_else_the_first_few() -> None:
