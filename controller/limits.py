@@ -29,6 +29,11 @@ TAKE_OVER_WAIT_MS: Final = 3_000  # for the session of a controller before this 
 STATEMENT_TIMEOUT_MS: Final = 30_000
 LOST_PEER_S: Final = 20  # without a sign of life on a connection, either side takes it for lost
 
+# Tokens
+TOKENS: Final = 10_000  # that are not revoked
+TOKENS_LOOK_MS: Final = 500  # how often a controller looks whether one was made or revoked
+TOKEN_USE_MS: Final = 60_000  # how often the store hears which were used
+
 # The journal of a stream, or of a reader group
 JOURNAL_ENTRIES: Final = 500  # of each topic; a later one takes the place of the oldest
 JOURNAL_BURST_ENTRIES: Final = 200  # of a topic at once, and then one for every

@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import signal
 import socket
+import ssl
 import sys
 from types import FrameType
 from typing import Final
@@ -21,8 +22,13 @@ from controller.limits import DRAIN_DEADLINE_S, KEEP_ALIVE_S
 from controller.settings import Settings
 from controller.storage.database import check_store
 from controller.storage.refusals import StoreRefused
+from controller.storage.tokens import has_tokens
+from strandline.redaction import redact
 
 GARBAGE_OBJECTS: Final = 50_000  # so many more than were freed, before the young ones are looked through
+
+
+log = logging.getLogger(__name__)
 
 
 class Server(uvicorn.Server):
@@ -39,7 +45,7 @@ class Server(uvicorn.Server):
         gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
-            say(f"strandline is ready at {_url(host, port)}")
+            say(f"strandline is ready at {_url(host, port, tls=self.config.is_ssl)}")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         controller = getattr(self._strandline.state, "controller", None)
@@ -50,14 +56,13 @@ class Server(uvicorn.Server):
 
 def serve(settings: Settings) -> int:
     """Serves until a signal says to stop; raises Failure where it cannot begin."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Discreet("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("alembic").setLevel(logging.WARNING)
-    if not settings.insecure and not _is_loopback(settings.host):
-        raise Failure(
-            f"without tokens it serves this machine only, and {settings.host} is another address: "
-            f"take --host 127.0.0.1, or say --insecure"
-        )
+    check_certificate(settings)
     try:
+        check_callers(settings)
         check_store(settings.database)
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
@@ -77,12 +82,56 @@ def serve(settings: Settings) -> int:
         date_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_DEADLINE_S,
+        ssl_certfile=settings.ssl_certfile,
+        ssl_keyfile=settings.ssl_keyfile,
+        ssl_keyfile_password=settings.ssl_keyfile_password,
     )
     server = Server(config, app)
     signal.signal(signal.SIGTERM, _end)
     with listener:
         server.run(sockets=[listener])
     return 0 if server.started else 1
+
+
+class Discreet(logging.Formatter):
+    """Hides the secrets that a message or a traceback quotes."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact(super().format(record))
+
+
+def check_callers(settings: Settings) -> None:
+    """Raises Failure where everybody who reaches the address could call, and StoreRefused for a store that is amiss."""
+    if _is_loopback(settings.host):
+        return
+    if not settings.insecure and not has_tokens(settings.database):
+        raise Failure(
+            f"without tokens it serves this machine only, and {settings.host} is another address: make a token with "
+            f"`strandline token create admin --role admin` and the same --database, take --host 127.0.0.1, "
+            f"or say --insecure to let everybody in"
+        )
+    if settings.ssl_certfile is None:
+        log.warning("without --ssl-certfile tokens and notes go over the net as they are: see docs/tokens-and-tls.md")
+
+
+def check_certificate(settings: Settings) -> None:
+    """Raises Failure for a certificate, a key or a password that cannot be used."""
+    if settings.ssl_certfile is None:
+        if settings.ssl_keyfile is not None:
+            raise Failure("--ssl-keyfile is the key of a certificate: name that with --ssl-certfile")
+        return
+    password = settings.ssl_keyfile_password or ""  # without one OpenSSL would ask at the terminal
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            settings.ssl_certfile, settings.ssl_keyfile, password=lambda: password
+        )
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        reason = error.reason if isinstance(error, ssl.SSLError) else getattr(error, "strerror", None) or str(error)
+        files = " and ".join(name for name in (settings.ssl_certfile, settings.ssl_keyfile) if name is not None)
+        raise Failure(
+            f"{files} cannot be used for TLS ({reason}): --ssl-certfile and --ssl-keyfile name a certificate and its "
+            f"key in PEM form, STRANDLINE_SSL_KEYFILE_PASSWORD says what the key is encrypted with"
+        ) from None
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
@@ -108,5 +157,6 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _url(host: str, port: int, *, tls: bool) -> str:
+    scheme = "https" if tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

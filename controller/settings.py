@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 DATABASE_DEFAULT = "sqlite:///strandline.db"
 HOST_DEFAULT = "127.0.0.1"
@@ -11,9 +11,16 @@ PORT_DEFAULT = 8433
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`database` is a URL, or the path of an SQLite file; port 0 takes any that is free."""
+    """`database` is a URL, or the path of an SQLite file; port 0 takes any that is free.
 
-    database: str = DATABASE_DEFAULT
+    `insecure` allows another address than this machine's own although there are no tokens. With `ssl_certfile`, and
+    `ssl_keyfile` where the key is not in the same file, it serves TLS. What may be secret is not in its repr.
+    """
+
+    database: str = field(default=DATABASE_DEFAULT, repr=False)
     host: str = HOST_DEFAULT
     port: int = PORT_DEFAULT
     insecure: bool = False
+    ssl_certfile: str | None = None
+    ssl_keyfile: str | None = None
+    ssl_keyfile_password: str | None = field(default=None, repr=False)

@@ -1,4 +1,4 @@
-"""What every answer has: the clock, a request id, and a problem where something went wrong. Pure ASGI.
+"""What every request meets: who may call; and what every answer has: the clock, a request id, problems. Pure ASGI.
 
 Notes are answered right here, without the router behind it.
 """
@@ -11,6 +11,7 @@ import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from controller.api.access import admit, check_group, guarded
 from controller.api.notes import hot_call
 from controller.api.problems import problem_response
 from controller.limits import REQUEST_ID_CHARACTERS
@@ -54,9 +55,12 @@ class Envelope:
             await send(message)
 
         try:
+            group = admit(scope, controller.tokens)
             call = hot_call(scope)
             if call is None:
-                await self._app(scope, receive, send_with_headers)
+                if group is not None:
+                    await check_group(scope, controller, group)
+                await self._app(scope, receive, guarded(scope, controller.tokens, send_with_headers))
                 return
             body = await call(controller.notes, scope, receive)
             headers = [

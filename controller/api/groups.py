@@ -8,9 +8,20 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET
 
+from controller.api.access import check_streams
 from controller.api.bodies import AcquireBody, GroupBody, OfflineBody, ReaderBody, ReleaseBody, StartBody
 from controller.api.openapi import takes
-from controller.api.parts import DEFAULT_LIMIT, THERE_ALREADY, After, Caller, Limit, Served, read_as
+from controller.api.parts import (
+    DEFAULT_LIMIT,
+    THERE_ALREADY,
+    After,
+    Caller,
+    Granted,
+    Limit,
+    Served,
+    names_page,
+    read_as,
+)
 from controller.api.shapes import answer
 from controller.services.live_group import LiveGroup
 from strandline.errors import InvalidConfig, InvalidNote
@@ -47,14 +58,15 @@ async def create(group: str, request: Request, controller: Served, by: Caller) -
         idle_timeout_ms=_whole("idle_timeout_ms", body.idle_timeout_ms),
         start=_start(body.start),
     )
+    check_streams(request.scope, settings.streams)
     created = await controller.groups.create(group, settings, by)
     return answer(describe(await controller.groups.get(group)), 201 if created else 200)
 
 
 @router.get("", summary="List the reader groups")
-async def list_names(controller: Served, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
-    names = await controller.groups.names(after, limit + 1)
-    return answer({"groups": names[:limit], "next": names[limit - 1] if len(names) > limit else None})
+async def list_names(controller: Served, grant: Granted, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
+    names, following = await names_page(controller.groups.streams_by_name, after, limit, grant)
+    return answer({"groups": names, "next": following})
 
 
 @router.get("/{group}", summary="Describe a reader group")

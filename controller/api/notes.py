@@ -14,11 +14,13 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from starlette.types import Receive, Scope, Send
 
+from controller.api.access import forbidden, grant_of
 from controller.api.bodies import NoteBody, RawNotesBody
 from controller.api.misfits import misfit
 from controller.api.receiving import check_no_name_twice, decode, read_body
 from controller.api.shapes import noted_json, to_json
 from controller.services.notes import Notes
+from strandline.access import Role
 from strandline.errors import InvalidNote, StrandlineError, TooMany
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.note import DEFAULT_KEY, Note
@@ -53,7 +55,7 @@ async def note_stream(stream: str, notes: Notes, scope: Scope, receive: Receive)
     """`POST /v1/streams/{stream}/notes`: one note, or many."""
     given = read_notes(await read_body(scope, receive))
     if isinstance(given, list):
-        return to_json(await take_many(notes, given, stream))
+        return to_json(await take_many(notes, given, stream, scope))
     _, note = _addressed(given, stream)
     noted = await notes.take(stream, note)
     return to_json(noted_json(noted, keyed=given.times is not UNSET))
@@ -64,7 +66,7 @@ async def note_streams(notes: Notes, scope: Scope, receive: Receive) -> bytes:
     given = read_notes(await read_body(scope, receive))
     if not isinstance(given, list):
         raise InvalidNote(name="notes", value=None, wanted="a list of notes, each with its stream")
-    return to_json(await take_many(notes, given, None))
+    return to_json(await take_many(notes, given, None, scope))
 
 
 def read_notes(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
@@ -82,9 +84,19 @@ def read_notes(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
     return list(given.notes)
 
 
-async def take_many(notes: Notes, given: list[NoteBody | StrandlineError], stream: str | None) -> JsonObject:
-    """The answer to many notes; `stream` is None where each names its own."""
-    results = await notes.take_all([_judged(each, stream) for each in given])
+async def take_many(
+    notes: Notes, given: list[NoteBody | StrandlineError], stream: str | None, scope: Scope
+) -> JsonObject:
+    """The answer to many notes; `stream` is None where each names its own, which the caller has to be allowed."""
+    judged = [_judged(each, stream) for each in given]
+    if stream is None and (grant := grant_of(scope)) is not None and not grant.allows_every_stream:
+        judged = [
+            each
+            if isinstance(each[1], StrandlineError) or grant.allows(each[0])
+            else ("", forbidden(grant, scope, Role.WRITER, each[0]))
+            for each in judged
+        ]
+    results = await notes.take_all(judged)
     shaped = [
         result
         if isinstance(result, StrandlineError)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 from fastapi import Depends, Query, Request
 
+from controller.api.access import get_grant
 from controller.api.bodies import Strict
 from controller.api.misfits import misfit
 from controller.api.receiving import check_json, decode, read_body
 from controller.services.controller import Controller
+from strandline.access import Grant
 from strandline.errors import BadJson, InvalidConfig, InvalidNote
 from strandline.limits import PAGE_DEFAULT_ENTRIES, PAGE_ENTRIES, TIME_BOUND_MS
 
@@ -29,6 +32,7 @@ def get_caller(request: Request) -> str | None:
 
 
 Caller: TypeAlias = Annotated[str | None, Depends(get_caller)]
+Granted: TypeAlias = Annotated[Grant | None, Depends(get_grant)]
 Served: TypeAlias = Annotated[Controller, Depends(get_controller)]
 Key: TypeAlias = Annotated[str, Query(description='a time key; "" is the default one')]
 Epoch: TypeAlias = Annotated[int | None, Query(ge=1, description="that of the writer's registration")]
@@ -39,6 +43,25 @@ THERE_ALREADY: dict[int | str, dict[str, Any]] = {
     200: {"description": "It was there already", "content": {"application/json": {}}}
 }
 DEFAULT_LIMIT = PAGE_DEFAULT_ENTRIES
+
+
+async def names_page(
+    read: Callable[[str, int], Awaitable[Mapping[str, Iterable[str]]]], after: str, limit: int, grant: Grant | None
+) -> tuple[list[str], str | None]:
+    """A page of the names that follow `after`, and what to go on after; only those of which every stream is allowed.
+
+    `read` gives so many names in order, each with its streams.
+    """
+    found: list[str] = []
+    count = limit + 1 if grant is None or grant.allows_every_stream else PAGE_ENTRIES
+    while True:
+        names = await read(after, count)
+        found += [name for name, streams in names.items() if grant is None or all(map(grant.allows, streams))]
+        if len(found) > limit:
+            return found[:limit], found[limit - 1]
+        if len(names) < count:
+            return found, None
+        after = next(reversed(list(names)))
 
 
 async def read_as(

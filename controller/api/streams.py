@@ -22,7 +22,17 @@ from controller.api.bodies import (
     TruncateBody,
 )
 from controller.api.openapi import takes
-from controller.api.parts import DEFAULT_LIMIT, THERE_ALREADY, After, Caller, Limit, Served, read_as
+from controller.api.parts import (
+    DEFAULT_LIMIT,
+    THERE_ALREADY,
+    After,
+    Caller,
+    Granted,
+    Limit,
+    Served,
+    names_page,
+    read_as,
+)
 from controller.api.shapes import answer, marks_json, noted_json
 from controller.limits import JOURNAL_NAMES
 from controller.services.journal import Act
@@ -50,9 +60,12 @@ async def create(stream: str, request: Request, controller: Served, by: Caller) 
 
 
 @router.get("", summary="List the streams")
-async def list_names(controller: Served, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
-    names = await controller.streams.names(after, limit + 1)
-    return answer({"streams": names[:limit], "next": names[limit - 1] if len(names) > limit else None})
+async def list_names(controller: Served, grant: Granted, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
+    async def read(after: str, count: int) -> dict[str, tuple[str]]:
+        return {name: (name,) for name in await controller.streams.names(after, count)}
+
+    names, following = await names_page(read, after, limit, grant)
+    return answer({"streams": names, "next": following})
 
 
 @router.get("/{stream}", summary="Describe a stream, and who holds its time back")

@@ -9,6 +9,7 @@ COMMANDS: Final = (
     "serve",
     "demo",
     "migrate",
+    "token",
     "streams",
     "writers",
     "marks",

@@ -24,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     try:
-        from controller.storage.database import migrate, parse_url
+        from controller.storage.database import migrate, parse_url, shown
         from controller.storage.refusals import StoreRefused
     except ModuleNotFoundError as missing:
         raise Failure(f"{missing.name} is not installed: pip install 'strandline[controller]'") from None
@@ -33,5 +33,5 @@ def run(options: argparse.Namespace) -> int:
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
     told = f"is at {after} already" if before == after else f"went from {before or 'nothing'} to {after}"
-    say(f"{parse_url(options.database).render_as_string(hide_password=True)} {told}")
+    say(f"{shown(parse_url(options.database))} {told}")
     return 0

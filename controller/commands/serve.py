@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from controller.commands.asking import add_optional
 from controller.commands.options import Failure, add_flag, add_option, port
 
 HELP = "serve the controller"
@@ -23,6 +24,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "host", str, HOST_DEFAULT, "the address to listen on")
     add_option(parser, "port", port, PORT_DEFAULT, "the port to listen on, 0 for any that is free")
     add_flag(parser, "insecure", "listen beyond this machine although no tokens are configured")
+    add_optional(parser, "ssl-certfile", str, "serve TLS with this certificate, its chain with it, in PEM form", "FILE")
+    add_optional(parser, "ssl-keyfile", str, "the certificate's key, unless it is in the same file", "FILE")
+    add_optional(parser, "ssl-keyfile-password", str, "what the key is encrypted with; better as the variable", "TEXT")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,5 +36,13 @@ def run(options: argparse.Namespace) -> int:
         raise Failure(f"{missing.name} is not installed: pip install 'strandline[controller]'") from None
     from controller.settings import Settings
 
-    settings = Settings(database=options.database, host=options.host, port=options.port, insecure=options.insecure)
+    settings = Settings(
+        database=options.database,
+        host=options.host,
+        port=options.port,
+        insecure=options.insecure,
+        ssl_certfile=options.ssl_certfile,
+        ssl_keyfile=options.ssl_keyfile,
+        ssl_keyfile_password=options.ssl_keyfile_password,
+    )
     return serve(settings)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 
-from controller.limits import HEARTBEAT_MS
+from controller.limits import HEARTBEAT_MS, TOKEN_USE_MS, TOKENS_LOOK_MS
 from controller.services.clock import Clock
 from controller.services.commits import Committer
 from controller.services.following import Following
@@ -19,11 +20,14 @@ from controller.services.reading import Reading
 from controller.services.retention import Retention
 from controller.services.store import Store
 from controller.services.streams import Streams
+from controller.services.tokens import Tokens
 from controller.storage import upgrade
 from controller.storage.database import open_database
 from controller.storage.spells import Gaps, begin_spell
 from controller.storage.writing import Spell
 from strandline.errors import StoreUnavailable, StrandlineError
+
+log = logging.getLogger(__name__)
 
 
 class Controller:
@@ -40,10 +44,12 @@ class Controller:
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
         self.journals = Journals(self.streams, self.groups, store)
         self.overview = Overview(self.streams, self.groups, self.reading, clock)
+        self.tokens = Tokens(store, clock)
         self.stopping = False
         self._store = store
         self._committer = committer
         self._heart: asyncio.Task[None] | None = None
+        self._doorman: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(cls, database_url: str, source: Callable[[], int], owner: str) -> Controller:
@@ -54,7 +60,9 @@ class Controller:
         store = Store(database)
         committer = Committer(store.commit, spell, clock)
         controller = cls(store, committer, clock, spell, gaps)
+        await controller.tokens.refresh()
         committer.start()
+        controller._doorman = asyncio.create_task(controller._look_at_tokens(), name="tokens")
         controller._heart = asyncio.create_task(controller._beat(), name="heartbeat")
         return controller
 
@@ -67,12 +75,15 @@ class Controller:
         """Writes what is waiting and lets go of the store."""
         self.begin_stop()
         self.streams.deadlines.stop()
-        if self._heart is not None:
-            self._heart.cancel()
-            await asyncio.gather(self._heart, return_exceptions=True)
+        for task in (self._heart, self._doorman):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         self.streams.settle()
         with contextlib.suppress(StrandlineError):
             await self._committer.stop()
+        with contextlib.suppress(StrandlineError):
+            await self.tokens.note_use()
         await asyncio.to_thread(self._store.close)
 
     async def check_ready(self) -> None:
@@ -93,3 +104,17 @@ class Controller:
             with contextlib.suppress(StrandlineError):  # logged where it failed, and the next beat tries again
                 await self._committer.beat()
                 await self.retention.run_due()
+
+    async def _look_at_tokens(self) -> None:
+        looks = 0
+        while True:
+            await asyncio.sleep(TOKENS_LOOK_MS / 1000)
+            looks += 1
+            try:
+                await self.tokens.refresh()
+                if looks % (TOKEN_USE_MS // TOKENS_LOOK_MS) == 0:
+                    await self.tokens.note_use()
+            except StoreUnavailable:
+                continue  # those who were known stay known, and who writes to the store hears of it
+            except Exception:
+                log.exception("the tokens could not be looked at")

@@ -14,7 +14,7 @@ from controller.services.reading import Reading
 from controller.services.shelf import Shelf
 from controller.services.store import Store
 from controller.services.streams import Streams
-from controller.storage.groups import group_names, load_group
+from controller.storage.groups import group_streams, load_group
 from controller.storage.spells import Gaps
 from controller.storage.writing import Spell
 from strandline.backlog import BacklogDetector
@@ -68,9 +68,9 @@ class Groups:
             raise UnknownGroup(group=name)
         return found
 
-    async def names(self, after: str, limit: int) -> Sequence[str]:
-        """Names in order, those that follow `after`."""
-        return await self._store.read(group_names, after, limit)
+    async def streams_by_name(self, after: str, limit: int) -> Mapping[str, Sequence[str]]:
+        """Names in order, those that follow `after`, each with the streams that the group reads."""
+        return await self._store.read(group_streams, after, limit)
 
     async def create(self, name: str, settings: GroupSettings, by: str | None = None) -> bool:
         """Creates a group; False where it is there already with the same streams, its settings left as they are."""

@@ -75,6 +75,24 @@ class Store:
         except AlreadyServed as error:
             raise StoreUnavailable(reason=str(error)) from error
 
+    async def write(
+        self,
+        function: Callable[Concatenate[Connection, Given], Result],
+        *args: Given.args,
+        **kwargs: Given.kwargs,
+    ) -> Result:
+        """Calls a function that changes what no stream and no group has; raises StoreUnavailable where that fails."""
+
+        def call() -> Result:
+            return function(self._database.writer, *args, **kwargs)
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._writer, call)
+        except DBAPIError as error:
+            raise StoreUnavailable(reason=type(error).__name__) from error
+        except AlreadyServed as error:
+            raise StoreUnavailable(reason=str(error)) from error
+
     def close(self) -> None:
         """Waits for both threads, then closes the connections."""
         self._writer.shutdown()

@@ -13,6 +13,7 @@ from controller.storage import upgrade
 from controller.storage.postgresql import reading_engine, writing_engine
 from controller.storage.refusals import BadDatabaseUrl, StoreAway
 from controller.storage.sqlite import SqliteLock, sqlite_engine
+from strandline.redaction import redact
 
 
 def parse_url(url: str) -> URL:
@@ -23,8 +24,13 @@ def parse_url(url: str) -> URL:
         raise BadDatabaseUrl(url) from None
     supported = parsed.get_backend_name() in ("sqlite", "postgresql")
     if not supported or not parsed.database or parsed.database == ":memory:":
-        raise BadDatabaseUrl(parsed.render_as_string(hide_password=True))
+        raise BadDatabaseUrl(shown(parsed))
     return parsed
+
+
+def shown(url: URL) -> str:
+    """The URL without its password, wherever that stands."""
+    return redact(url.render_as_string(hide_password=True))
 
 
 @dataclass(slots=True)
@@ -72,7 +78,7 @@ def open_database(url: str) -> Database:
                 upgrade.check(writer)
             return Database(writer, opened.enter_context(reading.connect()), opened.pop_all())
         except DBAPIError as error:
-            raise _away(parsed, error) from error
+            raise away(parsed, error) from error
 
 
 def check_store(url: str) -> None:
@@ -90,7 +96,7 @@ def migrate(url: str) -> tuple[str | None, str]:
                 before = upgrade.revision(connection)
                 upgrade.upgrade(connection)
         except DBAPIError as error:
-            raise _away(parsed, error) from error
+            raise away(parsed, error) from error
     return before, upgrade.newest_revision()
 
 
@@ -107,6 +113,7 @@ def _engines(url: URL, opened: ExitStack, **more: int) -> tuple[Engine, Engine]:
     return writing, reading
 
 
-def _away(url: URL, error: DBAPIError) -> StoreAway:
+def away(url: URL, error: DBAPIError) -> StoreAway:
+    """What to tell of a database that failed."""
     said = str(error.orig).strip().splitlines() or [type(error).__name__]
-    return StoreAway(url.render_as_string(hide_password=True), said[0])
+    return StoreAway(shown(url), redact(said[0]))

@@ -78,12 +78,13 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
     )
 
 
-def group_names(connection: Connection, after: str, limit: int) -> Sequence[str]:
-    """Names in order, those that follow `after`."""
+def group_streams(connection: Connection, after: str, limit: int) -> dict[str, list[str]]:
+    """Names in order, those that follow `after`, each with the streams that the group reads."""
     table = schema.reader_group
-    query = select(table.c.name).where(table.c.name > after).order_by(table.c.name).limit(limit)
+    query = select(table.c.name, table.c.settings).where(table.c.name > after).order_by(table.c.name).limit(limit)
     with connection.begin():
-        return connection.execute(query).scalars().all()
+        rows = connection.execute(query).all()
+    return {row.name: msgspec.json.decode(row.settings)["streams"] for row in rows}
 
 
 def groups_that_read(connection: Connection, stream: str) -> Sequence[str]:

@@ -10,6 +10,7 @@ from sqlalchemy.pool import NullPool
 
 from controller.limits import CONNECT_TIMEOUT_S, LOST_PEER_S, STATEMENT_TIMEOUT_MS, TAKE_OVER_WAIT_MS
 from controller.storage.refusals import AlreadyServed, DriverMissing
+from strandline.redaction import redact
 
 LOCK: Final = int.from_bytes(b"strand")  # the advisory lock of whoever serves a database
 NOT_IN_TIME: Final = "55P03"  # lock_not_available
@@ -26,7 +27,7 @@ def writing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS
     The lock is given back when the session is over for the server, and not before. So a connection that comes after
     one that was lost finds everything that the lost one did, a last COMMIT without an answer included.
     """
-    store = url.render_as_string(hide_password=True)
+    store = redact(url.render_as_string(hide_password=True))
 
     def take_lock(connection: Any, _record: Any) -> None:  # psycopg's, which may not be installed
         try:
@@ -50,6 +51,11 @@ def writing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS
     engine = _engine(url, isolation_level="READ COMMITTED", statement_timeout_ms=statement_timeout_ms)
     event.listen(engine, "connect", take_lock)
     return engine
+
+
+def sharing_engine(url: URL) -> Engine:
+    """An engine for who changes something beside the controller that serves: it takes no lock of a controller's."""
+    return _engine(url, isolation_level="READ COMMITTED")
 
 
 def _engine(url: URL, *, isolation_level: Any, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from strandline.redaction import redact
+
 
 class StoreRefused(Exception):
     """The store cannot be served, for a reason that its user can do something about."""
@@ -22,8 +24,8 @@ class BadDatabaseUrl(StoreRefused):
     """A database was named that is not supported."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.url = url
+        self.url = redact(url)  # it may hold a password, and what is no URL is hidden no other way
+        super().__init__(self.url)
 
     def __str__(self) -> str:
         return (
@@ -42,6 +44,17 @@ class DriverMissing(StoreRefused):
 
     def __str__(self) -> str:
         return f"{self.package} is not installed, which this database needs: pip install 'strandline[{self.extra}]'"
+
+
+class NoStore(StoreRefused):
+    """There is no store yet."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(store)
+        self.store = store
+
+    def __str__(self) -> str:
+        return f"there is no store at {self.store}: name the one that the controller serves with --database"
 
 
 class StoreAway(StoreRefused):

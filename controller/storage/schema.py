@@ -187,6 +187,20 @@ def _journal(name: str, owner: Column[str]) -> Table:
     )
 
 
+# Who may call. Rows are added and marked as revoked, and never go: two counts tell whether anything changed.
+token = Table(
+    "token",
+    metadata,
+    Column("name", _NAME, primary_key=True),
+    Column("digest", String(64), nullable=False, unique=True),  # SHA-256 of the token, which nobody keeps
+    Column("role", String(16), nullable=False),
+    Column("pattern", String(NAME_CHARACTERS), nullable=False),  # of the names of streams
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("revoked_at", BigInteger),
+    Column("last_used_at", BigInteger),  # to within a minute
+)
+
 # What happened to a stream, or to a reader group, that somebody may ask about later.
 journal = _journal("journal", _of_stream())
 group_journal = _journal("group_journal", _of_group())

@@ -32,11 +32,14 @@ class SqliteLock:
             self._file = None
 
 
-def sqlite_engine(url: URL) -> Engine:
-    """An engine for SQLite: write-ahead log, full sync, transactions that begin where we say so."""
+def sqlite_engine(url: URL, *, writing_at_once: bool = False) -> Engine:
+    """An engine for SQLite: write-ahead log, full sync, transactions that begin where we say so.
+
+    `writing_at_once` is for who writes beside a controller: a transaction waits for its turn before it reads.
+    """
     engine = create_engine(url, poolclass=NullPool, connect_args={"check_same_thread": False})
     event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", _begin)
+    event.listen(engine, "begin", _begin_writing if writing_at_once else _begin)
     return engine
 
 
@@ -53,3 +56,7 @@ def _prepare(connection: Any, _record: Any) -> None:  # whatever the driver has
 
 def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN")
+
+
+def _begin_writing(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

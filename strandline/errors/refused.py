@@ -172,10 +172,21 @@ class Unauthenticated(Denied):
 
 @dataclass(kw_only=True, eq=False)
 class Forbidden(Denied):
+    """The token is known, and not for this. `needs` is the role that the call takes, and `stream`, if any, one that the
+    token's pattern would have to allow ("*": every one)."""
+
     code: ClassVar[str] = "forbidden"
     role: str
     call: str
+    pattern: str | None = None
+    needs: str | None = None
+    stream: str | None = None
 
     @property
     def detail(self) -> str:
-        return f"a token with the role {self.role!r} may not {self.call}"
+        pattern = f" and the pattern {self.pattern!r}" if self.pattern is not None else ""
+        wanted = [f"the role {self.needs!r}"] if self.needs is not None else []
+        if self.stream is not None:
+            wanted.append("the pattern '*'" if self.stream == "*" else f"a pattern that allows {self.stream!r}")
+        needs = f": that takes {' and '.join(wanted)}" if wanted else ""
+        return f"a token with the role {self.role!r}{pattern} may not {self.call}{needs}"

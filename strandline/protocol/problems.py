@@ -4,7 +4,7 @@
     from_problem(problem)    the error: equal in class and values
 
 An error comes back as it was, except that what is unsafe or huge in it is cut short on the way out: texts, lists and
-numbers past a bound, what UTF-8 or JSON cannot hold, deep nesting.
+numbers past a bound, what UTF-8 or JSON cannot hold, deep nesting. Secrets that a text quotes are hidden.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from strandline.protocol.limits import (
     PROBLEM_NUMBER,
     PROBLEM_TEXT_CHARACTERS,
 )
+from strandline.redaction import redact
 
 Entry = TypeVar("Entry")
 
@@ -198,7 +199,7 @@ def _long_number(value: int) -> str:
 
 
 def _text(text: str, characters: int = PROBLEM_TEXT_CHARACTERS) -> str:
-    text = text[: characters + 1].encode("utf-8", "backslashreplace").decode()
+    text = redact(text[: 2 * characters])[: characters + 1].encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= characters else text[: characters - 1] + "…"
 
 

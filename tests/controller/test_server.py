@@ -106,8 +106,8 @@ def test_an_old_store_is_refused_with_the_command_that_helps(tmp_path: Path) -> 
 def test_migrating_says_what_it_did(tmp_path: Path) -> None:
     path = str(tmp_path / "store.db")
 
-    assert "went from nothing to 0002" in run("migrate", "--database", path).stdout
-    assert "is at 0002 already" in run("migrate", "--database", path).stdout
+    assert "went from nothing to 0003" in run("migrate", "--database", path).stdout
+    assert "is at 0003 already" in run("migrate", "--database", path).stdout
 
 
 def test_options_are_environment_variables_too(tmp_path: Path) -> None:

@@ -1,0 +1,88 @@
+"""Who may call what: roles, patterns of names, and a token as the controller knows it.
+
+A pattern is a name in which each `*` stands for any characters, also for none: `*`, `orders`, `orders-*`, `*.eu.*`.
+It has to fit the whole name, and letters are compared as they stand.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final
+
+from strandline.errors import InvalidConfig
+from strandline.limits import NAME_CHARACTERS, NAMES_REMEMBERED
+from strandline.names import check_name
+
+PATTERN: Final = re.compile(rf"[A-Za-z0-9._*-]{{1,{NAME_CHARACTERS}}}")
+EVERYTHING: Final = "*"
+
+
+class Role(StrEnum):
+    """What a token is for."""
+
+    WRITER = "writer"  # register, note, idle, close
+    READER = "reader"  # marks, windows, reader groups, and what happened
+    ADMIN = "admin"  # all of that, and everything else
+
+    def covers(self, needed: Role) -> bool:
+        return self is needed or self is Role.ADMIN
+
+
+def check_role(role: str) -> Role:
+    """The role of that name; raises InvalidConfig."""
+    if role not in set(Role):
+        raise InvalidConfig(name="role", value=role, wanted=f"one of {', '.join(Role)}")
+    return Role(role)
+
+
+def check_pattern(pattern: str) -> str:
+    """The pattern itself; raises InvalidConfig."""
+    if PATTERN.fullmatch(pattern) is None:
+        wanted = f"a name in which * stands for any characters: at most {NAME_CHARACTERS} of A-Z a-z 0-9 . _ - *"
+        raise InvalidConfig(name="pattern", value=pattern, wanted=wanted)
+    return pattern
+
+
+@lru_cache(maxsize=NAMES_REMEMBERED)  # the same few names come with every note
+def fits(pattern: str, name: str) -> bool:
+    """Whether a pattern fits a name. Takes no more steps than the two have characters, multiplied."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return name == pattern
+    *middle, last = rest
+    end = len(name) - len(last)
+    place = len(first)
+    if end < place or not name.startswith(first) or not name.endswith(last):
+        return False
+    for part in middle:  # each as early as it can stand, which leaves most to those after it
+        found = name.find(part, place, end)
+        if found < 0:
+            return False
+        place = found + len(part)
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What a token allows. `expires_at` is the first millisecond at which it does no longer; null: never."""
+
+    name: str
+    role: Role
+    pattern: str = EVERYTHING
+    expires_at: int | None = None
+
+    def __post_init__(self) -> None:
+        check_name("token", self.name)
+        check_role(self.role)
+        check_pattern(self.pattern)
+
+    def allows(self, stream: str) -> bool:
+        """Whether the pattern fits the name of this stream."""
+        return self.pattern == EVERYTHING or fits(self.pattern, stream)
+
+    @property
+    def allows_every_stream(self) -> bool:
+        return not self.pattern.strip(EVERYTHING)
