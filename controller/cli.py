@@ -6,13 +6,22 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from controller.commands import COMMANDS
 from controller.commands.options import Failure
+from strandline.redaction import redact
+
+
+class Parser(argparse.ArgumentParser):
+    """Tells a mistake in the command line without the secrets that may stand in it."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(redact(message))
 
 
 def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="strandline",
         description="Exact watermarks for partitioned logs.",
         epilog="Every option can also be given as an environment variable, which its help names.",
@@ -33,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.run(options))
     except Failure as failure:
-        print(f"strandline {options.command}: {failure}", file=sys.stderr)
+        print(redact(f"strandline {options.command}: {failure}"), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

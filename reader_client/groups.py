@@ -59,11 +59,22 @@ class GroupReader(_Ownership):
 class ReaderGroup:
     """A group of readers, as the controller combines it."""
 
-    def __init__(self, controller: str | Connection, group: str, *, token: str | None = None) -> None:
-        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open."""
+    def __init__(
+        self,
+        controller: str | Connection,
+        group: str,
+        *,
+        token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
+    ) -> None:
+        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open. What is not
+        given of the others comes from the environment, see `Connection`."""
         self._group = check_name("group", group)
         self._owns_connection = isinstance(controller, str)
-        self._connection = Connection(controller, token=token) if isinstance(controller, str) else controller
+        if isinstance(controller, str):
+            controller = Connection(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connection = controller
 
     def create(
         self,
@@ -118,11 +129,21 @@ class AsyncGroupReader(_Ownership):
 class AsyncReaderGroup:
     """`ReaderGroup` for asyncio."""
 
-    def __init__(self, controller: str | AsyncConnection, group: str, *, token: str | None = None) -> None:
+    def __init__(
+        self,
+        controller: str | AsyncConnection,
+        group: str,
+        *,
+        token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
+    ) -> None:
         """See `ReaderGroup`."""
         self._group = check_name("group", group)
         self._owns_connection = isinstance(controller, str)
-        self._connection = AsyncConnection(controller, token=token) if isinstance(controller, str) else controller
+        if isinstance(controller, str):
+            controller = AsyncConnection(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connection = controller
 
     async def create(
         self,

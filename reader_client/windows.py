@@ -17,11 +17,22 @@ from strandline.window import TimeWindow
 class TimeWindows:
     """The time windows and the marks of one stream. Threads may share one."""
 
-    def __init__(self, controller: str | Connection, stream: str, *, token: str | None = None) -> None:
-        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open."""
+    def __init__(
+        self,
+        controller: str | Connection,
+        stream: str,
+        *,
+        token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
+    ) -> None:
+        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open. What is not
+        given of the others comes from the environment, see `Connection`."""
         self._stream = check_name("stream", stream)
         self._owns_connection = isinstance(controller, str)
-        self._connection = Connection(controller, token=token) if isinstance(controller, str) else controller
+        if isinstance(controller, str):
+            controller = Connection(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connection = controller
 
     def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
         """Where a position stands: everything older than its `lower` has been read. Null bounds are not known."""
@@ -53,11 +64,21 @@ class TimeWindows:
 class AsyncTimeWindows:
     """`TimeWindows` for asyncio."""
 
-    def __init__(self, controller: str | AsyncConnection, stream: str, *, token: str | None = None) -> None:
+    def __init__(
+        self,
+        controller: str | AsyncConnection,
+        stream: str,
+        *,
+        token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
+    ) -> None:
         """See `TimeWindows`."""
         self._stream = check_name("stream", stream)
         self._owns_connection = isinstance(controller, str)
-        self._connection = AsyncConnection(controller, token=token) if isinstance(controller, str) else controller
+        if isinstance(controller, str):
+            controller = AsyncConnection(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connection = controller
 
     async def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
         """See `TimeWindows.get_time_window`."""

@@ -70,14 +70,19 @@ class Writer(_Registration):
         name: str,
         *,
         token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
         keys: Iterable[str] = (),
         log: Log | None = None,
     ) -> None:
-        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open. With a
-        `log` the writer takes its positions from there."""
+        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open. What is not
+        given of `token`, `token_file` and `ca_file` comes from the environment, see `Connection`. With a `log` the
+        writer takes its positions from there."""
         self._session = Session(stream, name, keys, log)
         self._owns_connection = isinstance(controller, str)
-        self._connection = Connection(controller, token=token) if isinstance(controller, str) else controller
+        if isinstance(controller, str):
+            controller = Connection(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connection = controller
 
     def register(self) -> Registered:
         """Makes the writer hold time at its floor until it notes; an older registration of its name is fenced."""
@@ -182,13 +187,17 @@ class AsyncWriter(_Registration):
         name: str,
         *,
         token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
         keys: Iterable[str] = (),
         log: Log | None = None,
     ) -> None:
         """See `Writer`."""
         self._session = Session(stream, name, keys, log)
         self._owns_connection = isinstance(controller, str)
-        self._connection = AsyncConnection(controller, token=token) if isinstance(controller, str) else controller
+        if isinstance(controller, str):
+            controller = AsyncConnection(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connection = controller
         self._notes = notes_of(self._connection)
 
     async def register(self) -> Registered:

@@ -12,12 +12,17 @@ from controller.commands.options import Value, add_flag, add_option, variable_of
 
 
 def add_controller(parser: argparse.ArgumentParser) -> None:
-    """Adds --controller and --token."""
+    """Adds --controller, --token, --token-file and --ca-file."""
     from controller.settings import HOST_DEFAULT, PORT_DEFAULT
 
     served = f"http://{HOST_DEFAULT}:{PORT_DEFAULT}"
     add_option(parser, "controller", controller_url, served, "the controller to ask", "URL")
-    add_optional(parser, "token", str, "what the controller knows the caller by")
+    # The connection looks for these variables itself: what is given as an option comes before both.
+    parser.add_argument("--token", metavar="TOKEN", help="what the controller knows the caller by [STRANDLINE_TOKEN]")
+    wanted = "a file with the token, which keeps it out of the list of processes [STRANDLINE_TOKEN_FILE]"
+    parser.add_argument("--token-file", metavar="FILE", help=wanted)
+    wanted = "the certificates to trust, in PEM form, not the machine's; as SSL_CERT_FILE [STRANDLINE_CA_FILE]"
+    parser.add_argument("--ca-file", metavar="FILE", help=wanted)
 
 
 def add_showing(parser: argparse.ArgumentParser) -> None:

@@ -78,6 +78,11 @@ class Speaker:
     def explain(self, error: StrandlineError) -> str:
         """What a person can do about an error."""
         match error:
+            case ControllerAway(reason=reason) if "CERTIFICATE_VERIFY_FAILED" in reason:
+                return (
+                    f"the controller at {self.controller} has a certificate that is not trusted here ({reason}): "
+                    f"name the certificates to trust with --ca-file or STRANDLINE_CA_FILE"
+                )
             case ControllerAway(reason=reason):
                 return (
                     f"the controller at {self.controller} was not reached ({reason}): start one with "
@@ -89,7 +94,7 @@ class Speaker:
                 instead = self._instead(writer, lambda after: list_writers(stream, after), "writer", "writer")
                 return f"stream {stream!r} knows no writer {writer!r}: {instead}"
             case Unauthenticated(reason=reason):
-                return f"{reason}: give a token with --token or STRANDLINE_TOKEN"
+                return f"{reason}: give a token with --token-file, --token or STRANDLINE_TOKEN"
             case UnexpectedAnswer():
                 return f"{error}; is it a controller that listens at {self.controller}?"
             case _:
@@ -122,7 +127,13 @@ def speaking(options: argparse.Namespace) -> Iterator[Speaker]:
     """A speaker for what --controller and --token say. Raises Failure for every error within."""
     patience = Patience(deadline_ms=DEADLINE_MS, attempts=ATTEMPTS)
     try:
-        with Connection(options.controller, token=options.token, patience=patience) as connection:
+        with Connection(
+            options.controller,
+            token=options.token,
+            token_file=options.token_file,
+            ca_file=options.ca_file,
+            patience=patience,
+        ) as connection:
             speaker = Speaker(connection)
             try:
                 yield speaker

@@ -18,6 +18,7 @@ ATTEMPTS_DEFAULT: Final = 100
 ANSWER_BYTES: Final = 64 * 1024 * 1024
 
 # Connections
+TOKEN_FILE_BYTES: Final = 4_096
 CONNECT_MS: Final = 2_000
 CONNECTIONS: Final = 20
 IDLE_CONNECTION_MS: Final = 3_000  # below the 5 s after which common servers hang up

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import ssl
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ import httpx
 from strandline.errors import InvalidConfig
 from strandline.protocol.attempts import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Told, persist
 from strandline.protocol.calls import Call, Request, Response
+from strandline.protocol.credentials import check_token, find_token, trust
 from strandline.protocol.errors import UnexpectedAnswer
 from strandline.protocol.limits import ANSWER_BYTES, CONNECT_MS, CONNECTIONS, IDLE_CONNECTION_MS
 
@@ -68,13 +70,22 @@ class Connection:
         controller: str,
         *,
         token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
         patience: Patience | None = None,
         transport: Transport | None = None,
         seams: Seams | None = None,
     ) -> None:
-        """`controller` is a URL. Raises InvalidConfig for one that is none, or a token that cannot be sent."""
+        """`controller` is a URL.
+
+        Without `token` and `token_file` the environment's STRANDLINE_TOKEN and STRANDLINE_TOKEN_FILE count, without
+        `ca_file`, which has the certificates to trust, its STRANDLINE_CA_FILE and SSL_CERT_FILE. A transport brings its
+        own of both. Raises InvalidConfig for a URL that is none, a token that cannot be sent, files without either.
+        """
         self.controller = check_controller(controller)
-        self._transport = transport if transport is not None else HttpxTransport(controller, token=token)
+        if transport is None:
+            transport = HttpxTransport(controller, token=find_token(token, token_file), trusted=trust(ca_file))
+        self._transport = transport
         self._patience = patience if patience is not None else Patience()
         self._seams = seams if seams is not None else Seams()
 
@@ -126,13 +137,17 @@ class AsyncConnection:
         controller: str,
         *,
         token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
         patience: Patience | None = None,
         transport: AsyncTransport | None = None,
         seams: Seams | None = None,
     ) -> None:
-        """`controller` is a URL. Raises InvalidConfig for one that is none, or a token that cannot be sent."""
+        """See `Connection`."""
         self.controller = check_controller(controller)
-        self._transport = transport if transport is not None else AsyncHttpxTransport(controller, token=token)
+        if transport is None:
+            transport = AsyncHttpxTransport(controller, token=find_token(token, token_file), trusted=trust(ca_file))
+        self._transport = transport
         self._patience = patience if patience is not None else Patience()
         self._seams = seams if seams is not None else Seams()
 
@@ -184,14 +199,15 @@ class HttpxTransport:
         controller: str,
         *,
         token: str | None = None,
+        trusted: ssl.SSLContext | None = None,
         client: httpx.Client | None = None,
         answer_bytes: int = ANSWER_BYTES,
     ) -> None:
-        """`client` is for other certificates, proxies and the like; it is closed with the transport."""
+        """`trusted` instead of what the machine trusts; `client` is for proxies and the like; it is closed too."""
         self._answer_bytes = answer_bytes
         self._base = check_controller(controller)
         self._headers = _headers(token)
-        self._client = client if client is not None else httpx.Client(limits=_limits())
+        self._client = client if client is not None else httpx.Client(limits=_limits(), verify=trusted or True)
 
     def send(self, request: Request, timeout_ms: float) -> Outcome:
         late_at = time.monotonic() + timeout_ms / 1000
@@ -222,14 +238,15 @@ class AsyncHttpxTransport:
         controller: str,
         *,
         token: str | None = None,
+        trusted: ssl.SSLContext | None = None,
         client: httpx.AsyncClient | None = None,
         answer_bytes: int = ANSWER_BYTES,
     ) -> None:
-        """`client` is for other certificates, proxies and the like; it is closed with the transport."""
+        """`trusted` instead of what the machine trusts; `client` is for proxies and the like; it is closed too."""
         self._answer_bytes = answer_bytes
         self._base = check_controller(controller)
         self._headers = _headers(token)
-        self._client = client if client is not None else httpx.AsyncClient(limits=_limits())
+        self._client = client if client is not None else httpx.AsyncClient(limits=_limits(), verify=trusted or True)
 
     async def send(self, request: Request, timeout_ms: float) -> Outcome:
         late_at = time.monotonic() + timeout_ms / 1000
@@ -292,9 +309,7 @@ def _headers(token: str | None) -> dict[str, str]:
         "User-Agent": "strandline",
     }
     if token is not None:
-        if not token or not token.isascii() or not token.isprintable() or " " in token:
-            raise InvalidConfig(name="token", value="…", wanted="visible ASCII characters, as it was given out")
-        headers["Authorization"] = f"Bearer {token}"
+        headers["Authorization"] = f"Bearer {check_token(token)}"
     return headers
 
 

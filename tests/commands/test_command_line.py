@@ -59,13 +59,13 @@ def test_the_page_has_a_section_for_each_command_that_asks_a_controller() -> Non
 
 @pytest.mark.parametrize("command", ASKING)
 def test_the_page_names_every_option_of_a_command_and_no_other(command: str) -> None:
-    shared = {"--controller", "--token", "--help", "--json", "--plain-times"}
+    shared = {"--controller", "--token", "--token-file", "--ca-file", "--help", "--json", "--plain-times"}
     assert set(re.findall(r"--[a-z-]+", sections()[command])) - shared == options_of(commands()[command]) - shared
 
 
 def test_the_page_names_what_the_commands_share() -> None:
     beginning = PAGE.read_text().partition("\n## ")[0]
-    for option in ("--controller", "--token", "--json", "--plain-times"):
+    for option in ("--controller", "--token", "--token-file", "--ca-file", "--json", "--plain-times"):
         assert f"`{option}" in beginning
 
 

@@ -103,7 +103,7 @@ def test_a_missing_token_is_told_with_how_to_give_one_and_a_given_one_is_passed_
     without = outside("streams", "--controller", denier)
     assert (without.code, without.err) == (
         1,
-        "strandline streams: no token was given: give a token with --token or STRANDLINE_TOKEN\n",
+        "strandline streams: no token was given: give a token with --token-file, --token or STRANDLINE_TOKEN\n",
     )
     for done in (
         outside("streams", "--controller", denier, "--token", "sesame"),
