@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from strandline.errors import Conflict, Invalid, StrandlineError, Unavailable
+from strandline.redaction import redact
 
 
 @dataclass(kw_only=True, eq=False)
@@ -51,7 +52,7 @@ class InvalidOption(Invalid):
     @property
     def detail(self) -> str:
         given = "is not set" if self.value is None else f"cannot be {self.value!r}"
-        return f"option {self.name} of the strandline source {given}: {self.wanted}"
+        return redact(f"option {self.name} of the strandline source {given}: {self.wanted}")
 
 
 @dataclass(kw_only=True, eq=False)

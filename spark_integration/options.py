@@ -14,7 +14,8 @@ from strandline.names import check_name
 
 TOKEN_VARIABLE: Final = "STRANDLINE_TOKEN"
 KNOWN: Final = (
-    "controller", "token", "stream", "log", "path", "key", "start", "maxRowsPerBatch", "controllerWaitMs"
+    "controller", "token", "tokenFile", "caFile", "stream", "log", "path", "key", "start", "maxRowsPerBatch",
+    "controllerWaitMs",
 )  # fmt: skip
 
 
@@ -26,6 +27,8 @@ class SourceOptions:
     stream: str
     path: str
     token: str | None = field(default=None, repr=False)
+    token_file: str | None = None
+    ca_file: str | None = None
     key: str = ""
     start: Mapping[str, int] = field(default_factory=dict)
     max_rows_per_batch: int | None = None
@@ -52,8 +55,8 @@ class SourceOptions:
     def parse(cls, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Self:
         """Reads Spark's options. Raises InvalidOption, which names the option and what would be right.
 
-        The token is best left to the environment variable STRANDLINE_TOKEN of the driver: an option is a part
-        of the plan, and Spark hides it in most of what it prints, not in all.
+        The token is best left to the environment variable STRANDLINE_TOKEN of the driver, or to a file there: an option
+        is a part of the plan, and Spark hides it in most of what it prints, not in all.
         """
         options = {name.lower(): value for name, value in given.items()}
         known = {name.lower() for name in KNOWN}
@@ -66,7 +69,9 @@ class SourceOptions:
             controller=_required(options, "controller", "the controller's address").rstrip("/"),
             stream=_required(options, "stream", "the stream's name"),
             path=_required(options, "path", "the log's file, at the same place on every machine"),
-            token=options.get("token") or environment.get(TOKEN_VARIABLE) or None,
+            token=_token(options, environment),
+            token_file=options.get("tokenfile"),
+            ca_file=options.get("cafile"),
             key=options.get("key", ""),
             start=_start(options.get("start", "head")),
             max_rows_per_batch=_whole(options, "maxRowsPerBatch"),
@@ -74,6 +79,15 @@ class SourceOptions:
                 CONTROLLER_WAIT_DEFAULT_MS if (wait := _whole(options, "controllerWaitMs")) is None else wait
             ),
         )
+
+
+def _token(options: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
+    """The token, unless a file is to have it, which the driver reads when it first asks."""
+    if options.get("tokenfile") is not None:
+        if options.get("token") is not None:
+            raise InvalidOption(name="tokenFile", value=options["tokenfile"], wanted="left out where token is given")
+        return None
+    return options.get("token") or environment.get(TOKEN_VARIABLE) or None
 
 
 def _required(options: Mapping[str, str], name: str, wanted: str) -> str:

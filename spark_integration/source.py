@@ -186,6 +186,8 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                     stream=self._options.stream,
                     key=self._options.key,
                     token=self._options.token,
+                    token_file=self._options.token_file,
+                    ca_file=self._options.ca_file,
                     wait_ms=self._options.controller_wait_ms,
                 )
             )

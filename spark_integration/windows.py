@@ -31,6 +31,8 @@ class WindowSettings:
     stream: str
     key: str
     token: str | None = field(default=None, repr=False)
+    token_file: str | None = None
+    ca_file: str | None = None
     wait_ms: int
 
 
@@ -50,7 +52,13 @@ class ControllerWindows:
         # One attempt a call. How often to ask is decided here, since there is more to wait for than an answer.
         patience = Patience(attempts=1, attempt_ms=WINDOW_ATTEMPT_MS, deadline_ms=WINDOW_ATTEMPT_MS)
         self._connection = Connection(
-            settings.controller, token=settings.token, patience=patience, transport=transport, seams=seams
+            settings.controller,
+            token=settings.token,
+            token_file=settings.token_file,
+            ca_file=settings.ca_file,
+            patience=patience,
+            transport=transport,
+            seams=seams,
         )
         self._windows = TimeWindows(self._connection, settings.stream)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -94,9 +95,11 @@ class InProcess:
 
 
 class OwnProcess:
-    """`strandline serve` in a process of its own, on a free port of the loopback interface."""
+    """`strandline serve` in a process of its own, on a free port of the loopback interface; `trusted` is for TLS."""
 
-    def __init__(self, database: Path | str, *options: str, port: int = 0) -> None:
+    def __init__(
+        self, database: Path | str, *options: str, port: int = 0, trusted: ssl.SSLContext | None = None
+    ) -> None:
         command = [
             sys.executable,
             "-m",
@@ -113,12 +116,12 @@ class OwnProcess:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._said, text=True, env=environment)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        found = re.search(r"http://\S+", line)
+        found = re.search(r"https?://\S+", line)
         if found is None:
             self._end()
             raise AssertionError(f"it did not start: {line}{self.errors}")
         self.url = found[0]
-        self.client = httpx.Client(base_url=self.url, timeout=30)
+        self.client = httpx.Client(base_url=self.url, timeout=30, verify=trusted or True)
 
     def kill(self) -> None:
         """Ends it as a crash would."""

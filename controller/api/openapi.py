@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from controller.api import bodies
+from controller.api.access import RULES, Over
 from strandline.limits import KEYS_PER_STREAM, NAME_CHARACTERS, NOTES_PER_REQUEST, SEGMENTS_PER_STREAM, TIME_BOUND_MS
 from strandline.protocol.problems import MEDIA_TYPE
 
@@ -71,6 +72,17 @@ _PROBLEM: Final[JsonSchema] = {
     },
     "required": ["type", "title", "status", "detail", "code"],
 }
+_TOKEN: Final[JsonSchema] = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "asked for once a token was made; see `strandline token --help`",
+}
+_OVER: Final = {
+    Over.STREAM: ", and a pattern that fits the stream's name",
+    Over.GROUP: ", and a pattern that fits the names of all the group's streams",
+    Over.EACH: ", and a pattern: of streams that it does not fit nothing is taken or shown",
+    Over.EVERY: ", and a pattern that fits every name",
+}
 _SCHEMAS: Final[dict[str, JsonSchema]] = {
     "Problem": _PROBLEM,
     "Note": _note(stream=False),
@@ -114,10 +126,14 @@ def describe(app: FastAPI) -> JsonSchema:
     document["paths"]["/v1/streams/{stream}/notes"] = _hot("Note a time", one_or_many, [stream])
     document["paths"]["/v1/notes"] = _hot("Note times in several streams", _ref("StreamNotes"), [])
     _, found = msgspec.json.schema_components(_BODIES, ref_template="#/components/schemas/{name}")
-    document["components"] = {"schemas": {**found, **_SCHEMAS}}
+    document["components"] = {"schemas": {**found, **_SCHEMAS}, "securitySchemes": {"token": _TOKEN}}
     problem = {"description": "A problem", "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}
-    for path in document["paths"].values():
-        for operation in path.values():
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            rule = RULES.get(f"{method.upper()} {path}")
+            operation["security"] = [] if rule is None else [{"token": []}]
+            if rule is not None:
+                operation["description"] = f"Takes a token with the role `{rule.role}`{_OVER[rule.over]}."
             operation["responses"].pop("422", None)  # as FastAPI would tell it
             operation["responses"]["default"] = problem
             for parameter in operation.get("parameters", ()):

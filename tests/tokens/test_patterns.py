@@ -1,0 +1,68 @@
+"""What a pattern fits, and what may be one."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.access import Grant, Role, check_pattern, check_role, fits
+from strandline.errors import InvalidConfig, InvalidName
+
+FEW = st.text("ab.*", min_size=1, max_size=8)
+
+
+@given(FEW, st.text("ab.", max_size=10))
+def test_a_pattern_fits_what_the_expression_with_any_characters_for_each_star_fits(pattern: str, name: str) -> None:
+    expression = ".*".join(re.escape(part) for part in pattern.split("*"))
+    assert fits(pattern, name) == (re.fullmatch(expression, name) is not None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "does"),
+    [
+        ("*", "orders", True),
+        ("orders", "orders", True),
+        ("orders", "orders-eu", False),
+        ("orders", "Orders", False),
+        ("orders-*", "orders-", True),
+        ("orders-*", "orders", False),
+        ("*-eu", "orders-eu", True),
+        ("a*a", "a", False),
+        ("a.c", "abc", False),
+    ],
+)
+def test_a_pattern_has_to_fit_the_whole_name(pattern: str, name: str, does: bool) -> None:
+    assert fits(pattern, name) is does
+    assert Grant(name="t", role=Role.READER, pattern=pattern).allows(name) is does
+
+
+def test_many_stars_take_no_longer_than_few() -> None:
+    assert not fits("a*" * 100 + "b", "a" * 249)  # an expression with as many would not end
+
+
+@pytest.mark.parametrize("pattern", ["", "a b", "a/b", "é", "[ab]", "a?", "a" * 250])
+def test_what_no_name_could_fit_is_no_pattern(pattern: str) -> None:
+    with pytest.raises(InvalidConfig, match="pattern"):
+        check_pattern(pattern)
+
+
+def test_a_grant_checks_itself() -> None:
+    with pytest.raises(InvalidConfig, match="one of writer, reader, admin"):
+        check_role("boss")
+    with pytest.raises(InvalidName):
+        Grant(name="a b", role=Role.READER)
+    with pytest.raises(InvalidConfig):
+        Grant(name="a", role=Role.READER, pattern="?")
+
+
+def test_only_stars_allow_every_stream() -> None:
+    def every(pattern: str) -> bool:
+        return Grant(name="t", role=Role.ADMIN, pattern=pattern).allows_every_stream
+
+    assert every("*") and every("**") and not every("a*") and not every("*.*")
+
+
+def test_an_admin_may_what_the_others_may_and_they_not_what_each_other_may() -> None:
+    may = {(own, needed) for own in Role for needed in Role if own.covers(needed)}
+    assert may == {(own, own) for own in Role} | {(Role.ADMIN, needed) for needed in Role}
