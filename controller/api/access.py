@@ -16,8 +16,10 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from fastapi import Request
-from starlette.types import Message, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from controller.api.problems import problem_response
+from controller.api.shapes import EVENTS, event_of_end
 from controller.services.controller import Controller
 from controller.services.tokens import NONE_SHOWN, NOT_KNOWN, Tokens
 from strandline.access import EVERYTHING, Grant, Role
@@ -196,23 +198,30 @@ def check_streams(scope: Scope, streams: Iterable[str]) -> None:
             raise forbidden(grant, scope, Role.READER, stream)
 
 
-def guarded(scope: Scope, tokens: Tokens, send: Send) -> Send:
+def guarded(scope: Scope, tokens: Tokens, receive: Receive, send: Send) -> Send:
     """Sends an answer for as long as its caller may have it: one that waits can outlive the token it was asked with.
 
-    Where the token was revoked, an answer that did not begin yet becomes a refusal, and one that goes on ends.
+    Where the token was revoked, an answer that did not begin yet becomes a refusal, and server-sent events end.
     """
     if scope["path"] in OPEN:
         return send
     grant = grant_of(scope)
-    refused = False
+    refused = events = False
 
     async def send_guarded(message: Message) -> None:
-        nonlocal refused
-        if not refused and not tokens.still_allows(grant):
-            refused = True
-            if message["type"] == "http.response.start":
-                raise Unauthenticated(reason=NOT_KNOWN)
-            raise ConnectionAbortedError("the caller's token was revoked")
+        nonlocal refused, events
+        begins = message["type"] == "http.response.start"
+        if refused:
+            return
+        if (begins or events) and not tokens.still_allows(grant):
+            refused = True  # what still comes has nowhere to go; that the client is gone is what the handler hears
+            if begins:
+                await problem_response(Unauthenticated(reason=NOT_KNOWN))(scope, receive, send)
+            else:
+                await send({"type": "http.response.body", "body": event_of_end(Unauthenticated.code)})
+            return
+        if begins:
+            events = any(value.startswith(EVENTS) for name, value in message["headers"] if name == b"content-type")
         await send(message)
 
     return send_guarded

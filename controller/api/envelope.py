@@ -60,7 +60,7 @@ class Envelope:
             if call is None:
                 if group is not None:
                     await check_group(scope, controller, group)
-                await self._app(scope, receive, guarded(scope, controller.tokens, send_with_headers))
+                await self._app(scope, receive, guarded(scope, controller.tokens, receive, send_with_headers))
                 return
             body = await call(controller.notes, scope, receive)
             headers = [

@@ -23,6 +23,7 @@ from fastapi import APIRouter, Header, Response
 from starlette.types import Receive, Scope, Send
 
 from controller.api.parts import Key, Seq, Served
+from controller.api.shapes import EVENTS, event_of_end
 from controller.limits import EVENT_SEND_DEADLINE_S
 from controller.services.controller import Controller
 from controller.services.following import Event, Marks, Over, Resting, StillHere
@@ -35,7 +36,7 @@ from strandline.segment import SegmentGraph
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["marks"])
 
-MEDIA_TYPE = "text/event-stream"
+MEDIA_TYPE = EVENTS.decode()
 ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"description": "Server-sent events, without end", "content": {MEDIA_TYPE: {}}},
     204: {"description": "The stream is sealed, and everything after that seq was told"},
@@ -101,15 +102,11 @@ async def _framed(events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, 
                     case StillHere():
                         yield b": still here\n\n"
                     case Over(reason):
-                        yield _end(reason)
+                        yield event_of_end(reason)
                     case _:
                         assert_never(event)
     except StrandlineError as error:
-        yield _end(error.code)
-
-
-def _end(reason: str) -> bytes:
-    return b"event: end\ndata: %s\n\n" % msgspec.json.encode({"reason": reason})
+        yield event_of_end(error.code)
 
 
 def encode(mark: Mark, graph: SegmentGraph) -> bytes:

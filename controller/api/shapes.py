@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
@@ -14,6 +14,7 @@ from strandline.protocol.wire import JsonObject, mark_to_wire, marks_page_to_wir
 from strandline.segment import SegmentGraph
 
 _encoder = msgspec.json.Encoder()
+EVENTS: Final = b"text/event-stream"
 
 
 def answer(value: Any, status: int = 200) -> Response:  # whatever msgspec can encode
@@ -22,6 +23,11 @@ def answer(value: Any, status: int = 200) -> Response:  # whatever msgspec can e
 
 def to_json(value: Any) -> bytes:  # whatever msgspec can encode
     return _encoder.encode(value)
+
+
+def event_of_end(reason: str) -> bytes:
+    """The last of server-sent events."""
+    return b"event: end\ndata: %s\n\n" % to_json({"reason": reason})
 
 
 def mark_or_null(mark: Mark | None, graph: SegmentGraph) -> JsonObject | None:

@@ -20,7 +20,7 @@ def parse_url(url: str) -> URL:
     """A database URL, or the path of an SQLite file; raises BadDatabaseUrl."""
     try:
         parsed = make_url(url if "://" in url else f"sqlite:///{url}")
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # the latter for a port that is no number
         raise BadDatabaseUrl(url) from None
     supported = parsed.get_backend_name() in ("sqlite", "postgresql")
     if not supported or not parsed.database or parsed.database == ":memory:":

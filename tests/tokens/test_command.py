@@ -1,0 +1,120 @@
+"""`strandline token`: on the store itself, before and while a controller serves it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.cli import main
+from controller.commands.token import DAY_MS
+from controller.storage.tokens import add_token, digest_of, has_tokens, list_tokens, open_tokens, revoke_token
+from strandline.access import Grant, Role
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def test_a_token_has_256_random_bits_and_is_printed_once_and_alone(strandline: Run) -> None:
+    printed = [strandline("token", "create", f"w-{number}", "--role", "writer") for number in range(2)]
+
+    for code, out, err in printed:
+        assert code == 0 and re.fullmatch(r"slt_[A-Za-z0-9_-]{43}\n", out) and "not shown again" in err
+        assert out.strip() not in err
+    assert printed[0][1] != printed[1][1]
+    assert not any(out.strip() in strandline("token", "list")[1] for _, out, _ in printed)
+
+
+def test_json_has_what_was_made_and_what_there_is(strandline: Run) -> None:
+    created = json.loads(
+        strandline("token", "create", "r", "--role", "reader", "--pattern", "o-*", "--expires-in", "2d", "--json")[1]
+    )
+    strandline("token", "create", "old", "--role", "admin")
+    revoked = json.loads(strandline("token", "revoke", "old", "--json")[1])
+    listed = json.loads(strandline("token", "list", "--json")[1])["tokens"]
+
+    assert created["expires_at"] - created["created_at"] == 2 * DAY_MS and created["token"].startswith("slt_")
+    assert revoked == {"name": "old", "revoked": True}
+    assert [(each["name"], each["role"], each["pattern"], each["state"]) for each in listed] == [
+        ("old", "admin", "*", "revoked"),
+        ("r", "reader", "o-*", "valid"),
+    ]
+    assert all("token" not in each for each in listed)
+
+
+def test_the_table_shows_whose_they_are_and_whether_they_hold(strandline: Run) -> None:
+    strandline("token", "create", "anna", "--role", "admin")
+
+    header, line = strandline("token", "list")[1].splitlines()
+    assert header.split()[:4] == ["NAME", "ROLE", "PATTERN", "STATE"]
+    assert line.split()[:4] == ["anna", "admin", "*", "valid"]
+
+
+def test_revoking_again_is_harmless_and_a_name_stays_taken(strandline: Run) -> None:
+    strandline("token", "create", "w", "--role", "writer")
+
+    assert strandline("token", "revoke", "w")[:2] == (0, "w is revoked\n")
+    assert strandline("token", "revoke", "w")[:2] == (0, "w was revoked before\n")
+    code, out, err = strandline("token", "create", "w", "--role", "writer")
+    assert (code, out) == (1, "") and "there is a token 'w' already, or was" in err
+
+
+def test_what_is_not_there_is_told(strandline: Run, tmp_path: Path) -> None:
+    code, _, err = strandline("token", "list")
+    assert code == 1 and "there is no store at" in err and not (tmp_path / "store.db").exists()
+    strandline("token", "create", "w", "--role", "writer")
+    code, _, err = strandline("token", "revoke", "v")
+    assert code == 1 and "there is no token 'v'" in err and "token list" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("create", "w"), "--role"),
+        (("create", "w", "--role", "boss"), "one of writer, reader, admin"),
+        (("create", "w", "--role", "reader", "--pattern", "a?"), "* stands for any characters"),
+        (("create", "a b", "--role", "reader"), "token name 'a b' is not allowed"),
+        (("create", "w", "--role", "reader", "--expires-in", "soon"), "like 12h or 90d"),
+        (("create", "w", "--role", "reader", "--expires-in", "0d"), "like 12h or 90d"),
+        (("list", "slt_Zm9vYmFyZm9vYmFyZm9vYmFy"), "unrecognized arguments: slt_…"),
+        ((), "action"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
+)
+def test_nonsense_is_a_mistake_in_the_command_line(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["token", *words])
+    assert left.value.code == 2 and told in capsys.readouterr().err
+
+
+def test_both_stores_keep_tokens_alike(store_url: str) -> None:
+    grants = [
+        Grant(name=name, role=role, pattern=pattern, expires_at=expires_at)
+        for name, role, pattern, expires_at in (("a", Role.ADMIN, "*", None), ("b", Role.WRITER, "o-*", 5))
+    ]
+    with open_tokens(store_url, make=True) as connection:
+        for grant in grants:
+            add_token(connection, grant, digest_of(grant.name.encode()), 1)
+    with open_tokens(store_url) as connection:
+        assert revoke_token(connection, "b", 2) and not revoke_token(connection, "b", 3)
+
+    with open_tokens(store_url) as connection:
+        found = list_tokens(connection)
+    assert [each.grant for each in found] == grants and [each.revoked_at for each in found] == [None, 2]
+    assert has_tokens(store_url)
+
+
+def test_the_page_about_tokens_shows_commands_that_the_parser_takes() -> None:
+    from controller.cli import make_parser
+
+    page = (Path(__file__).parents[2] / "docs" / "tokens-and-tls.md").read_text()
+    shown: list[Any] = re.findall(r"^strandline (.*)$", page, re.MULTILINE)
+    assert len(shown) >= 5
+    for line in shown:
+        words = re.findall(r"'([^']*)'|(\S+)", line.partition(" #")[0])
+        make_parser().parse_args([quoted or plain for quoted, plain in words])

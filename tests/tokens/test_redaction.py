@@ -1,0 +1,126 @@
+"""No secret gets into a log, an answer, a sentence or a repr."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import pytest
+
+from controller.server import Discreet
+from controller.settings import Settings
+from controller.storage.database import open_database, parse_url, shown
+from controller.storage.refusals import BadDatabaseUrl, StoreRefused
+from strandline.errors import InvalidConfig
+from strandline.protocol.problems import to_problem
+from strandline.redaction import redact
+from tests.served import NOON
+
+TOKEN = "slt_" + "Zm9v" * 10 + "YmE"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"a {TOKEN} b", "a slt_… b"),
+        (f'{{"token":"{TOKEN}"}}', '{"token":"slt_…"}'),
+        ("Authorization: Bearer abc.def==", "Authorization: Bearer …"),
+        ("postgresql://anna:se@cr/et@host:5432/db", "postgresql://anna:…@host:5432/db"),
+        ("postgresql+psycopg://anna:secret@host", "postgresql+psycopg://anna:…@host"),
+        ("postgresql://host/db?user=a&password=secret&x=1", "postgresql://host/db?user=a&password=…&x=1"),
+        ("host=h password=secret dbname=d", "host=h password=… dbname=d"),
+        ("http://127.0.0.1:8433/v1 and a@b", "http://127.0.0.1:8433/v1 and a@b"),
+        ("the token is not known here", "the token is not known here"),
+        ("strandline_stream_watermark_lag_milliseconds", "strandline_stream_watermark_lag_milliseconds"),
+    ],
+)
+def test_of_a_secret_only_that_there_was_one_is_told(text: str, told: str) -> None:
+    assert redact(text) == told == redact(told)
+
+
+def test_a_log_line_and_its_traceback_have_no_secret() -> None:
+    try:
+        raise ValueError(f"cannot use {TOKEN} at postgresql://anna:sesame@host/db")
+    except ValueError:
+        told = sys.exc_info()
+    record = logging.LogRecord("x", logging.ERROR, "x", 1, "request with %s failed", (f"Bearer {TOKEN}",), told)
+
+    line = Discreet("%(message)s").format(record)
+
+    assert "ValueError: cannot use slt_… at postgresql://anna:…@host/db" in line
+    assert TOKEN not in line and "sesame" not in line
+
+
+def test_settings_show_no_password() -> None:
+    settings = Settings(database="postgresql://anna:secret@host/db", ssl_keyfile_password="secret", host="h")
+
+    assert "secret" not in repr(settings) and "host='h'" in repr(settings)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://anna:secret@host/db",
+        "postgresql://anna:secret@host:port/db",
+        "postgresql://anna:secret@127.0.0.1:1/db",
+        "postgresql://127.0.0.1:1/db?user=anna&password=secret",
+    ],
+)
+def test_a_database_that_cannot_be_used_is_told_without_its_password(url: str) -> None:
+    with pytest.raises(StoreRefused) as raised:
+        open_database(url)
+    assert "secret" not in str(raised.value) + repr(raised.value) and "db" in str(raised.value)
+
+
+def test_a_database_is_shown_without_its_password_wherever_that_stands() -> None:
+    assert shown(parse_url("postgresql://a:secret@h/db?password=secret")) == "postgresql://a:…@h/db?password=…"
+    assert "secret" not in str(BadDatabaseUrl("x://a:secret@b"))
+
+
+def test_a_problem_that_quotes_a_secret_does_not_have_it() -> None:
+    problem = to_problem(InvalidConfig(name="x", value={"a": [f"say {TOKEN}"]}, wanted=f"not {TOKEN}"))
+
+    assert TOKEN not in str(problem) and problem["value"] == {"a": ["say slt_…"]}
+    assert problem["detail"].endswith("not slt_…")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", f"/v1/streams/{TOKEN}", None),
+        ("GET", f"/v1/{TOKEN}", None),
+        ("GET", f"/v1/streams?after=a&limit={TOKEN}", None),
+        ("GET", f"/v1/streams/s/segments/0/time-index?token={TOKEN}", None),
+        ("GET", "/v1/streams/s/segments/0/time-index?token=another-kind-of-secret", None),
+        ("PUT", "/v1/streams/t", {"segments": 1, "late_writers": TOKEN}),
+        ("PUT", "/v1/streams/t", {"segments": 1, TOKEN: 1}),
+        ("POST", "/v1/streams/s/notes", {"writer": "w", "time": TOKEN, "position": {}}),
+        ("POST", "/v1/streams/s/notes", {"notes": [{"writer": f"{TOKEN} ", "time": 1, "position": {}}]}),
+        ("POST", "/v1/streams/s/notes", {"writer": f"{TOKEN} ", "time": 1, "position": {}}),
+    ],
+)
+def test_no_answer_and_no_log_repeats_a_token_that_is_in_the_wrong_place(
+    shared: Any, caplog: pytest.LogCaptureFixture, method: str, path: str, body: object
+) -> None:
+    caplog.set_level(logging.DEBUG, "controller")
+    admin = shared.make("admin")
+    shared.ask(admin, "PUT", "/v1/streams/s", {"segments": 1})
+
+    for token in (admin, None, TOKEN):
+        answer = shared.ask(token, method, path, body)
+        assert TOKEN not in answer.text and "another-kind" not in answer.text, answer.text
+        assert TOKEN not in str(answer.headers)
+        assert token is None or token not in answer.text + caplog.text
+    assert TOKEN not in caplog.text
+
+
+def test_a_token_that_is_shown_gets_into_no_answer_and_no_log(shared: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "controller")
+    expired = shared.make("admin", expires_at=NOON)
+
+    for shown_as in (f"Bearer {TOKEN}", f"Basic {TOKEN}", TOKEN, f"Bearer {expired}"):
+        answer = shared.controller.request("GET", "/v1/streams", headers={"Authorization": shown_as})
+        assert answer.status_code == 401
+        assert TOKEN not in answer.text + str(answer.headers) and expired not in answer.text
+    assert TOKEN not in caplog.text and expired not in caplog.text

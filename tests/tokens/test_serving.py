@@ -1,0 +1,290 @@
+"""`strandline serve` with tokens and TLS, and the clients of each kind before it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from controller.commands.options import Failure
+from controller.server import check_callers, check_certificate
+from controller.settings import Settings
+from controller.storage.tokens import open_tokens, revoke_token
+from reader_client import AsyncTimeWindows, ReaderGroup, TimeWindows
+from strandline.errors import Forbidden, InvalidConfig, Unauthenticated
+from strandline.protocol.attempts import Patience
+from strandline.protocol.credentials import find_token, trust
+from strandline.protocol.errors import ControllerAway
+from strandline.protocol.transport import Connection
+from tests.served import ROOT, OwnProcess
+from writer_client import AsyncWriter, Writer
+
+PAGE = ROOT / "docs" / "tokens-and-tls.md"
+SETTINGS = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
+ONCE = Patience(attempts=1)
+
+
+class Certificate(NamedTuple):
+    certificate: str
+    key: str
+    locked_key: str
+
+
+class Guarded(NamedTuple):
+    process: OwnProcess
+    database: str
+    certificate: str
+    tokens: dict[str, str]
+
+
+def openssl(*words: str) -> None:
+    assert shutil.which("openssl"), "certificates for the tests are made by it: apt-get install -y openssl"
+    subprocess.run(["openssl", *words], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    """A certificate of this machine, which is its own authority, and its key, once more with a password."""
+    folder = tmp_path_factory.mktemp("certificate")
+    made = Certificate(*(str(folder / name) for name in ("server.pem", "server.key", "locked.key")))
+    openssl(
+        *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"),
+        *("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"),
+        *("-keyout", made.key, "-out", made.certificate),
+    )
+    openssl("ec", "-in", made.key, "-aes256", "-passout", "pass:sesame", "-out", made.locked_key)
+    return made
+
+
+def create(database: str, *words: str) -> str:
+    command = [sys.executable, "-m", "controller", "token", "create", *words, "--database", database]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def guarded(certificate: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """A controller with TLS and tokens on every address of the machine, and a stream `orders`."""
+    database = str(tmp_path_factory.mktemp("guarded") / "store.db")
+    tokens = {"admin": create(database, "admin", "--role", "admin")}
+    tokens |= {role: create(database, role, "--role", role, "--pattern", "orders") for role in ("writer", "reader")}
+    process = OwnProcess(
+        *(database, "--host", "0.0.0.0", "--ssl-certfile", certificate.certificate, "--ssl-keyfile", certificate.key),
+        trusted=ssl.create_default_context(cafile=certificate.certificate),
+    )
+    process.url = process.url.replace("0.0.0.0", "127.0.0.1")
+    process.client.base_url = process.url
+    process.client.headers["Authorization"] = f"Bearer {tokens['admin']}"
+    assert process.client.put("/v1/streams/orders", json=SETTINGS).status_code == 201
+    yield Guarded(process, database, certificate.certificate, tokens)
+    assert process.stop() == 0
+    assert not any(token in process.errors for token in tokens.values())
+
+
+# -- whom it serves ----------------------------------------------------------------------------------------------
+
+
+def test_without_tokens_another_address_is_refused_with_what_to_run(tmp_path: Path) -> None:
+    settings = Settings(database=str(tmp_path / "store.db"), host="0.0.0.0")
+
+    with pytest.raises(Failure, match=r"`strandline token create admin --role admin`.*--insecure"):
+        check_callers(settings)
+    check_callers(Settings(database=str(tmp_path / "store.db"), host="0.0.0.0", insecure=True))
+    assert not (tmp_path / "store.db").exists()
+
+
+def test_with_a_token_another_address_is_served_also_when_that_was_revoked(
+    tmp_path: Path, strandline: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    strandline("token", "create", "a", "--role", "admin")
+    strandline("token", "revoke", "a")
+
+    check_callers(Settings(database=str(tmp_path / "store.db"), host="0.0.0.0"))
+    assert "--ssl-certfile" in caplog.text  # what goes over the net unencrypted is told
+
+
+def test_it_says_that_it_speaks_tls_and_does(guarded: Guarded) -> None:
+    assert guarded.process.url.startswith("https://")
+    assert guarded.process.client.get("/healthz").json() == {"status": "ok"}
+
+
+# -- clients -----------------------------------------------------------------------------------------------------
+
+
+def test_writers_and_readers_of_each_kind_come_in_with_their_tokens(guarded: Guarded, tmp_path: Path) -> None:
+    url, ca_file, tokens = guarded.process.url, guarded.certificate, guarded.tokens
+    (tmp_path / "writer.token").write_text(f"{tokens['writer']}\n")
+
+    async def others() -> None:
+        async with AsyncWriter(url, "orders", "w2", token=tokens["writer"], ca_file=ca_file) as writer:
+            await writer.note_time(8, {"0": 8})
+        async with AsyncTimeWindows(url, "orders", token=tokens["reader"], ca_file=ca_file) as windows:
+            assert (await windows.get_time_window({"0": 8})).lower == 8
+
+    with Writer(url, "orders", "w1", token_file=str(tmp_path / "writer.token"), ca_file=ca_file) as writer:
+        writer.note_time(7, {"0": 7})
+        with TimeWindows(url, "orders", token=tokens["reader"], ca_file=ca_file) as windows:
+            assert windows.get_time_window({"0": 7}).lower == 7
+    asyncio.run(others())
+    with ReaderGroup(url, "g", token=tokens["reader"], ca_file=ca_file) as group:
+        assert group.create(["orders"])
+
+
+def test_who_has_the_wrong_token_or_none_hears_so(guarded: Guarded) -> None:
+    url, ca_file = guarded.process.url, guarded.certificate
+    with TimeWindows(url, "orders", token=guarded.tokens["writer"], ca_file=ca_file) as windows:
+        with pytest.raises(Forbidden, match="takes the role 'reader'") as refused:
+            windows.get_time_window({})
+        assert refused.value.needs == "reader"
+    with TimeWindows(url, "orders", ca_file=ca_file) as windows, pytest.raises(Unauthenticated, match="no token"):
+        windows.get_time_window({})
+
+
+def test_a_certificate_that_is_not_trusted_is_refused(guarded: Guarded) -> None:
+    connection = Connection(guarded.process.url, token="x", patience=ONCE)
+    with connection, pytest.raises(ControllerAway, match="CERTIFICATE_VERIFY_FAILED"):
+        TimeWindows(connection, "orders").get_time_window({})
+
+
+def test_a_client_finds_token_and_certificates_in_arguments_then_in_the_environment(
+    tmp_path: Path, certificate: Certificate
+) -> None:
+    (tmp_path / "token").write_text(" from-file \n")
+    file = str(tmp_path / "token")
+    both = {"STRANDLINE_TOKEN": "from-variable", "STRANDLINE_TOKEN_FILE": file}
+
+    assert find_token("given", None, both) == "given"
+    assert find_token(None, file, {"STRANDLINE_TOKEN": "from-variable"}) == "from-file"
+    assert find_token(None, None, both) == "from-variable"
+    assert find_token(None, None, {"STRANDLINE_TOKEN_FILE": file}) == "from-file"
+    assert find_token(None, None, {}) is None
+    assert trust(None, {}) is None
+    assert trust(None, {"STRANDLINE_CA_FILE": certificate.certificate}) is not None
+
+
+def test_the_code_of_the_page_finds_what_it_names(
+    tmp_path: Path, certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "writer.token").write_text("slt_x")
+    shutil.copy(certificate.certificate, tmp_path / "ca.pem")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STRANDLINE_TOKEN", "slt_y")
+
+    exec(code, {})
+
+
+@pytest.mark.parametrize(
+    ("token", "content", "told"),
+    [
+        ("a", "b", "left out where a token is given"),
+        (None, None, "a file that can be read"),
+        (None, "", "visible ASCII"),
+        (None, "two words", "visible ASCII"),
+        (None, "x" * 5_000, "holds a token and nothing else"),
+    ],
+)
+def test_a_token_that_cannot_be_found_or_sent_is_refused_untold(
+    tmp_path: Path, token: str | None, content: str | None, told: str
+) -> None:
+    if content is not None:
+        (tmp_path / "token").write_text(content)
+    with pytest.raises(InvalidConfig, match=told) as raised:
+        find_token(token, str(tmp_path / "token"), {})
+    assert "two words" not in str(raised.value)
+
+
+def test_a_file_without_certificates_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("nothing")
+    for name in ("ca.pem", "none.pem"):
+        with pytest.raises(InvalidConfig, match="certificates in PEM form"):
+            Connection("https://127.0.0.1:1", ca_file=str(tmp_path / name))
+
+
+# -- commands ----------------------------------------------------------------------------------------------------
+
+
+def command(guarded: Guarded, *words: str, **given: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STRANDLINE_")}
+    environment = {**kept, "PYTHONPATH": str(ROOT), "STRANDLINE_CONTROLLER": guarded.process.url, **given}
+    return subprocess.run(
+        [sys.executable, "-m", "controller", *words], capture_output=True, text=True, env=environment, check=False
+    )
+
+
+def test_watch_shows_within_two_seconds_who_stalls_a_stream_and_when_it_is_let_go(guarded: Guarded) -> None:
+    client = guarded.process.client
+    client.put("/v1/streams/stalled", json={**SETTINGS, "writer_timeout_ms": 60_000})
+    for writer, noted in (("w1", 1), ("w2", 60_000)):
+        client.post("/v1/streams/stalled/notes", json={"writer": writer, "time": noted, "position": {}})
+    given = {"STRANDLINE_TOKEN": guarded.tokens["admin"], "STRANDLINE_CA_FILE": guarded.certificate}
+    took: list[float] = []
+    while not took or (min(took) >= 2 and len(took) < 3):  # a busy machine is given three attempts
+        before = time.monotonic()
+        done = command(guarded, "watch", "stalled", "--once", **given)
+        took.append(time.monotonic() - before)
+        assert done.returncode == 0 and "w1 holds" in done.stdout and "let go in" in done.stdout, done.stderr
+    assert min(took) < 2
+
+
+def test_a_command_says_how_to_be_let_in_and_how_to_trust(guarded: Guarded) -> None:
+    trusting = {"SSL_CERT_FILE": guarded.certificate}
+
+    without = command(guarded, "streams", **trusting)
+    assert without.returncode == 1 and "no token was shown: give a token with --token-file" in without.stderr
+    distrusting = command(guarded, "streams", "--token", "slt_" + "x" * 43)
+    assert distrusting.returncode == 1 and "--ca-file" in distrusting.stderr and "xxx" not in distrusting.stderr
+    reader = command(guarded, "streams", "--json", STRANDLINE_TOKEN=guarded.tokens["reader"], **trusting)
+    assert reader.returncode == 0 and '"orders"' in reader.stdout and "stalled" not in reader.stdout
+
+
+def test_a_token_that_is_revoked_is_out_within_a_second_without_a_restart(guarded: Guarded) -> None:
+    took: list[float] = []
+    while not took or (min(took) >= 1 and len(took) < 3):  # a busy machine is given three attempts
+        name = f"short-{len(took)}"
+        shown = {"Authorization": f"Bearer {create(guarded.database, name, '--role', 'reader')}"}
+        deadline = time.monotonic() + 20
+        while guarded.process.client.get("/v1/streams", headers=shown).status_code != 200:
+            assert time.monotonic() < deadline, "it never counts"
+        with open_tokens(guarded.database) as connection:
+            revoke_token(connection, name, 0)
+        before = time.monotonic()
+        while guarded.process.client.get("/v1/streams", headers=shown).status_code != 401:
+            assert time.monotonic() < deadline + 20, "it counts on"
+        took.append(time.monotonic() - before)
+    assert min(took) < 1
+
+
+# -- certificates that cannot be served --------------------------------------------------------------------------
+
+
+def test_a_certificate_that_cannot_be_used_is_named(certificate: Certificate, tmp_path: Path) -> None:
+    def check(certfile: str | None, keyfile: str | None = None, password: str | None = None) -> None:
+        check_certificate(Settings(ssl_certfile=certfile, ssl_keyfile=keyfile, ssl_keyfile_password=password))
+
+    check(None)
+    check(certificate.certificate, certificate.key)
+    check(certificate.certificate, certificate.locked_key, "sesame")
+    (tmp_path / "empty.pem").write_text("")
+    for certfile, keyfile, password in (
+        (str(tmp_path / "none.pem"), None, None),
+        (str(tmp_path / "empty.pem"), None, None),
+        (certificate.certificate, None, None),  # without its key
+        (certificate.certificate, certificate.locked_key, "wrong"),
+        (certificate.certificate, certificate.locked_key, None),
+    ):
+        with pytest.raises(Failure, match="cannot be used for TLS") as raised:
+            check(certfile, keyfile, password)
+        assert "wrong" not in str(raised.value)
+    with pytest.raises(Failure, match="--ssl-certfile"):
+        check(None, certificate.key)

@@ -1,0 +1,220 @@
+"""What tokens change while a controller serves: from the first one on, and until each is revoked or has expired."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.storage.tokens import list_tokens, open_tokens
+from strandline.errors import Unauthenticated
+from tests.served import NOON, InProcess, ManualClock
+
+STREAMS = ("orders-eu", "orders-us", "payments")
+
+
+@pytest.fixture
+def streams(keyed: Any) -> str:
+    """Three streams; returns the administrator's token."""
+    admin: str = keyed.make("admin")
+    for stream in STREAMS:
+        keyed.call(admin, "PUT", f"/v1/streams/{stream}", {"segments": 1, "max_ahead_ms": None})
+    return admin
+
+
+def note(stream: str | None = None, writer: str = "w") -> dict[str, Any]:
+    return {"writer": writer, "time": 1, "position": {}, **({} if stream is None else {"stream": stream})}
+
+
+# -- from when until when ----------------------------------------------------------------------------------------
+
+
+def test_without_tokens_nobody_is_asked_for_one_and_from_the_first_on_everybody_is(keyed: Any) -> None:
+    keyed.call(None, "PUT", "/v1/streams/s", {"segments": 1})
+
+    admin = keyed.make("admin")
+
+    assert keyed.ask(None, "GET", "/v1/streams/s").status_code == 401
+    assert keyed.ask(admin, "GET", "/v1/streams/s").status_code == 200
+
+
+def test_when_all_are_revoked_nobody_is_let_in(keyed: Any, tmp_path: Path) -> None:
+    keyed.revoke(keyed.make("admin"))
+
+    assert keyed.ask(None, "GET", "/v1/streams").status_code == 401
+    with InProcess(tmp_path / "copy.db", ManualClock()) as other:
+        assert other.request("GET", "/v1/streams").status_code == 200  # another store has tokens of its own
+
+
+def test_a_token_made_or_revoked_beside_a_controller_counts_within_a_second(keyed: Any, strandline: Any) -> None:
+    def seconds_until(token: str, status: int) -> float:
+        before = time.monotonic()
+        while keyed.ask(token, "GET", "/v1/streams").status_code != status:
+            assert time.monotonic() < before + 20, "it never counts"
+        return time.monotonic() - before
+
+    keyed.make("admin")
+    took: list[float] = []
+    while not took or (min(took) >= 1 and len(took) < 3):  # a busy machine is given three attempts
+        name = f"w-{len(took)}"
+        token = strandline("token", "create", name, "--role", "reader")[1].strip()
+        made = seconds_until(token, 200)
+        strandline("token", "revoke", name)
+        took.append(max(made, seconds_until(token, 401)))
+    assert min(took) < 1
+
+
+def test_a_token_is_good_until_its_last_millisecond(keyed: Any) -> None:
+    token = keyed.make("reader", expires_at=NOON + 1_000)
+    keyed.controller.clock.now = NOON + 999
+    assert keyed.ask(token, "GET", "/v1/streams").status_code == 200
+
+    keyed.controller.clock.now = NOON + 1_000
+    refused = keyed.ask(token, "GET", "/v1/streams")
+    assert refused.status_code == 401 and f"{keyed.names[token]!r} has expired" in refused.json()["detail"]
+
+
+def test_tokens_hold_after_a_restart(keyed: Any) -> None:
+    token = keyed.make("reader")
+    keyed.controller.__exit__(None, None, None)
+
+    with InProcess(keyed.database, ManualClock()) as again:
+        assert again.request("GET", "/v1/streams").status_code == 401
+        shown = {"Authorization": f"bearer {token}"}
+        assert again.request("GET", "/v1/streams", headers=shown).status_code == 200
+        again.call("GET", "/healthz")
+
+
+def test_when_a_token_was_used_last_is_kept(keyed: Any) -> None:
+    used, unused = keyed.make("reader"), keyed.make("reader")
+    keyed.call(used, "GET", "/v1/streams")
+    keyed.controller.clock.now = NOON + 5
+
+    keyed.controller.portal.call(keyed.controller.app.state.controller.tokens.note_use)
+
+    with open_tokens(keyed.database) as connection:
+        last = {each.grant.name: each.last_used_at for each in list_tokens(connection)}
+    assert last == {keyed.names[used]: NOON + 5, keyed.names[unused]: None}
+
+
+def test_the_store_has_no_token(keyed: Any) -> None:
+    token = keyed.make("admin")
+    keyed.call(token, "PUT", "/v1/streams/s", {"segments": 1})
+
+    files = [file for file in Path(keyed.database).parent.iterdir() if file.is_file()]
+    assert files and all(token.encode() not in file.read_bytes() for file in files)
+
+
+# -- who else needs one ------------------------------------------------------------------------------------------
+
+
+def test_a_dashboard_can_check_a_token_by_itself(keyed: Any) -> None:
+    token = keyed.make("reader", "orders-*")
+    tokens = keyed.controller.app.state.controller.tokens
+
+    grant = tokens.check(token.encode())
+    assert (grant.name, grant.role, grant.pattern) == (keyed.names[token], "reader", "orders-*")
+    keyed.revoke(token)
+    assert not tokens.still_allows(grant)
+    with pytest.raises(Unauthenticated):
+        tokens.check(token.encode())
+
+
+def test_the_journal_tells_whose_token_it_was(keyed: Any, streams: str) -> None:
+    keyed.call(streams, "PATCH", "/v1/streams/payments", {"min_writers": 2})
+
+    entries = keyed.call(streams, "GET", "/v1/streams/payments/journal")["entries"]
+    assert {each["by"] for each in entries if each["kind"] == "configured"} == {keyed.names[streams]}
+
+
+# -- patterns within a call --------------------------------------------------------------------------------------
+
+
+def test_a_list_of_streams_shows_those_that_the_pattern_fits_over_all_pages(keyed: Any, streams: str) -> None:
+    orders, admin = keyed.make("reader", "orders-*"), streams
+    pages, after = [], ""
+    while after is not None:
+        page = keyed.call(orders, "GET", f"/v1/streams?limit=1&after={after}")
+        pages.append(page["streams"])
+        after = page["next"]
+
+    assert pages == [["orders-eu"], ["orders-us"]]
+    assert keyed.call(admin, "GET", "/v1/streams")["streams"] == sorted(STREAMS)
+    assert keyed.call(keyed.make("reader", "x"), "GET", "/v1/streams") == {"streams": [], "next": None}
+
+
+def test_a_list_of_groups_shows_those_of_which_every_stream_is_allowed(keyed: Any, streams: str) -> None:
+    for group, reads in (("eu", STREAMS[:1]), ("mixed", STREAMS[1:]), ("orders", STREAMS[:2])):
+        keyed.call(streams, "PUT", f"/v1/reader-groups/{group}", {"streams": reads})
+
+    assert keyed.call(keyed.make("reader", "orders-*"), "GET", "/v1/reader-groups")["groups"] == ["eu", "orders"]
+    assert keyed.call(streams, "GET", "/v1/reader-groups?limit=2") == {"groups": ["eu", "mixed"], "next": "mixed"}
+
+
+def test_a_group_takes_a_pattern_that_fits_all_that_it_reads_and_is_to_read(keyed: Any, streams: str) -> None:
+    orders = keyed.make("reader", "orders-*")
+    keyed.call(orders, "PUT", "/v1/reader-groups/own", {"streams": STREAMS[:2]})
+    keyed.call(streams, "PUT", "/v1/reader-groups/mixed", {"streams": STREAMS})
+
+    too_wide = keyed.ask(orders, "PUT", "/v1/reader-groups/wide", {"streams": STREAMS})
+    assert too_wide.status_code == 403 and too_wide.json()["stream"] == "payments"
+    assert keyed.ask(orders, "GET", "/v1/reader-groups/mixed").status_code == 403
+    assert keyed.ask(orders, "PUT", "/v1/reader-groups/mixed", {"streams": STREAMS[:2]}).status_code == 403
+    assert keyed.ask(orders, "PUT", "/v1/reader-groups/own/readers/r", {}).status_code == 200
+    assert keyed.ask(orders, "GET", "/v1/reader-groups/none").status_code == 404
+
+
+def test_of_many_notes_each_is_judged_by_its_stream(keyed: Any, streams: str) -> None:
+    writer = keyed.make("writer", "orders-*")
+    body = {"notes": [note("orders-eu"), note("payments"), {"writer": "w"}, note("orders-us")]}
+
+    first, refused, broken, last = keyed.call(writer, "POST", "/v1/notes", body)["results"]
+
+    assert "marks" in first and "marks" in last and broken["code"] == "invalid_note"
+    assert (refused["code"], refused["stream"], refused["needs"]) == ("forbidden", "payments", "writer")
+    assert keyed.call(streams, "GET", "/v1/streams/payments/writers")["writers"] == []
+
+
+def test_a_refusal_names_the_role_and_the_pattern_that_it_takes(keyed: Any, streams: str) -> None:
+    reader = keyed.make("reader", "orders-*")
+
+    role = keyed.ask(reader, "POST", "/v1/streams/orders-eu/notes", note()).json()
+    pattern = keyed.ask(reader, "GET", "/v1/streams/payments/marks").json()
+
+    assert role["detail"].endswith("may not POST /v1/streams/orders-eu/notes: that takes the role 'writer'")
+    assert "role 'reader' and the pattern 'orders-*'" in pattern["detail"]
+    assert pattern["detail"].endswith("takes the role 'reader' and a pattern that allows 'payments'")
+
+
+# -- answers that take a while -----------------------------------------------------------------------------------
+
+
+def test_who_waits_for_a_mark_is_refused_when_the_token_is_revoked_before_it_comes(keyed: Any, streams: str) -> None:
+    reader = keyed.make("reader")
+    shown = {"Authorization": f"Bearer {reader}"}
+    path = "/v1/streams/payments/marks?wait_ms=30000"
+    waiting = keyed.controller.request_soon("GET", path, headers=shown)
+    keyed.call(reader, "GET", "/v1/streams")  # asked after the other was let in
+
+    keyed.revoke(reader)
+    keyed.call(streams, "POST", "/v1/streams/payments/notes", note())
+    keyed.call(streams, "POST", "/v1/streams/payments/marks")
+
+    assert waiting.result(timeout=20).status_code == 401
+
+
+def test_marks_as_they_are_made_end_when_the_token_is_revoked(keyed: Any, streams: str) -> None:
+    reader = keyed.make("reader")
+    keyed.call(streams, "PATCH", "/v1/streams/payments", {"mark_interval_ms": 0})
+    keyed.call(streams, "POST", "/v1/streams/payments/notes", {**note(), "time": 5})
+    shown = {"Authorization": f"Bearer {reader}"}
+    live = keyed.controller.request_soon("GET", "/v1/streams/payments/marks/live", headers=shown)
+    keyed.call(reader, "GET", "/v1/streams")
+
+    keyed.revoke(reader)
+    keyed.call(streams, "POST", "/v1/streams/payments/notes", {**note(), "time": 77})
+
+    told = live.result(timeout=20).text
+    assert '"time":77' not in told and told.endswith('event: end\ndata: {"reason":"unauthenticated"}\n\n')
