@@ -61,7 +61,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
         redoc_url=None,
     )
-    app.add_middleware(Envelope, run_id=secrets.token_hex(4))
+    app.add_middleware(Envelope, run_id=secrets.token_hex(4), dashboard=dashboard)
     app.add_exception_handler(StrandlineError, _refused)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _bad_parameter)

@@ -92,6 +92,8 @@ RULES: Final = {route: Rule(role, over) for (role, over), routes in _BY_ROLE.ite
 
 # What says nothing of anybody's streams. A browser that opens /docs cannot send a token.
 OPEN: Final = frozenset({"/healthz", "/readyz", "/docs", "/docs/oauth2-redirect", "/openapi.json"})
+# The first parts of the API's paths. Where there is a dashboard all others are its own, and it asks for tokens itself.
+_FIRST_PARTS: Final = frozenset(path.split("/")[1] for path in (*OPEN, *(route.split(" ")[1] for route in RULES)))
 
 
 class _Place:
@@ -123,13 +125,20 @@ def _places() -> _Place:
 _ROOT: Final = _places()
 
 
+def is_open(path: str, *, dashboard: bool) -> bool:
+    """Whether a path is served without `admit`; a `dashboard` has those that are not the API's."""
+    if path.startswith("/v1/"):
+        return False
+    return path in OPEN or (dashboard and path.split("/")[1] not in _FIRST_PARTS)
+
+
 def admit(scope: Scope, tokens: Tokens) -> str | None:
     """Lets a request in, or raises Unauthenticated, Forbidden, UnknownPath or MethodNotAllowed. Takes a few µs.
 
     Whose token it was stands in the scope then, as `strandline.caller`, and what it allows as `strandline.grant`.
     Returns the name of a reader group of which `check_group` still has to look at the streams.
     """
-    if not tokens.required or scope["path"] in OPEN:
+    if not tokens.required:
         return None
     grant = tokens.check(shown_token(scope))
     scope["strandline.grant"] = grant
@@ -203,8 +212,6 @@ def guarded(scope: Scope, tokens: Tokens, receive: Receive, send: Send) -> Send:
 
     Where the token was revoked, an answer that did not begin yet becomes a refusal, and server-sent events end.
     """
-    if scope["path"] in OPEN:
-        return send
     grant = grant_of(scope)
     refused = events = False
 

@@ -11,7 +11,7 @@ import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.api.access import admit, check_group, guarded
+from controller.api.access import admit, check_group, guarded, is_open
 from controller.api.notes import hot_call
 from controller.api.problems import problem_response
 from controller.limits import REQUEST_ID_CHARACTERS
@@ -28,8 +28,9 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
 class Envelope:
     """Wraps every request, the hot path's too."""
 
-    def __init__(self, app: ASGIApp, run_id: str) -> None:
-        """`run_id` begins the ids of requests that bring none."""
+    def __init__(self, app: ASGIApp, run_id: str, *, dashboard: bool = False) -> None:
+        """`run_id` begins the ids of requests that bring none. A `dashboard` checks tokens for its own paths."""
+        self._dashboard = dashboard
         self._app = app
         self._prefix = run_id.encode()
         self._count = itertools.count(1)
@@ -55,12 +56,17 @@ class Envelope:
             await send(message)
 
         try:
-            group = admit(scope, controller.tokens)
+            is_free = is_open(scope["path"], dashboard=self._dashboard)
+            group = None if is_free else admit(scope, controller.tokens)
             call = hot_call(scope)
             if call is None:
                 if group is not None:
                     await check_group(scope, controller, group)
-                await self._app(scope, receive, guarded(scope, controller.tokens, receive, send_with_headers))
+                scope["strandline.tokens"] = controller.tokens
+                sending: Send = send_with_headers
+                if not is_free:
+                    sending = guarded(scope, controller.tokens, receive, send_with_headers)
+                await self._app(scope, receive, sending)
                 return
             body = await call(controller.notes, scope, receive)
             headers = [

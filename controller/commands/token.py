@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _create(options: argparse.Namespace) -> None:
     """Make a token and print it. Nobody can print it again: the store keeps its SHA-256 alone."""
-    from controller.commands.rendering import indented
     from controller.storage.tokens import add_token, digest_of
+    from controller.wording import indented
     from strandline.access import Grant, Role
     from strandline.redaction import TOKEN_PREFIX
 
@@ -78,8 +78,8 @@ def _create(options: argparse.Namespace) -> None:
 
 def _list(options: argparse.Namespace) -> None:
     """Show the tokens: whose they are, what they are for, and when they were used last, to within a minute."""
-    from controller.commands.rendering import Times, indented, table
     from controller.storage.tokens import list_tokens
+    from controller.wording import Times, indented, table
 
     with _store(options) as connection:
         found = list_tokens(connection)
@@ -107,8 +107,8 @@ def _list(options: argparse.Namespace) -> None:
 
 def _revoke(options: argparse.Namespace) -> None:
     """Revoke a token: within a second no controller of the store lets anybody in with it. Its name stays taken."""
-    from controller.commands.rendering import indented
     from controller.storage.tokens import revoke_token
+    from controller.wording import indented
 
     with _store(options) as connection:
         revoked = revoke_token(connection, options.name, _now())

@@ -7,6 +7,7 @@ from typing import Any
 
 from nicegui import ui
 
+from controller.dashboard.visiting import Visitor
 from controller.services.controller import Controller
 from controller.services.journal import Act
 from strandline.config import StreamConfig
@@ -37,27 +38,31 @@ async def tell(do: Doing) -> None:
         ui.notify(str(error), type="negative", multi_line=True, timeout=10_000, close_button="Close")
 
 
-async def exclude(controller: Controller, stream: str, writer: str, by: str | None) -> str:
-    act = Act("excluded", by, {"writer": writer})
+async def exclude(controller: Controller, stream: str, writer: str, who: Visitor) -> str:
+    who.check_acting(stream)
+    act = Act("excluded", who.name, {"writer": writer})
     await controller.streams.change(stream, lambda each, now: each.exclude(writer, now), act)
     return f"{writer} is excluded: marks go on without it, and name it"
 
 
-async def include(controller: Controller, stream: str, writer: str, by: str | None) -> str:
-    act = Act("included", by, {"writer": writer})
+async def include(controller: Controller, stream: str, writer: str, who: Visitor) -> str:
+    who.check_acting(stream)
+    act = Act("included", who.name, {"writer": writer})
     await controller.streams.change(stream, lambda each, now: each.include(writer, now), act)
     return f"{writer} is brought back"
 
 
-async def evaluate(controller: Controller, stream: str, key: str) -> str:
+async def evaluate(controller: Controller, stream: str, key: str, who: Visitor) -> str:
+    who.check_acting(stream)
     mark, holder, _ = await controller.streams.evaluate(stream, key)
     if mark is not None:
         return f"mark {mark.seq} was made, at {mark.time}"
     return "no mark is possible" + (f": {holder.writer} holds time back" if holder and holder.writer else "")
 
 
-async def configure(controller: Controller, stream: str, settings: dict[str, Any], by: str | None) -> str:
-    act = Act("configured", by, settings)
+async def configure(controller: Controller, stream: str, settings: dict[str, Any], who: Visitor) -> str:
+    who.check_acting(stream)
+    act = Act("configured", who.name, settings)
     await controller.streams.change(stream, lambda each, now: each.configure(settings, now), act)
     return "the configuration is changed: " + ", ".join(f"{name} = {value}" for name, value in settings.items())
 

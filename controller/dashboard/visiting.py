@@ -10,6 +10,10 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
+from controller.services.tokens import NOT_KNOWN, Tokens
+from strandline.access import Grant, Role
+from strandline.errors import Forbidden, Unauthenticated
+
 COOKIE: Final = "strandline_token"
 SIGN_IN: Final = "/sign-in"
 THEME_COOKIE: Final = "strandline_theme"
@@ -23,14 +27,45 @@ class Visitor:
 
     name: str | None
     may_act: bool
+    grant: Grant | None = None
+    tokens: Tokens | None = None
 
     def may_see(self, stream: str) -> bool:
-        return True
+        return self.grant is None or self.grant.allows(stream)
+
+    def check(self, *streams: str) -> None:
+        """Raises Unauthenticated once the token does not hold any more, Forbidden for a stream that it is not for."""
+        if self.tokens is not None and not self.tokens.still_allows(self.grant):
+            raise Unauthenticated(reason=NOT_KNOWN)
+        for stream in streams:
+            if self.grant is not None and not self.grant.allows(stream):
+                grant, needs = self.grant, Role.READER
+                raise Forbidden(role=grant.role, call="see this", pattern=grant.pattern, needs=needs, stream=stream)
+
+    def check_acting(self, stream: str) -> None:
+        """The same for who changes something."""
+        self.check(stream)
+        if self.grant is not None and not self.may_act:
+            raise Forbidden(role=self.grant.role, call=f"act on {stream}", needs=Role.ADMIN)
 
 
 def visitor(request: Request) -> Visitor | None:
     """Who asks for a page; None: they have to sign in first."""
-    return Visitor(None, may_act=True)
+    return visitor_with(request, request.cookies.get(COOKIE, ""))
+
+
+def visitor_with(request: Request, token: str) -> Visitor | None:
+    """Who has this token; None where it does not hold, or is only for writing."""
+    tokens: Tokens = request.scope["strandline.tokens"]
+    if not tokens.required:
+        return Visitor(None, may_act=True, tokens=tokens)
+    try:
+        grant = tokens.check(token.encode())
+    except Unauthenticated:
+        return None
+    if not grant.role.covers(Role.READER):
+        return None
+    return Visitor(grant.name, grant.role.covers(Role.ADMIN), grant, tokens)
 
 
 def to_sign_in(request: Request) -> RedirectResponse:
@@ -41,7 +76,9 @@ def to_sign_in(request: Request) -> RedirectResponse:
 @router.post(SIGN_IN)
 async def sign_in(request: Request, token: Annotated[str, Form()], next: Annotated[str, Form()] = "/") -> Response:
     """Takes a token, and goes on to the page that was asked for."""
-    target = next if next.startswith("/") and not next.startswith("//") else "/"
+    target = next if next.startswith("/") and not next.startswith(("//", "/\\")) else "/"
+    if visitor_with(request, token.strip()) is None:
+        return RedirectResponse(f"{SIGN_IN}?next={quote(target)}&wrong=1", status_code=303)
     answer = RedirectResponse(target, status_code=303)
     answer.set_cookie(COOKIE, token.strip(), httponly=True, samesite="strict", secure=request.url.scheme == "https")
     return answer

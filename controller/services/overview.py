@@ -159,7 +159,7 @@ class Overview:
 
     async def _group_looks(self) -> tuple[GroupLook, ...]:
         looks = []
-        for name in await self._groups.names("", LOOK_GROUPS):
+        for name in await self._groups.streams_by_name("", LOOK_GROUPS):
             try:
                 looks.append(await self.of_group(name))
             except (UnknownGroup, UnknownStream):

@@ -54,7 +54,7 @@ def add(app: FastAPI) -> None:
         controller: Controller = app.state.controller
         with frame(request, who, group):
             try:
-                await controller.groups.get(group)
+                who.check(*(await controller.groups.get(group)).membership.settings.streams)
             except StrandlineError as error:
                 gone(error)
                 return None
@@ -102,6 +102,7 @@ class GroupView:
 
     async def update(self) -> None:
         now = self._controller.clock.now()
+        self._who.check(*(await self._controller.groups.get(self._name)).membership.settings.streams)
         look = await self._controller.overview.of_group(self._name)
         live = await self._controller.groups.get(self._name)
         self._show_facts(look)

@@ -92,6 +92,7 @@ class OverviewView:
                 empty_state("groups", "There is no reader group yet. Create one:", FIRST_GROUP.format(base=self._base))
 
     async def update(self) -> None:
+        self._who.check()
         look = await self._controller.overview.look()
         streams = [each for each in look.streams if self._who.may_see(each.name)]
         groups = [each for each in look.groups if all(map(self._who.may_see, each.window.streams))]

@@ -15,9 +15,11 @@ def add(_app: FastAPI) -> None:
         card = "max-width: 460px; margin: 8vh auto 0; gap: 14px; padding: 28px"
         with frame(request, Visitor(None, may_act=False), "Sign in"), ui.column().classes("sl-card").style(card):
             ui.label("Sign in").classes("sl-title").props("role=heading aria-level=1")
-            ui.label("This controller asks for a token. A reader's sees everything, an admin's may act as well.")
+            ui.label("This controller asks for a token. A reader's shows its streams, who has an admin's may act.")
             if wrong:
-                ui.label("That token is not known here, or was revoked.").classes("sl-bad").props("role=alert")
+                ui.label("That token is not known here, was revoked, or is only for writing.").classes("sl-bad").props(
+                    "role=alert"
+                )
             with (
                 ui.element("form").props(f'method=post action="{SIGN_IN}"').classes("w-full column").style("gap: 12px")
             ):

@@ -65,6 +65,7 @@ def add(app: FastAPI) -> None:
         controller: Controller = app.state.controller
         with frame(request, who, stream):
             try:
+                who.check(stream)
                 view = StreamView(
                     controller, who, await controller.streams.get(stream), str(request.base_url).rstrip("/")
                 )
@@ -101,6 +102,7 @@ class StreamView:
 
     async def load(self) -> None:
         """Reads what the charts begin with."""
+        self._who.check(self._name)
         now = self._controller.clock.now()
         self._moments = await self._controller.reading.timeline(
             self._name, self._key, now - CHART_SPAN_MS, CHART_POINTS
@@ -173,6 +175,7 @@ class StreamView:
     # -- what changes --------------------------------------------------------------------------------------------
 
     async def update(self) -> None:
+        self._who.check(self._name)
         overview, now = self._controller.overview, self._controller.clock.now()
         live = await self._controller.streams.get(self._name)
         look = overview.of(live)
@@ -308,6 +311,8 @@ class StreamView:
     def _show_groups(self, looks: Sequence[GroupLook]) -> None:
         rows: list[dict[str, Any]] = []
         for look in looks:
+            if not all(map(self._who.may_see, look.window.streams)):
+                continue
             window = look.window.streams[self._name]
             bounds = window.keys.get(self._key)
             lower, upper = (bounds.lower, bounds.upper) if bounds is not None else (window.lower, window.upper)
@@ -341,7 +346,7 @@ class StreamView:
                 "Time goes on without it at once. What it writes below the marks' time will be late, and every mark "
                 "names it until it is brought back or registers anew.",
                 "Exclude",
-                lambda: actions.exclude(self._controller, self._name, writer, self._who.name),
+                lambda: actions.exclude(self._controller, self._name, writer, self._who),
             )
 
     async def _evaluate(self) -> None:
@@ -349,7 +354,7 @@ class StreamView:
             "Evaluate now?",
             "Makes a mark at once if one is possible, whatever the interval.",
             "Evaluate",
-            lambda: actions.evaluate(self._controller, self._name, self._key),
+            lambda: actions.evaluate(self._controller, self._name, self._key, self._who),
         )
 
     async def _configure(self) -> None:
@@ -364,5 +369,5 @@ class StreamView:
                 "Change the configuration?",
                 ", ".join(f"{name}: {value}" for name, value in settings.items()),
                 "Change",
-                lambda: actions.configure(self._controller, self._name, settings, self._who.name),
+                lambda: actions.configure(self._controller, self._name, settings, self._who),
             )

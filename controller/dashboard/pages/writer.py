@@ -44,6 +44,7 @@ def add(app: FastAPI) -> None:
         controller: Controller = app.state.controller
         with frame(request, who, writer):
             try:
+                who.check(stream)
                 if writer not in (await controller.streams.get(stream)).stream.writers:
                     raise UnknownWriter(stream=stream, writer=writer)
             except StrandlineError as error:
@@ -92,6 +93,7 @@ class WriterView:
                 self._journal = JournalList(about="Nothing was refused, and nothing changed.")
 
     async def update(self) -> None:
+        self._who.check(self._stream)
         now = self._controller.clock.now()
         live = await self._controller.streams.get(self._stream)
         writer = live.stream.writers.get(self._name)
@@ -162,7 +164,7 @@ class WriterView:
             "Time goes on without it at once. What it writes below the marks' time will be late, and every mark names "
             "it until it is brought back or registers anew.",
             "Exclude",
-            lambda: actions.exclude(self._controller, self._stream, self._name, self._who.name),
+            lambda: actions.exclude(self._controller, self._stream, self._name, self._who),
         )
 
     async def _ask_include(self) -> None:
@@ -170,7 +172,7 @@ class WriterView:
             f"Bring {self._name} back?",
             "It counts again from its last note on, so time may stand until it has caught up.",
             "Bring back",
-            lambda: actions.include(self._controller, self._stream, self._name, self._who.name),
+            lambda: actions.include(self._controller, self._stream, self._name, self._who),
         )
 
 
