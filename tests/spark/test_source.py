@@ -14,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from spark_integration.errors import InvalidOffset, InvalidOption, UnsupportedLimit
 from spark_integration.offsets import END_OF_TIME_MS
+from spark_integration.options import SourceOptions
 from spark_integration.source import (
     SCHEMA,
     MarkPartition,
@@ -208,6 +209,19 @@ class TestOptions:
     def test_a_wrong_option_is_named(self, options: dict[str, str], change: dict[str, str], named: str) -> None:
         with pytest.raises(InvalidOption, match=f"option {named} "):
             StrandlineSource({**options, **change})
+
+    def test_a_file_has_the_token_in_place_of_the_option_and_the_environment(self, options: dict[str, str]) -> None:
+        environment = {"STRANDLINE_TOKEN": "from-variable"}
+        with_file = SourceOptions.parse({**options, "tokenFile": "t", "caFile": "c"}, environment)
+        assert (with_file.token, with_file.token_file, with_file.ca_file) == (None, "t", "c")
+        assert SourceOptions.parse(options, environment).token == "from-variable"
+        with pytest.raises(InvalidOption, match=r"option tokenFile .* left out where token is given"):
+            SourceOptions.parse({**options, "tokenFile": "t", "token": "x"})
+
+    def test_a_token_in_a_wrong_option_is_not_repeated(self, options: dict[str, str]) -> None:
+        with pytest.raises(InvalidOption, match=r"option tokne .*slt_…") as raised:
+            StrandlineSource({**options, "tokne": "slt_" + "x" * 43})
+        assert "xxx" not in str(raised.value)
 
     def test_the_token_shows_in_no_representation(self, options: dict[str, str]) -> None:
         settings = StrandlineSource({**options, "token": "secret"})._settings

@@ -22,6 +22,7 @@ from controller.server import check_callers, check_certificate
 from controller.settings import Settings
 from controller.storage.tokens import open_tokens, revoke_token
 from reader_client import AsyncTimeWindows, ReaderGroup, TimeWindows
+from spark_integration.windows import ControllerWindows, WindowSettings
 from strandline.errors import Forbidden, InvalidConfig, Unauthenticated
 from strandline.protocol.attempts import Patience
 from strandline.protocol.credentials import find_token, trust
@@ -139,6 +140,21 @@ def test_writers_and_readers_of_each_kind_come_in_with_their_tokens(guarded: Gua
     asyncio.run(others())
     with ReaderGroup(url, "g", token=tokens["reader"], ca_file=ca_file) as group:
         assert group.create(["orders"])
+
+
+def test_sparks_source_comes_in_with_a_file_that_has_its_token(guarded: Guarded, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(guarded.tokens["reader"])
+    settings = WindowSettings(
+        controller=guarded.process.url,
+        stream="orders",
+        key="",
+        token_file=str(tmp_path / "token"),
+        ca_file=guarded.certificate,
+        wait_ms=5_000,
+    )
+    windows = ControllerWindows(settings)
+    assert windows.time_window({}).lower is None
+    windows.close()
 
 
 def test_who_has_the_wrong_token_or_none_hears_so(guarded: Guarded) -> None:
