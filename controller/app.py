@@ -18,6 +18,7 @@ from starlette.routing import Route
 
 from controller.api import groups, journals, live_marks, marks, operations, streams, writers
 from controller.api.envelope import Envelope
+from controller.api.exposition import Exposition
 from controller.api.notes import AnsweredBefore
 from controller.api.openapi import describe
 from controller.api.problems import problem_response
@@ -34,20 +35,27 @@ def system_clock() -> int:
 
 
 def create_app(
-    settings: Settings, *, clock: Callable[[], int] = system_clock, owner: str | None = None, dashboard: bool = False
+    settings: Settings,
+    *,
+    clock: Callable[[], int] = system_clock,
+    stopwatch: Callable[[], float] = time.perf_counter,
+    owner: str | None = None,
+    dashboard: bool = False,
 ) -> FastAPI:
     """The controller as an ASGI application.
 
-    `clock` gives milliseconds; what it says may step back, what the controller makes of it does not. `owner` names
-    this controller in what it writes. The store is opened when the application starts. At most one application in a
-    process has the `dashboard`.
+    `clock` gives milliseconds; what it says may step back, what the controller makes of it does not. `stopwatch` gives
+    seconds, and measures how long the store takes. `owner` names this controller in what it writes. The store is
+    opened when the application starts. At most one application in a process has the `dashboard`.
     """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         named = owner if owner is not None else f"{socket.gethostname()}:{os.getpid()}"
-        controller = await Controller.start(settings.database, clock, named)
+        controller = await Controller.start(settings.database, clock, named, stopwatch)
+        controller.measures.keys = settings.metrics_keys
         app.state.controller = controller
+        app.state.exposition = Exposition(controller)
         try:
             yield
         finally:
@@ -81,9 +89,9 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, StrandlineError)
-    return problem_response(error)
+    return _problem(request, error)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -93,14 +101,19 @@ async def _http_error(request: Request, error: Exception) -> Response:
         allowed = (error.headers or {}).get("Allow", "")
         methods = tuple(each.strip() for each in allowed.split(",") if each.strip())
         problem = MethodNotAllowed(method=request.method, path=path, allowed=methods)
-        return problem_response(problem, dict(error.headers or {}))
-    return problem_response(UnknownPath(path=path))
+        return _problem(request, problem, dict(error.headers or {}))
+    return _problem(request, UnknownPath(path=path))
 
 
-async def _bad_parameter(_request: Request, error: Exception) -> Response:
+async def _bad_parameter(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     name = str(first["loc"][-1])
     # Who sends the token that lets them in as the time index's place to go on shall not read it in a log.
     value = None if first["type"] == "missing" else "…" if name == "token" else first["input"]
-    return problem_response(InvalidParameter(name=name, value=value, wanted=first["msg"]))
+    return _problem(request, InvalidParameter(name=name, value=value, wanted=first["msg"]))
+
+
+def _problem(request: Request, error: StrandlineError, headers: dict[str, str] | None = None) -> Response:
+    request.app.state.controller.counts.problems[error.code] += 1
+    return problem_response(error, headers)

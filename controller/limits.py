@@ -68,3 +68,25 @@ LOOK_PIECE_STREAMS: Final = 20  # looked at before notes have their turn again
 RATE_MS: Final = 60_000  # marks a second are counted over so long
 RATE_MARKS: Final = 200  # or over so many
 STALLED_MS: Final = 5_000  # who holds time back and was not heard from for so long stands out
+
+# From 2000 to 2100: a time within these is taken for milliseconds since 1970, and has a date and a lag
+EPOCH_FIRST_MS: Final = 946_684_800_000
+EPOCH_END_MS: Final = 4_102_444_800_000
+
+# Metrics
+METRICS_KEYS: Final = 1_000  # pairs of a stream and a key with labels of their own; the rest is summed up
+METRICS_KEYS_OF_STREAM: Final = 16  # of these
+METRICS_HOLDERS: Final = 10  # writers of each stream and key named with the time they held; the rest is summed up
+METRICS_GROUPS: Final = 100  # the first by name
+METRICS_PENDING_SEGMENTS: Final = 4_096  # of a group's stream; with more its pending offsets are left out
+METRICS_LOADED_STREAMS: Final = 50  # of the store, loaded by one scrape if nobody used them since the start
+METRICS_STORE_WAIT_MS: Final = 1_000  # a scrape waits so long for what the store has to tell
+METRICS_FRESH_MS: Final = 500  # scrapes closer together get the same
+METRICS_SLICE_WRITERS: Final = 500  # looked at before others get their turn
+METRICS_SLICE_SAMPLES: Final = 250  # written as text before others get their turn
+
+# Logs
+LOG_LINES: Final = 10_000  # waiting to be written; beyond it lines are left out, and counted
+LOG_VALUE_CHARACTERS: Final = 1_000  # of one value in a line
+SLOW_FLUSH_MS: Final = 1_000
+STORE_TELLING_MS: Final = 10_000  # between two lines about the same trouble with the store

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import ipaddress
 import logging
+import os
 import signal
 import socket
 import ssl
-import sys
 from types import FrameType
 from typing import Final
 
@@ -19,11 +19,13 @@ from controller.app import create_app
 from controller.commands.options import Failure, say
 from controller.dashboard.mounting import is_installed
 from controller.limits import DRAIN_DEADLINE_S, KEEP_ALIVE_S
+from controller.log_lines import log_lines
+from controller.services.operator_log import tell
 from controller.settings import Settings
-from controller.storage.database import check_store
+from controller.storage.database import check_store, parse_url
 from controller.storage.refusals import StoreRefused
 from controller.storage.tokens import has_tokens
-from strandline.redaction import redact
+from controller.storage.upgrade import newest_revision
 
 GARBAGE_OBJECTS: Final = 50_000  # so many more than were freed, before the young ones are looked through
 
@@ -45,27 +47,37 @@ class Server(uvicorn.Server):
         gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
-            say(f"strandline is ready at {_url(host, port, tls=self.config.is_ssl)}")
+            url = _url(host, port, tls=self.config.is_ssl)
+            say(f"strandline is ready at {url}")
+            tell("ready", url=url)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         controller = getattr(self._strandline.state, "controller", None)
         if controller is not None:
+            waiting = controller.reading.waiting + controller.following.readers
+            tell("stopping", waiting_readers=waiting, waiting_calls=controller.measures.waiting_calls)
             controller.begin_stop()
         await super().shutdown(sockets)
+        tell("stopped")
 
 
 def serve(settings: Settings) -> int:
     """Serves until a signal says to stop; raises Failure where it cannot begin."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Discreet("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    with log_lines(settings.log_format):
+        return _serve(settings)
+
+
+def _serve(settings: Settings) -> int:
     check_certificate(settings)
     try:
+        store = parse_url(settings.database).render_as_string(hide_password=True)
+        tell("starting", store=store, host=settings.host, port=settings.port, process=os.getpid())
         check_callers(settings)
-        check_store(settings.database)
+        fresh = check_store(settings.database)
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
+    tell("schema_created" if fresh else "schema_found", store=store, revision=newest_revision())
     listener = _listen(settings.host, settings.port)
     app = create_app(settings, dashboard=True)
     config = uvicorn.Config(
@@ -76,7 +88,7 @@ def serve(settings: Settings) -> int:
         lifespan="on",
         log_config=None,
         log_level="warning",
-        access_log=False,
+        access_log=settings.access_log,
         proxy_headers=False,
         server_header=False,
         date_header=False,
@@ -86,18 +98,12 @@ def serve(settings: Settings) -> int:
         ssl_keyfile=settings.ssl_keyfile,
         ssl_keyfile_password=settings.ssl_keyfile_password,
     )
+    logging.getLogger("uvicorn.access").setLevel(logging.INFO)  # which uvicorn set like all else of its own
     server = Server(config, app)
     signal.signal(signal.SIGTERM, _end)
     with listener:
         server.run(sockets=[listener])
     return 0 if server.started else 1
-
-
-class Discreet(logging.Formatter):
-    """Hides the secrets that a message or a traceback quotes."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return redact(super().format(record))
 
 
 def check_callers(settings: Settings) -> None:

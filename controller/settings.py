@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from controller.limits import METRICS_KEYS
+
 DATABASE_DEFAULT = "sqlite:///strandline.db"
 HOST_DEFAULT = "127.0.0.1"
 PORT_DEFAULT = 8433
+LOG_FORMATS = ("text", "json")
+LOG_FORMAT_DEFAULT = "text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +28,6 @@ class Settings:
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None
     ssl_keyfile_password: str | None = field(default=None, repr=False)
+    metrics_keys: int = METRICS_KEYS  # pairs of a stream and a key with labels of their own
+    log_format: str = LOG_FORMAT_DEFAULT
+    access_log: bool = False

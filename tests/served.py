@@ -140,7 +140,8 @@ class OwnProcess:
     def _end(self) -> int:
         self.process.communicate(timeout=30)
         self._said.seek(0)
-        self.errors = self._said.read()
+        self.log = self._said.read()
+        self.errors = "".join(line for line in self.log.splitlines(keepends=True) if " INFO " not in line)
         self._said.close()
         return self.process.returncode
 

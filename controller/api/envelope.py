@@ -16,10 +16,9 @@ from controller.api.notes import hot_call
 from controller.api.problems import problem_response
 from controller.limits import REQUEST_ID_CHARACTERS
 from controller.services.controller import Controller
+from controller.services.operator_log import REQUEST_ID, tell
 from strandline.errors import StrandlineError
 from strandline.protocol.errors import InternalFailure
-
-log = logging.getLogger(__name__)
 
 _JSON = (b"content-type", b"application/json")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
@@ -41,13 +40,15 @@ class Envelope:
             return
         request_id = self._request_id(scope)
         controller: Controller = scope["app"].state.controller
-        clock = controller.clock
+        clock, counts = controller.clock, controller.counts
+        REQUEST_ID.set(request_id)
         started = False
 
         async def send_with_headers(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
+                counts.responses[message["status"]] += 1
                 message["headers"] = [
                     *message.get("headers", ()),
                     (b"strandline-time", b"%d" % clock.now()),
@@ -75,15 +76,18 @@ class Envelope:
                 (b"strandline-time", b"%d" % clock.now()),
                 (b"x-request-id", request_id),
             ]
+            counts.responses[200] += 1
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": body})
         except StrandlineError as error:
+            counts.problems[error.code] += 1
             await problem_response(error)(scope, receive, send_with_headers)
         except Exception as error:
-            log.exception("request %s failed: %s %s", request_id.decode(), scope["method"], scope["path"])
+            tell("request_failed", logging.ERROR, error=error, method=scope["method"], path=scope["path"])
             if started:
                 raise
             failure = InternalFailure(reason=type(error).__name__)
+            counts.problems[failure.code] += 1
             await problem_response(failure)(scope, receive, send_with_headers)
 
     def _request_id(self, scope: Scope) -> bytes:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from typing import Any
 
+from fastapi import APIRouter, Request, Response
+
+from controller.api.exposition import CONTENT_TYPE, Exposition
 from controller.api.parts import Served
 from controller.api.shapes import answer
 
 router = APIRouter(tags=["operations"])
+
+METRICS: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Prometheus' text format", "content": {CONTENT_TYPE: {}}},
+}
 
 
 @router.get("/healthz", summary="Whether the process answers")
@@ -19,3 +26,9 @@ async def health() -> Response:
 async def ready(controller: Served) -> Response:
     await controller.check_ready()
     return answer({"status": "ready"})
+
+
+@router.get("/metrics", summary="What there is to measure, for Prometheus", responses=METRICS)
+async def metrics(request: Request) -> Response:
+    exposition: Exposition = request.app.state.exposition
+    return Response(await exposition.text(), headers={"Content-Type": CONTENT_TYPE})

@@ -83,8 +83,8 @@ async def configure(stream: str, request: Request, controller: Served, by: Calle
 
 
 @router.delete("/{stream}", summary="Delete a stream with everything about it", status_code=204)
-async def delete(stream: str, controller: Served) -> Response:
-    await controller.streams.delete(stream)
+async def delete(stream: str, controller: Served, by: Caller) -> Response:
+    await controller.streams.delete(stream, by)
     return Response(status_code=204)
 
 

@@ -13,6 +13,7 @@ from controller.api.parts import DEFAULT_LIMIT, After, Caller, Epoch, Limit, Ser
 from controller.api.shapes import answer, marks_json
 from controller.services.controller import Controller
 from controller.services.journal import Act
+from controller.services.operator_log import tell
 from strandline.mark import Mark
 from strandline.protocol.wire import registered_to_wire
 from strandline.stream import Stream
@@ -25,6 +26,7 @@ router = APIRouter(prefix="/v1/streams/{stream}/writers", tags=["writers"])
 async def register(stream: str, writer: str, request: Request, controller: Served) -> Response:
     body = await read_as(request, RegisterBody, empty=RegisterBody())
     registered = await controller.streams.change(stream, lambda each, now: each.register(writer, body.keys, now))
+    tell("writer_registered", stream=stream, writer=writer, epoch=registered.epoch)
     return answer(registered_to_wire(registered))
 
 
@@ -44,12 +46,16 @@ async def list_writers(stream: str, controller: Served, after: After = "", limit
 
 @router.post("/{writer}/idle", summary="The writer writes nothing for now")
 async def idle(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> Response:
-    return await _change(controller, stream, lambda each, now: each.idle(writer, epoch, now))
+    answered = await _change(controller, stream, lambda each, now: each.idle(writer, epoch, now))
+    tell("writer_idle", stream=stream, writer=writer)
+    return answered
 
 
 @router.delete("/{writer}", summary="The writer is done")
 async def close(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> Response:
-    return await _change(controller, stream, lambda each, now: each.close(writer, epoch, now))
+    answered = await _change(controller, stream, lambda each, now: each.close(writer, epoch, now))
+    tell("writer_closed", stream=stream, writer=writer)
+    return answered
 
 
 @router.post("/{writer}/exclude", summary="Set a writer aside")

@@ -20,7 +20,3 @@ REFRESH_MS: Final = 1_000
 STALLED_MS: Final = 5_000  # who holds time back and was not heard from for so long stands out
 FOLLOW_WAIT_MS: Final = 20_000  # one request for the next mark
 FOLLOW_PAUSE_MS: Final = 200  # after an answer without a mark
-
-# From 2000 to 2100: a time within these is taken for epoch milliseconds, and shown as a date
-EPOCH_FIRST_MS: Final = 946_684_800_000
-EPOCH_END_MS: Final = 4_102_444_800_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 Value = TypeVar("Value")
@@ -52,6 +52,24 @@ def port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65_535:
         raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535, 0 for any that is free")
     return int(text)
+
+
+def count(text: str) -> int:
+    """A whole number from 0 up."""
+    if not text.isdecimal() or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number: a whole one from 0 up")
+    return int(text)
+
+
+def one_of(words: Sequence[str]) -> Callable[[str], str]:
+    """One of these words."""
+
+    def check(text: str) -> str:
+        if text not in words:
+            raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(words)}")
+        return text
+
+    return check
 
 
 def say(text: str) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 
 from controller.commands.asking import add_optional
-from controller.commands.options import Failure, add_flag, add_option, port
+from controller.commands.options import Failure, add_flag, add_option, count, one_of, port
 
 HELP = "serve the controller"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    from controller.settings import DATABASE_DEFAULT, HOST_DEFAULT, PORT_DEFAULT
+    from controller.limits import METRICS_KEYS
+    from controller.settings import DATABASE_DEFAULT, HOST_DEFAULT, LOG_FORMAT_DEFAULT, LOG_FORMATS, PORT_DEFAULT
 
     add_option(
         parser,
@@ -23,6 +24,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_option(parser, "host", str, HOST_DEFAULT, "the address to listen on")
     add_option(parser, "port", port, PORT_DEFAULT, "the port to listen on, 0 for any that is free")
+    add_option(
+        parser,
+        "log-format",
+        one_of(LOG_FORMATS),
+        LOG_FORMAT_DEFAULT,
+        f"how lines of the log look, on standard error: {' or '.join(LOG_FORMATS)}",
+    )
+    add_flag(parser, "access-log", "a line for every request")
+    add_option(
+        parser,
+        "metrics-keys",
+        count,
+        METRICS_KEYS,
+        "how many pairs of a stream and a time key have metrics of their own; the others are summed up",
+        "N",
+    )
     add_flag(parser, "insecure", "listen beyond this machine although no tokens are configured")
     add_optional(parser, "ssl-certfile", str, "serve TLS with this certificate, its chain with it, in PEM form", "FILE")
     add_optional(parser, "ssl-keyfile", str, "the certificate's key, unless it is in the same file", "FILE")
@@ -44,5 +61,8 @@ def run(options: argparse.Namespace) -> int:
         ssl_certfile=options.ssl_certfile,
         ssl_keyfile=options.ssl_keyfile,
         ssl_keyfile_password=options.ssl_keyfile_password,
+        metrics_keys=options.metrics_keys,
+        log_format=options.log_format,
+        access_log=options.access_log,
     )
     return serve(settings)

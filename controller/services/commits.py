@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Protocol
 
 from controller.limits import CLOCK_LEAD_MS, WAITING_CALLS
 from controller.services.clock import Clock
+from controller.services.health import StoreHealth
 from controller.storage.refusals import AlreadyServed
 from controller.storage.writing import CommitUnknown, OwnershipLost, Spell, SpellOver, Writing
 from strandline.errors import Overloaded, StoreUnavailable, StrandlineError
@@ -77,12 +79,14 @@ class Committer:
         clock: Clock,
         *,
         waiting_calls: int = WAITING_CALLS,
+        health: StoreHealth | None = None,
     ) -> None:
         """`commit` writes in the one thread that does."""
         self._commit = commit
         self._spell = spell
         self._clock = clock
-        self._limit = waiting_calls
+        self.limit = waiting_calls
+        self._health = health if health is not None else StoreHealth(time.perf_counter)
         self._forming = Batch()
         self._lead_ms = CLOCK_LEAD_MS
         self._flying = 0  # calls in the batch that is being committed
@@ -103,8 +107,13 @@ class Committer:
     def admit(self, calls: int = 1) -> None:
         """Raises Overloaded where too many calls are waiting. Before applying anything."""
         waiting = self._flying + self._forming.calls
-        if waiting + calls > self._limit and waiting:
-            raise Overloaded(waiting=waiting, limit=self._limit)
+        if waiting + calls > self.limit and waiting:
+            raise Overloaded(waiting=waiting, limit=self.limit)
+
+    @property
+    def waiting(self) -> int:
+        """How many calls were applied and are not yet durable."""
+        return self._flying + self._forming.calls
 
     def keep(self, kept: Kept) -> None:
         """What was changed goes with the next commit, and nobody waits for it."""
@@ -143,7 +152,9 @@ class Committer:
         writing = Writing(self._spell, served_until=now, clock_bound=now + self._lead_ms)
         try:
             written = [(kept, kept.write(writing)) for kept in batch.kept.values()]
+            began = self._health.begin()
             await self._commit(writing)
+            self._health.committed(began, batch.calls)
         except asyncio.CancelledError:
             batch.done.give_up()
             raise
@@ -163,7 +174,7 @@ class Committer:
                 self._fail_forming(error)
 
     def _fail(self, batch: Batch, error: Exception) -> None:
-        log.error("a commit of %d calls failed", batch.calls, exc_info=error)
+        self._health.failed("commit", error, batch.calls)
         _refuse(batch, StoreUndecided(reason=error.reason) if isinstance(error, CommitUnknown) else _unchanged(error))
         self._fail_forming(error)
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable
 
 from controller.limits import HEARTBEAT_MS, TOKEN_USE_MS, TOKENS_LOOK_MS
 from controller.services.clock import Clock
 from controller.services.commits import Committer
+from controller.services.counts import Counts
 from controller.services.following import Following
 from controller.services.groups import Groups
+from controller.services.health import StoreHealth
 from controller.services.indexing import Indexing
 from controller.services.journals import Journals
+from controller.services.measures import Measures
 from controller.services.notes import Notes
 from controller.services.overview import Overview
+from controller.services.operator_log import tell
 from controller.services.reading import Reading
 from controller.services.retention import Retention
 from controller.services.store import Store
@@ -33,8 +38,12 @@ log = logging.getLogger(__name__)
 class Controller:
     """A controller that serves one store."""
 
-    def __init__(self, store: Store, committer: Committer, clock: Clock, spell: Spell, gaps: Gaps) -> None:
+    def __init__(
+        self, store: Store, committer: Committer, clock: Clock, spell: Spell, gaps: Gaps, health: StoreHealth
+    ) -> None:
         self.clock = clock
+        self.health = health
+        self.counts = Counts()
         self.streams = Streams(store, committer, clock, spell, gaps)
         self.notes = Notes(self.streams, committer, clock)
         self.reading = Reading(self.streams, store, clock)
@@ -45,6 +54,7 @@ class Controller:
         self.journals = Journals(self.streams, self.groups, store)
         self.overview = Overview(self.streams, self.groups, self.reading, clock)
         self.tokens = Tokens(store, clock)
+        self.measures = Measures(self, committer)
         self.stopping = False
         self._store = store
         self._committer = committer
@@ -52,14 +62,21 @@ class Controller:
         self._doorman: asyncio.Task[None] | None = None
 
     @classmethod
-    async def start(cls, database_url: str, source: Callable[[], int], owner: str) -> Controller:
+    async def start(
+        cls,
+        database_url: str,
+        source: Callable[[], int],
+        owner: str,
+        stopwatch: Callable[[], float] = time.perf_counter,
+    ) -> Controller:
         """Opens the store and begins to serve; raises what `open_database` does."""
         database = await asyncio.to_thread(open_database, database_url)
         spell, gaps = begin_spell(database.writer, owner, source())
         clock = Clock(source, spell.started_at)
-        store = Store(database)
-        committer = Committer(store.commit, spell, clock)
-        controller = cls(store, committer, clock, spell, gaps)
+        health = StoreHealth(stopwatch)
+        store = Store(database, health)
+        committer = Committer(store.commit, spell, clock, health=health)
+        controller = cls(store, committer, clock, spell, gaps, health)
         await controller.tokens.refresh()
         committer.start()
         controller._doorman = asyncio.create_task(controller._look_at_tokens(), name="tokens")
@@ -74,6 +91,7 @@ class Controller:
     async def stop(self) -> None:
         """Writes what is waiting and lets go of the store."""
         self.begin_stop()
+        self.measures.stop()
         self.streams.deadlines.stop()
         for task in (self._heart, self._doorman):
             if task is not None:
@@ -82,6 +100,7 @@ class Controller:
         self.streams.settle()
         with contextlib.suppress(StrandlineError):
             await self._committer.stop()
+            tell("flushed")
         with contextlib.suppress(StrandlineError):
             await self.tokens.note_use()
         await asyncio.to_thread(self._store.close)
@@ -95,12 +114,14 @@ class Controller:
     async def run_due(self) -> None:
         """Lets the deadlines look at the clock now, for clocks that are moved by hand; done when all is durable."""
         self.streams.deadlines.run_due()
+        self.streams.tell_held()
         await self.retention.run_due()
         await self._committer.beat()
 
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(HEARTBEAT_MS / 1000)
+            self.streams.tell_held()
             with contextlib.suppress(StrandlineError):  # logged where it failed, and the next beat tries again
                 await self._committer.beat()
                 await self.retention.run_due()

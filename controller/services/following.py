@@ -80,6 +80,11 @@ class Following:
         self._count -= 1
 
     @property
+    def limit(self) -> int:
+        """How many there may be."""
+        return self._limit
+
+    @property
     def readers(self) -> int:
         """How many there are."""
         return self._count

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from controller.services.clock import Clock
 from controller.services.commits import Committer, durable
 from controller.services.group_windows import GroupWindows
-from controller.services.journal import Act
+from controller.services.journal import Act, tell_refused
 from controller.services.live_group import LiveGroup, settings_of
 from controller.services.membership import Membership, Place, Positions
+from controller.services.operator_log import tell
 from controller.services.reading import Reading
 from controller.services.shelf import Shelf
 from controller.services.store import Store
@@ -72,6 +73,11 @@ class Groups:
         """Names in order, those that follow `after`, each with the streams that the group reads."""
         return await self._store.read(group_streams, after, limit)
 
+    def in_memory(self) -> list[LiveGroup]:
+        """All that are loaded, in no order."""
+        return self._shelf.items()
+
+
     async def create(self, name: str, settings: GroupSettings, by: str | None = None) -> bool:
         """Creates a group; False where it is there already with the same streams, its settings left as they are."""
         check_name("group", name)
@@ -108,6 +114,7 @@ class Groups:
                 read.journal.act(Act("group_deleted", by, {"group": name}), now)
                 self._committer.keep(read)
         await durable(live.ending)
+        tell("group_deleted", group=name, by=by)
 
     async def _find(self, name: str) -> LiveGroup | None:
         check_name("group", name)
@@ -197,8 +204,11 @@ class Groups:
         try:
             call(live.membership, graphs, now)
         except Refused as error:
-            if live.tell_silent(now) | live.journal.refuse(error, now, reader=reader):
+            refused = live.journal.refuse(error, now, reader=reader)
+            if live.tell_silent(now) or refused:
                 self._committer.keep(live)
+            if refused:
+                tell_refused("group", group, error, reader=reader)
             raise
         live.tell_silent(now)
         if act is not None:

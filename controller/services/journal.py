@@ -6,9 +6,10 @@ done. Each topic is a bounded ring in the store, and what comes too fast is coun
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from controller.limits import (
     JOURNAL_BURST_ENTRIES,
@@ -16,6 +17,7 @@ from controller.limits import (
     JOURNAL_REFUSALS_BURST_ENTRIES,
     JOURNAL_REFUSALS_REFILL_MS,
 )
+from controller.services.operator_log import request_id, tell
 from controller.storage.journal import Ends, Entry, JournalTable, next_slot
 from controller.storage.writing import Writing
 from strandline.errors import Refused
@@ -26,6 +28,11 @@ STATES = "state"
 HELD = "held"
 INCOMPLETE = "incomplete"
 ACTIONS = "action"
+
+
+# An entry, and the id of the request that brought it about.
+Told: TypeAlias = tuple[Entry, str | None]
+LOGGED_STATES: Final = ("timed_out", "behind")  # the others follow on calls, which have lines of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,7 @@ class Journal:
         self._ends: Ends = ends if ends is not None else {}
         self._last = max((seq for _, seq in self._ends.values()), default=0)
         self._paces: dict[str, _Pace] = {}
-        self._untold: list[Entry] = []
+        self._untold: list[Told] = []
 
     @property
     def omitted(self) -> dict[str, int]:
@@ -108,18 +115,45 @@ class Journal:
             details = {**details, "omitted": paced.omitted}
             paced.omitted = 0
         self._last += 1
-        self._untold.append(Entry(self._last, at, topic, kind, by, details))
+        self._untold.append((Entry(self._last, at, topic, kind, by, details), request_id()))
         return True
 
-    def write(self, name: str, writing: Writing) -> None:
-        """Adds what is to be told to a writing."""
+    def write(self, name: str, writing: Writing) -> list[Told]:
+        """Adds what is to be told to a writing; returns it, for the log once it is durable."""
         if not self._untold:
-            return
-        rows = {}
-        for entry in self._untold:
+            return []
+        rows, told = {}, self._untold
+        for entry, _ in told:
             slot = next_slot(self._ends, entry.topic)
             self._ends[entry.topic] = (slot, entry.seq)
             rows[entry.topic, slot] = self._table.values(name, slot, entry)  # of many in one slot, the newest
-        self._untold.clear()
+        self._untold = []
         for row in rows.values():
             writing.put_row(self._table.table, row)
+        return told
+
+
+def tell_refused(what: str, name: str, error: Refused, **more: Any) -> None:
+    """Tells the operators' log of a refusal: of as many as the journal takes; the metrics count them all."""
+    problem = to_problem(error)
+    details = {name: value for name, value in problem.items() if name not in ("type", "title", "status")}
+    tell("refused", logging.WARNING, **{what: name, **more, **details})
+
+
+def tell_entries(what: str, name: str, told: list[Told]) -> None:
+    """Tells the operators' log of entries that are durable; `what` is a stream or a group."""
+    for entry, caused_by in told:
+        level, event = logging.INFO, f"{what}_{entry.kind}"
+        match entry.topic:
+            case "refusal":
+                continue  # told when it happened, whatever became of the entry
+            case "state" if what == "stream":
+                before, after = entry.details["before"], entry.details["after"]
+                if before not in LOGGED_STATES and after not in LOGGED_STATES:
+                    continue
+                level, event = (logging.WARNING if after in LOGGED_STATES else logging.INFO), f"writer_{after}"
+            case "held":
+                event = "time_let_go"
+            case "incomplete":
+                level, event = logging.WARNING, f"marks_{entry.kind}"
+        tell(event, level, **{what: name, **entry.details, "by": entry.by, "request_id": caused_by})

@@ -10,7 +10,8 @@ from functools import partial
 from operator import attrgetter
 
 from controller.limits import NOTED_AT_MS, RECENT_MARKS
-from controller.services.journal import Journal
+from controller.services.counts import StreamCounts
+from controller.services.journal import Journal, Told, tell_entries
 from controller.services.telling import Telling
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_OF_STREAM
@@ -39,7 +40,13 @@ class Live:
     """
 
     def __init__(
-        self, stream: Stream, origin: Origin, *, stored_fence: int | None, watch: Callable[[Live], None]
+        self,
+        stream: Stream,
+        origin: Origin,
+        *,
+        stored_fence: int | None,
+        watch: Callable[[Live], None],
+        counts: StreamCounts | None = None,
     ) -> None:
         """`stored_fence` is that of the spell that wrote it last, None for a stream that is new.
 
@@ -50,6 +57,7 @@ class Live:
         self.chains: dict[str, MarkChain] = {}
         self.oldest_seqs: dict[str, int] = {}  # of the marks in the store, by key
         self.noted_at: dict[str, int] = {}  # when each segment was last noted
+        self.counts = counts if counts is not None else StreamCounts()
         self.journal = Journal(JOURNAL_OF_STREAM)
         self.ending: asyncio.Future[None] | None = None  # while its deletion is not durable yet
         self.discarded = False
@@ -61,13 +69,13 @@ class Live:
         self._histories: dict[tuple[str, str], list[Entry]] = {}
         self._places: dict[str, int] = {}
         self._listeners: dict[str, asyncio.Future[None]] = {}
-        self._telling = Telling(self.journal)
+        self._telling = Telling(self.journal, self.counts)
         self._settling = False
         self._noted_until = stream.clock  # notes up to here have their segments' `last_noted_at` in the store
 
     @classmethod
-    def loaded(cls, stored: StoredStream, watch: Callable[[Live], None]) -> Live:
-        live = cls(stored.stream, stored.origin, stored_fence=stored.fence, watch=watch)
+    def loaded(cls, stored: StoredStream, watch: Callable[[Live], None], counts: StreamCounts | None = None) -> Live:
+        live = cls(stored.stream, stored.origin, stored_fence=stored.fence, watch=watch, counts=counts)
         for key, marks in stored.marks.items():
             chain = MarkChain(key, first_seq=marks[0].seq)
             for mark in marks:
@@ -80,7 +88,7 @@ class Live:
         live._places = dict(stored.places)
         live.noted_at = dict(stored.noted_at)
         live.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
-        live._telling = Telling(live.journal)
+        live._telling = Telling(live.journal, live.counts)
         live._telling.resume(stored.marks)
         return live
 
@@ -125,11 +133,11 @@ class Live:
         self._write_marks(changes.marks, writing)
         self._write_writers(changes, writing)
         self._telling.follow(changes, self.stream)
-        self.journal.write(self.name, writing)
+        told = self.journal.write(self.name, writing)
         pruned, self._pruned = self._pruned, {}
         writing.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
         self._watch(self)
-        return partial(self._publish, changes, pruned)
+        return partial(self._publish, changes, pruned, told)
 
     def _write_end(self, writing: Writing) -> Callable[[], None]:
         if self._stored_fence is not None:
@@ -214,8 +222,9 @@ class Live:
         if seq > self.oldest_seqs.get(key, seq):
             self._pruned[key] = max(seq, self._pruned.get(key, seq))
 
-    def _publish(self, changes: Changes, pruned: dict[str, int]) -> None:
+    def _publish(self, changes: Changes, pruned: dict[str, int], told: list[Told]) -> None:
         """Shows marks that are durable now, and wakes whoever waits for them."""
+        tell_entries("stream", self.name, told)
         for segment in changes.dropped:
             for each in self.chains.values():
                 each.drop_segment(segment)
@@ -228,6 +237,8 @@ class Live:
                 chain = self.chains[mark.key] = MarkChain(mark.key)
                 self.oldest_seqs[mark.key] = mark.seq
             chain.append(mark)
+            if mark.excluded:
+                self.counts.incomplete_marks[mark.key] += 1
             if len(chain) > 2 * RECENT_MARKS:
                 chain.prune_before_seq(chain.last_seq - RECENT_MARKS + 1)
             self._wake(mark.key)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from controller.services.journal import STATES, Journal
+from controller.services.journal import STATES, Journal, tell_entries
 from controller.services.membership import Membership, Reader, Touched
 from controller.storage import schema
 from controller.storage.groups import StoredGroup, group_values
@@ -90,7 +91,7 @@ class LiveGroup:
             put = writing.add_row if self._stored_fence is None else writing.put_row
             put(schema.reader_group, row)
         self._stored_fence = fence
-        self.journal.write(members.name, writing)
+        told = self.journal.write(members.name, writing)
         for name in sorted(touched.readers):
             reader = members.readers.get(name)
             key = {"group": members.name, "name": name}
@@ -103,14 +104,10 @@ class LiveGroup:
             values = {"offset": members.offsets.get(place, 0), "reader": members.owners.get(place)}
             key = {"group": members.name, "stream": stream, "segment": segment}
             writing.put_row(schema.reader_position, key | values)
-        return _nothing
+        return partial(tell_entries, "group", members.name, told)  # windows are worked out when asked for
 
     def discard(self) -> None:
         self.discarded = True
-
-
-def _nothing() -> None:
-    """There is nothing to show: windows are worked out when asked for."""
 
 
 def settings_of(wire: dict[str, Any]) -> GroupSettings:

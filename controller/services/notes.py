@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from controller.services.clock import Clock
 from controller.services.commits import Committer, Durable
+from controller.services.journal import tell_refused
 from controller.services.live import Live
 from controller.services.streams import Streams
 from strandline.aggregate import Holder
@@ -68,9 +69,14 @@ class Notes:
         try:
             answer = live.stream.note(note, now, tail=tail)
         except Refused as error:
+            live.counts.refusals[error.code] += 1
             if live.journal.refuse(error, now, writer=note.writer):
                 self._committer.keep(live)
+                tell_refused("stream", live.name, error, writer=note.writer)
             raise
+        live.counts.notes += 1
+        if answer.late:
+            live.counts.late_notes += 1
         for segment in note.position:
             live.noted_at[segment] = now
         held: dict[str, Holder] = {}

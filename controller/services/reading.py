@@ -50,6 +50,7 @@ class Reading:
         self._streams = streams
         self._store = store
         self._clock = clock
+        self.waiting = 0  # readers that wait for a next mark
         self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def stop(self) -> None:
@@ -77,7 +78,12 @@ class Reading:
                 continue
             if page.resting is not None:
                 left = min(left, REST_TELLING_MS / 1000)
-            if not await self.wait(live.next_mark(key), left) and page.resting is not None:
+            self.waiting += 1
+            try:
+                came = await self.wait(live.next_mark(key), left)
+            finally:
+                self.waiting -= 1
+            if not came and page.resting is not None:
                 deadline = loop.time()  # only time has moved, and that is told now
 
     async def _marks_now(self, live: Live, key: str, after: int, limit: int) -> Page:

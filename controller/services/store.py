@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Concatenate, ParamSpec, TypeVar
@@ -10,6 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from controller.services.health import StoreHealth
 from controller.storage.database import Database
 from controller.storage.refusals import AlreadyServed
 from controller.storage.writing import CommitUnknown, Scribe, Writing
@@ -26,8 +28,9 @@ class Store:
     could be overtaken by that commit, and memory would not have what the store has.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, health: StoreHealth | None = None) -> None:
         self._database = database
+        self._health = health if health is not None else StoreHealth(time.perf_counter)
         self._scribe = Scribe(database.writer)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="store-reader")
@@ -71,6 +74,7 @@ class Store:
                 await loop.run_in_executor(self._writer, self._settle)
             return await loop.run_in_executor(self._reader, call)
         except DBAPIError as error:
+            self._health.failed("read", error)
             raise StoreUnavailable(reason=type(error).__name__) from error
         except AlreadyServed as error:
             raise StoreUnavailable(reason=str(error)) from error

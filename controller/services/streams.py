@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from controller.limits import JOURNAL_HELD_MS
 from controller.services.clock import Clock
 from controller.services.commits import Committer, Durable, durable
+from controller.services.counts import StreamCounts
 from controller.services.deadlines import Deadlines
-from controller.services.journal import Act
+from controller.services.journal import Act, tell_refused
 from controller.services.live import Live
+from controller.services.operator_log import tell
 from controller.services.shelf import Shelf
 from controller.services.store import Store
 from controller.storage.reading import load_stream, stream_names
@@ -38,6 +42,8 @@ class Streams:
         self._gaps = gaps
         self._shelf: Shelf[Live] = Shelf(self._load)
         self.deadlines = Deadlines(clock, committer.keep)
+        self._holding: set[StreamCounts] = set()
+        self._counts: dict[str, StreamCounts] = {}  # by name, also while a stream is loaded again
         self.aging: set[str] = set()  # streams in memory whose marks do not stay for ever
 
     # -- finding -------------------------------------------------------------------------------------------------
@@ -57,6 +63,41 @@ class Streams:
         """Names in order, those that follow `after`, among what is durable."""
         return await self._store.read(stream_names, after, limit)
 
+    def tell_held(self) -> None:
+        """Tells the log of those who have begun to hold time back, once it has lasted a while."""
+        now = self._clock.now()
+        for counts in list(self._holding):
+            present = {key: held for key, held in counts.held.items() if held.holder is not None}
+            if not present:
+                self._holding.discard(counts)
+            live = self.at_hand(counts.name)
+            for key, held in present.items():
+                if live is None or held.told or now - held.since < JOURNAL_HELD_MS:
+                    continue
+                held.told = True
+                holder = live.stream.held_by(key, now)
+                tell(
+                    "time_held",
+                    logging.WARNING,
+                    stream=counts.name,
+                    key=key,
+                    writer=held.holder,
+                    state=held.state,
+                    held_ms=now - held.since,
+                    time=None if holder is None else holder.time,
+                    released_in_ms=None if holder is None else holder.released_in_ms,
+                )
+
+    def in_memory(self) -> list[Live]:
+        """All that are loaded, in no order."""
+        return self._shelf.items()
+
+    def _counts_of(self, name: str) -> StreamCounts:
+        found = self._counts.get(name)
+        if found is None:
+            found = self._counts[name] = StreamCounts(name, self._holding)
+        return found
+
     async def _find(self, name: str) -> Live | None:
         check_name("stream", name)
         return await self._shelf.find(name)
@@ -65,7 +106,7 @@ class Streams:
         stored = await self._store.read(load_stream, name)
         if stored is None:
             return None
-        live = Live.loaded(stored, self._watch)
+        live = Live.loaded(stored, self._watch, self._counts_of(name))
         if stored.fence != self._spell.fence:
             started_at = self._spell.started_at
             live.stream.resume(started_at - self._gaps.since(stored.fence), started_at)
@@ -110,9 +151,11 @@ class Streams:
         try:
             yield now
         except Refused as error:
+            live.counts.refusals[error.code] += 1
             more = {} if act is None else {"call": act.kind}
             if live.journal.refuse(error, now, **more):
                 self._committer.keep(live)
+                tell_refused("stream", live.name, error, **more)
             raise
         if act is not None:
             live.journal.act(act, now)
@@ -162,18 +205,21 @@ class Streams:
             await durable(self.touch(found))
             return False
         stream = Stream(name, config, graph, now=now)
-        live = Live(stream, origin, stored_fence=None, watch=self._watch)
+        counts = self._counts_of(name)
+        live = Live(stream, origin, stored_fence=None, watch=self._watch, counts=counts)
         live.journal.act(Act("created", by, config_to_wire(config)), now)
         self._shelf.put(name, live)
         await durable(self.touch(live))
         return True
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a stream with everything about it, its journal too."""
         live = await self.get(name)
         self._committer.admit()
         live.ending = self._committer.join(live)
         await durable(live.ending)
+        self._holding.discard(self._counts.pop(name, live.counts))
+        tell("stream_deleted", stream=name, by=by)
 
 
 def _graph(segments: int | Sequence[NewSegment] | None, now: int) -> SegmentGraph:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.limits import JOURNAL_HELD_MS, JOURNAL_NAMES
+from controller.services.counts import StreamCounts
 from controller.services.journal import HELD, INCOMPLETE, STATES, Journal
 from strandline.aggregate import Holder
 from strandline.changes import Changes
@@ -24,10 +25,12 @@ class _Span:
 class Telling:
     """Follows the changes of one stream, as they are about to be written."""
 
-    __slots__ = ("_held", "_incomplete", "_journal", "_newest")
+    __slots__ = ("_counts", "_held", "_incomplete", "_journal", "_newest")
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, counts: StreamCounts) -> None:
         self._journal = journal
+        self._counts = counts
+        counts.loaded()
         self._held: dict[str, _Span] = {}
         self._incomplete: dict[str, Mark] = {}  # by key, the first mark that leaves out whom the newest does
         self._newest: dict[str, Mark] = {}  # by key, the last one that does
@@ -73,11 +76,11 @@ class Telling:
             holder = stream.held_by(key, stream.clock)
             if span is None:
                 if holder is not None and _someone_is_ahead(holder, key, changes.writers, stream):
-                    self._held[key] = _Span(holder, stream.clock)
+                    self._hold(key, holder, stream.clock)
             elif holder is None or holder.writer != span.holder.writer:
                 self._let_go(key, stream.clock)
                 if holder is not None:
-                    self._held[key] = _Span(holder, stream.clock)
+                    self._hold(key, holder, stream.clock)
 
     def _keys(self, changes: Changes, stream: Stream) -> Iterable[str]:
         if changes.stream:
@@ -85,8 +88,13 @@ class Telling:
         touched = (stream.writers[name].standings for name in changes.writers if name in stream.writers)
         return {key for standings in touched for key in standings}
 
+    def _hold(self, key: str, holder: Holder, now: int) -> None:
+        self._held[key] = _Span(holder, now)
+        self._counts.hold(key, holder.writer, holder.state, now)
+
     def _let_go(self, key: str, now: int) -> None:
         span = self._held.pop(key)
+        self._counts.let_go(key, now)
         if now - span.since >= JOURNAL_HELD_MS:
             holder = span.holder
             details = {"writer": holder.writer, "key": key, "state": holder.state, "time": holder.time}

@@ -40,6 +40,7 @@ class Database:
     writer: Connection
     reader: Connection
     _open: ExitStack
+    fresh: bool = False  # its schema was made just now
 
     def settle(self) -> None:
         """Returns once nothing is under way any more that a lost connection began: a read sees how that went.
@@ -73,17 +74,22 @@ def open_database(url: str) -> Database:
             writing, reading = _engines(parsed, opened)
             writer = opened.enter_context(writing.connect())
             with writer.begin():
-                if upgrade.is_empty(writer):
+                fresh = upgrade.is_empty(writer)
+                if fresh:
                     upgrade.upgrade(writer)
                 upgrade.check(writer)
-            return Database(writer, opened.enter_context(reading.connect()), opened.pop_all())
+            return Database(writer, opened.enter_context(reading.connect()), opened.pop_all(), fresh)
         except DBAPIError as error:
             raise away(parsed, error) from error
 
 
-def check_store(url: str) -> None:
-    """Raises, as `open_database` would, what is wrong with a store, so that it can be told before serving begins."""
-    open_database(url).close()
+def check_store(url: str) -> bool:
+    """Raises, as `open_database` would, what is wrong with a store, so that it can be told before serving begins.
+
+    Returns whether the store was empty, and got its schema now.
+    """
+    with open_database(url) as database:
+        return database.fresh
 
 
 def migrate(url: str) -> tuple[str | None, str]:

@@ -52,7 +52,7 @@ def note(live: Live, time: int) -> None:
     live.stream.note(Note(writer="w", times={"": time}, position={"0": time}), time)
 
 
-def run(scene: Callable[[HeldStore, Committer], object], **limits: int) -> None:
+def run(scene: Callable[[HeldStore, Committer], object], **limits: Any) -> None:
     async def play() -> None:
         store = HeldStore()
         committer = Committer(store.commit, Spell(1, "test", 0), Clock(lambda: 0), **limits)

@@ -1,0 +1,138 @@
+"""The metrics by name: what each is, its labels, and what it is called in FLIP-33 where it has a name there.
+
+FLIP-33 names what sources and sinks of Flink report; milliseconds there are seconds here, as Prometheus wants it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Kind(StrEnum):
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric with its labels; `name` is what queries call it."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+def _gauge(name: str, help: str, *labels: str) -> Family:
+    return Family(f"strandline_{name}", Kind.GAUGE, help, labels)
+
+
+def _counter(name: str, help: str, *labels: str) -> Family:
+    return Family(f"strandline_{name}_total", Kind.COUNTER, help, labels)
+
+
+# -- streams; "_other" stands for all that have no labels of their own
+
+WATERMARK_LAG = _gauge(
+    "stream_watermark_lag_seconds",
+    "How far the last mark is behind the clock (FLIP-33: watermarkLag). Absent without a mark, for times that are not "
+    "milliseconds since 1970, and once the stream is sealed.",
+    "stream",
+    "key",
+)
+EVENT_TIME_LAG = _gauge(
+    "stream_event_time_lag_seconds",
+    "How far the greatest noted time is behind the clock (FLIP-33: currentEmitEventTimeLag, of the writers). Absent as "
+    "the watermark's lag is.",
+    "stream",
+    "key",
+)
+MARK_AGE = _gauge(
+    "stream_mark_age_seconds", "How long ago the last mark was made; absent once sealed.", "stream", "key"
+)
+IDLE = _gauge(
+    "stream_idle_seconds", "How long nothing was heard of any writer (FLIP-33: sourceIdleTime, by calls).", "stream"
+)
+MARKS = _counter("stream_marks", "Marks ever made; it goes on over a restart.", "stream", "key")
+INCOMPLETE = _counter(
+    "stream_incomplete_marks", "Marks that left a writer out, since the controller started.", "stream", "key"
+)
+NOTES = _counter("stream_notes", "Notes taken (FLIP-33: numRecordsIn, of notes).", "stream")
+LATE_NOTES = _counter(
+    "stream_late_notes", "Notes of writers that did not fully count: what they wrote may be late.", "stream"
+)
+REFUSALS = _counter(
+    "stream_refusals", "Calls refused, by the problem's code (FLIP-33: numRecordsInErrors).", "stream", "code"
+)
+WRITERS = _gauge(
+    "stream_writers", "Writers by state; one with several keys is counted in each.", "stream", "key", "state"
+)
+HELD = _counter(
+    "stream_held_seconds",
+    "How long a writer held time back while others had noted later times. Only the worst writers are named; the writer "
+    'is empty where fewer than min_writers had noted, and "_other" stands for the rest.',
+    "stream",
+    "key",
+    "writer",
+)
+HELD_NOW = _gauge(
+    "stream_held_now_seconds",
+    "For how long the present holder has held time back; absent while nobody has for 5 seconds.",
+    "stream",
+    "key",
+    "writer",
+    "state",
+)
+RELEASE = _gauge(
+    "stream_release_seconds",
+    "When the present holder is let go if nothing more is heard of it; absent if never.",
+    "stream",
+    "key",
+    "writer",
+)
+
+# -- reader groups
+
+GROUP_LAG = _gauge(
+    "group_lag_seconds", "How far the group's watermark is behind the clock (FLIP-33: watermarkLag).", "group"
+)
+GROUP_BACKLOG = _gauge(
+    "group_backlog", "Whether the group works off a backlog (FLIP-309: isProcessingBacklog).", "group"
+)
+GROUP_STREAM_LAG = _gauge(
+    "group_stream_lag_seconds", "How far the group's bound in one stream is behind the clock.", "group", "stream"
+)
+GROUP_BEHIND = _gauge(
+    "group_behind_seconds", "How far the group's bound is behind the stream's newest mark.", "group", "stream"
+)
+GROUP_PENDING = _gauge(
+    "group_pending_offsets",
+    "Offsets below the newest mark's cut that the group has not read (FLIP-33: pendingRecords).",
+    "group",
+    "stream",
+)
+
+# -- the process
+
+FLUSH_SECONDS = Family(
+    "strandline_flush_seconds", Kind.HISTOGRAM, "How long the store took to make a batch of calls durable."
+)
+FLUSH_CALLS = Family("strandline_flush_calls", Kind.HISTOGRAM, "How many calls became durable together.")
+QUEUE = _gauge("queue_calls", "Calls applied and not yet durable.")
+QUEUE_LIMIT = _gauge("queue_limit_calls", "So many may be; beyond it calls are turned away as overloaded.")
+STORE_UP = _gauge("store_up", "Whether the last commit went well.")
+STORE_ERRORS = _counter("store_errors", "Commits and reads that failed.", "operation")
+WAITING_READERS = _gauge("waiting_readers", "Readers that wait for a next mark (long poll).")
+EVENT_CONNECTIONS = _gauge("event_connections", "Readers that follow marks as server-sent events.")
+EVENT_LIMIT = _gauge("event_connections_limit", "So many may.")
+RESPONSES = _counter("responses", "Requests answered, by status.", "status")
+PROBLEMS = _counter("problems", "Requests answered with a problem, by its code.", "code")
+STREAMS = _gauge("streams", "Streams in memory.")
+STREAMS_SUMMED = _gauge("streams_summed_up", 'Of these, how many stand under the stream "_other".')
+COMPLETE = _gauge("streams_complete", "Whether every stream of the store was loaded, and is counted here.")
+BUILD = _gauge("build_info", "1, with the version.", "version")
+
+FAMILIES: Final = tuple(each for each in list(globals().values()) if isinstance(each, Family))

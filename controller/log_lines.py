@@ -1,0 +1,123 @@
+"""Log lines: one for each event, as JSON or as text, written by a thread so that a full pipe stalls nobody."""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from logging.handlers import QueueHandler, QueueListener
+from typing import Any, Final, TextIO
+
+from controller.limits import LOG_LINES, LOG_VALUE_CHARACTERS
+from controller.services.operator_log import request_id
+
+_PLAIN: Final = re.compile(r'[^\s"=]+')
+_ACCESS: Final = ("client", "method", "path", "http_version", "status")
+
+
+class _Bounded(QueueHandler):
+    """Hands records to the writing thread; where too many wait, leaves them out and counts them."""
+
+    def __init__(self, lines: queue.Queue[Any]) -> None:
+        super().__init__(lines)
+        self._lines = lines
+        self._left_out = 0
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Here is the last moment at which it is known which request this is about."""
+        fields = fields_of(record)
+        if "request_id" not in fields and (current := request_id()) is not None:
+            fields["request_id"] = current
+        if self._left_out and not self._lines.full():
+            fields["lines_left_out"], self._left_out = self._left_out, 0
+        record.fields = fields
+        return record
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.put_nowait(record)
+        except queue.Full:
+            self._left_out += 1
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, Any]:
+    """What a record tells beside its event: our own records have fields, others a message."""
+    given = getattr(record, "fields", None)
+    if given is not None:
+        return dict(given)
+    if record.name == "uvicorn.access" and isinstance(record.args, tuple) and len(record.args) == len(_ACCESS):
+        found = dict(zip(_ACCESS, record.args, strict=True))
+        return {**found, "path": str(found["path"]).partition("?")[0]}  # what callers ask for is not for the log
+    return {"logger": record.name, "message": record.getMessage()}
+
+
+def _event(record: logging.LogRecord) -> str:
+    return "request" if record.name == "uvicorn.access" else str(getattr(record, "event", "message"))
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+class JsonLines(logging.Formatter):
+    """A record as one JSON object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"logged_at": _time(record), "level": record.levelname.lower(), "event": _event(record)}
+        line = {**line, **fields_of(record)}
+        if record.exc_info and record.exc_info[1] is not None:
+            line["error"] = _short(f"{type(record.exc_info[1]).__name__}: {record.exc_info[1]}")
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps({name: _short(value) for name, value in line.items()}, ensure_ascii=False, default=str)
+
+
+class TextLines(logging.Formatter):
+    """A record as one line of text, `name=value`; a traceback stands below it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = fields_of(record)
+        if record.exc_info and record.exc_info[1] is not None:
+            fields["error"] = f"{type(record.exc_info[1]).__name__}: {record.exc_info[1]}"
+        parts = [_time(record), record.levelname, _event(record)]
+        parts += [f"{name}={_quoted(_short(value))}" for name, value in fields.items()]
+        line = " ".join(parts)
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > LOG_VALUE_CHARACTERS and not value.startswith("Traceback"):
+        return f"{value[:LOG_VALUE_CHARACTERS]}…"
+    return value
+
+
+def _quoted(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+FORMATS: Final[dict[str, Callable[[], logging.Formatter]]] = {"text": TextLines, "json": JsonLines}
+
+
+@contextmanager
+def log_lines(form: str, stream: TextIO | None = None) -> Iterator[None]:
+    """Writes every line of the process to `stream`, standard error if none, in one of the FORMATS."""
+    handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
+    handler.setFormatter(FORMATS[form]())
+    lines: queue.Queue[Any] = queue.Queue(LOG_LINES)
+    bounded, listener = _Bounded(lines), QueueListener(lines, handler)
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(bounded)
+    root.setLevel(logging.INFO)
+    listener.start()
+    try:
+        yield
+    finally:
+        root.removeHandler(bounded)
+        root.setLevel(before)
+        listener.stop()  # after all that waits was written
