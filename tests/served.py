@@ -44,10 +44,10 @@ class ManualClock:
 class InProcess:
     """A controller in this process, over the real ASGI application and a real database."""
 
-    def __init__(self, database: Path | str, clock: ManualClock) -> None:
+    def __init__(self, database: Path | str, clock: ManualClock, **settings: Any) -> None:
         self.database = database
         self.clock = clock
-        self.app = create_app(Settings(database=str(database)), clock=clock, owner="test")
+        self.app = create_app(Settings(database=str(database), **settings), clock=clock, owner="test")
         self.portal: BlockingPortal
         self._client: httpx.AsyncClient
         self._open = ExitStack()

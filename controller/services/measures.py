@@ -165,6 +165,10 @@ class Measures:
             self._taking.add_done_callback(self._over)
         return await asyncio.shield(self._taking)
 
+    def forget(self) -> None:
+        """The next one is taken anew, however soon it is asked for."""
+        self._taken = None
+
     def stop(self) -> None:
         for task in (self._taking, self._asking):
             if task is not None:
@@ -178,14 +182,15 @@ class Measures:
             self._groups = {}
             self._asking = asyncio.create_task(self._ask_store(), name="measures-store")
         await asyncio.wait([self._asking], timeout=METRICS_STORE_WAIT_MS / 1000)
-        snapshot = await self._streams()
+        snapshot = await self.look()
         snapshot.groups = dict(self._groups) if self._asking.done() else {}
         self._taken = (asyncio.get_running_loop().time(), snapshot)
         return snapshot
 
     # -- streams -------------------------------------------------------------------------------------------------
 
-    async def _streams(self) -> Snapshot:
+    async def look(self) -> Snapshot:
+        """Looks at every stream in memory."""
         now = self._controller.clock.now()
         found = sorted(self._controller.streams.in_memory(), key=lambda live: live.name)
         snapshot = Snapshot(in_memory=len(found), complete=self._loaded_until is None)

@@ -1,0 +1,269 @@
+"""What /metrics says is so, stays bounded, and holds up nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.api.families import FAMILIES, Kind
+from controller.limits import METRICS_KEYS_OF_STREAM, METRICS_LOADED_STREAMS, METRICS_SLICE_WRITERS
+from controller.services.counts import OTHER, Distribution, Held
+from tests.operations.scraping import STREAM, Scrape, read, scrape
+from tests.served import NOON, InProcess, ManualClock, OwnProcess
+
+
+def test_who_stalls_a_stream_for_how_long_and_until_when(busy: Scrape) -> None:
+    slow = {"stream": "orders", "key": "", "writer": "slow"}
+
+    assert busy.value("stream_held_now_seconds", **slow, state="active") == 20
+    assert busy.value("stream_release_seconds", **slow) == 40
+    assert busy.value("stream_held_seconds_total", **slow) == 20
+    assert busy.value("stream_watermark_lag_seconds", stream="orders", key="") == 21
+    assert busy.value("stream_event_time_lag_seconds", stream="orders", key="") == -10
+
+
+def test_notes_marks_refusals_and_writers_are_counted(busy: Scrape) -> None:
+    assert busy.value("stream_notes_total", stream="orders") == 3
+    assert busy.value("stream_marks_total", stream="orders", key="") == 1
+    assert busy.value("stream_late_notes_total", stream="orders") == 0
+    assert busy.of("stream_refusals_total") == {frozenset({("stream", "orders"), ("code", "time_went_back")}): 1}
+    assert busy.value("stream_writers", stream="orders", key="", state="active") == 2
+    assert busy.value("stream_idle_seconds", stream="orders") == 20
+    assert busy.value("problems_total", code="time_went_back") == 1
+    assert busy.value("responses_total", status="409") == 1
+
+
+def test_a_group_shows_its_lag_its_backlog_and_what_it_has_to_read(busy: Scrape) -> None:
+    assert busy.value("group_lag_seconds", group="readers") == 21
+    assert busy.value("group_stream_lag_seconds", group="readers", stream="orders") == 21
+    assert busy.value("group_behind_seconds", group="readers", stream="orders") == 0
+    assert busy.value("group_pending_offsets", group="readers", stream="orders") == 0
+    assert busy.value("group_backlog", group="readers") in (0, 1)
+
+
+def test_every_metric_has_something_to_show_with_the_labels_and_the_help_that_it_is_declared_with(busy: Scrape) -> None:
+    for family in FAMILIES:
+        sample = f"{family.name}_bucket" if family.kind is Kind.HISTOGRAM else family.name
+        more = {"le"} if family.kind is Kind.HISTOGRAM else set()
+        assert busy.labels.get(sample) == {*family.labels, *more}, family.name
+        assert (busy.kinds[family.name], busy.help[family.name]) == (family.kind, family.help)
+
+
+def test_a_histogram_counts_each_flush_once(busy: Scrape) -> None:
+    buckets = busy.of("flush_calls_bucket")
+    ordered = [buckets[frozenset({("le", bound)})] for bound in ("0.0", "1.0", "2.0", "+Inf")]
+
+    assert ordered == sorted(ordered) and ordered[-1] == busy.value("flush_calls_count") > 0
+    assert busy.value("flush_calls_sum") >= 8
+
+
+def test_late_notes_and_incomplete_marks_are_counted(controller: InProcess) -> None:
+    controller.call("PUT", "/v1/streams/s", {**STREAM, "writer_timeout_ms": 1_000})
+    for writer in ("w1", "w2"):
+        controller.call("PUT", f"/v1/streams/s/writers/{writer}")
+        controller.note(writer, NOON, {})
+    controller.pass_time(1_500)
+    controller.note("w1", NOON + 1_000, {})
+    controller.note("w2", NOON + 500, {})
+    found = scrape(controller)
+
+    assert found.value("stream_incomplete_marks_total", stream="s", key="") == 1
+    assert found.value("stream_late_notes_total", stream="s") == 1
+
+
+def test_what_has_no_labels_of_its_own_is_summed_up(tmp_path: Path) -> None:
+    with InProcess(tmp_path / "store.db", ManualClock(), metrics_keys=2) as controller:
+        for place, name in enumerate("abcd"):
+            controller.call("PUT", f"/v1/streams/{name}", STREAM)
+            controller.note("w", NOON - 1_000 * place, {}, name)
+        found = scrape(controller)
+
+    labels = {dict(each)["stream"]: value for each, value in found.of("stream_watermark_lag_seconds").items()}
+    assert labels == {"a": 0, "b": 1, OTHER: 3}
+    assert found.value("stream_notes_total", stream=OTHER) == 2
+    assert found.value("stream_marks_total", stream=OTHER, key=OTHER) == 2
+    assert found.value("streams") == 4 and found.value("streams_summed_up") == 2
+
+
+def test_the_keys_of_a_stream_are_bounded_too(controller: InProcess) -> None:
+    keys = [f"k{number:02}" for number in range(METRICS_KEYS_OF_STREAM + 4)]
+    controller.call("PUT", "/v1/streams/s", STREAM)
+    body = {"writer": "w", "times": dict.fromkeys(keys, NOON), "position": {}}
+    controller.call("POST", "/v1/streams/s/notes", body)
+    marks = {dict(labels)["key"]: value for labels, value in scrape(controller).of("stream_marks_total").items()}
+
+    assert marks == {**dict.fromkeys(keys[:METRICS_KEYS_OF_STREAM], 1), OTHER: 4}
+
+
+def test_times_that_are_no_dates_and_sealed_streams_have_no_lag(controller: InProcess) -> None:
+    for name, time in (("counts", 100), ("sealed", NOON)):
+        controller.call("PUT", f"/v1/streams/{name}", STREAM)
+        controller.note("w", time, {}, name)
+    controller.call("POST", "/v1/streams/sealed/seal", {})
+    found = scrape(controller)
+
+    assert found.of("stream_watermark_lag_seconds") == {} == found.of("stream_event_time_lag_seconds")
+    assert found.value("stream_marks_total", stream="counts", key="") == 1
+
+
+def test_a_stream_at_rest_has_the_lag_that_its_readers_are_told(controller: InProcess) -> None:
+    controller.call("PUT", "/v1/streams/s", {"segments": 1, "time_domain": "ingestion", "mark_interval_ms": 0})
+    controller.note("w", NOON, {})
+    controller.call("POST", "/v1/streams/s/writers/w/idle")
+    controller.pass_time(100_000)
+
+    assert scrape(controller).value("stream_watermark_lag_seconds", stream="s", key="") == 10
+
+
+def test_streams_that_nobody_uses_after_a_restart_come_back_a_few_with_each_scrape(tmp_path: Path) -> None:
+    names = [f"s{number:03}" for number in range(METRICS_LOADED_STREAMS + 5)]
+    with InProcess(tmp_path / "store.db", ManualClock()) as controller:
+        for name in names:
+            controller.call("PUT", f"/v1/streams/{name}", {"segments": 1})
+        controller.note("w", NOON, {}, names[-1])
+
+    with InProcess(tmp_path / "store.db", ManualClock()) as controller:
+        first, second = scrape(controller), scrape(controller)
+
+    assert (first.value("streams"), first.value("streams_complete")) == (METRICS_LOADED_STREAMS, 0)
+    assert (second.value("streams"), second.value("streams_complete")) == (len(names), 1)
+    assert second.value("stream_marks_total", stream=names[-1], key="") == 1
+
+
+def test_a_deleted_stream_leaves_nothing_and_begins_anew(controller: InProcess) -> None:
+    for _ in range(2):
+        controller.call("PUT", "/v1/streams/s", STREAM)
+        controller.note("w", NOON, {})
+        assert scrape(controller).value("stream_notes_total", stream="s") == 1
+        controller.call("DELETE", "/v1/streams/s")
+        assert scrape(controller).of("stream_notes_total") == {}
+
+
+def test_a_store_that_fails_is_seen_counts_stay_and_a_scrape_is_answered(tmp_path: Path) -> None:
+    database = tmp_path / "store.db"
+    with InProcess(database, ManualClock()) as controller:
+        controller.call("PUT", "/v1/streams/s", STREAM)
+        controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
+        controller.note("w", NOON, {})
+        with sqlite3.connect(database) as beside:
+            beside.execute("ALTER TABLE mark RENAME TO gone")
+        body = {"writer": "w", "time": NOON + 1, "position": {}}
+        controller.call("POST", "/v1/streams/s/notes", body, expect=503)
+        away = scrape(controller)
+        with sqlite3.connect(database) as beside:
+            beside.execute("ALTER TABLE gone RENAME TO mark")
+        controller.note("w", NOON + 1, {})
+        back = scrape(controller)
+
+    assert away.value("store_up") == 0 and away.value("store_errors_total", operation="commit") >= 1
+    assert away.value("problems_total", code="store_unavailable") == 1
+    assert back.value("store_up") == 1 and back.value("stream_notes_total", stream="s") == 3
+    assert back.value("stream_marks_total", stream="s", key="") == 2
+
+
+async def turns(work: Coroutine[Any, Any, object]) -> int:
+    """How often others have theirs while something is done that waits for nothing."""
+    doing, count = asyncio.create_task(work), -1
+    while not doing.done():
+        count += 1
+        await asyncio.sleep(0)
+    await doing
+    return count
+
+
+def test_a_look_at_many_writers_lets_others_have_their_turn(controller: InProcess) -> None:
+    controller.call("PUT", "/v1/streams/s", {**STREAM, "min_writers": 5 * METRICS_SLICE_WRITERS})
+    notes = [{"writer": f"w{number}", "time": NOON, "position": {}} for number in range(4 * METRICS_SLICE_WRITERS)]
+    controller.call("POST", "/v1/streams/s/notes", {"notes": notes})
+
+    async def look() -> int:
+        return await turns(controller.app.state.controller.measures.look())
+
+    assert controller.portal.call(look) >= 4
+
+
+def test_writing_many_samples_lets_others_have_their_turn(controller: InProcess) -> None:
+    names = [f"s{number}" for number in range(60)]
+    for name in names:
+        controller.call("PUT", f"/v1/streams/{name}", STREAM)
+    notes = [{"stream": name, "writer": "w", "time": NOON, "position": {}} for name in names]
+    controller.call("POST", "/v1/notes", {"notes": notes})
+
+    async def write() -> tuple[int, int]:
+        state = controller.app.state
+        await state.controller.measures.take()  # what comes right after shows the same, and waits for nothing
+        return await turns(state.exposition.text()), len(await state.exposition.text())
+
+    count, size = controller.portal.call(write)
+    assert count >= 4 and size > 50_000
+
+
+def test_scrapes_at_once_share_one_look(controller: InProcess) -> None:
+    measures = controller.app.state.controller.measures
+
+    async def two() -> tuple[Any, Any]:
+        one, other = await asyncio.gather(measures.take(), measures.take())
+        return one, other
+
+    one, other = controller.portal.call(two)
+    assert one is other
+
+
+def test_a_served_controller_answers_a_scrape_as_prometheus_asks(tmp_path: Path) -> None:
+    server = OwnProcess(tmp_path / "store.db")
+    try:
+        server.client.put("/v1/streams/s", json=STREAM)
+        answered = server.client.get("/metrics")
+    finally:
+        assert server.stop() == 0
+    found = read(answered.text)
+
+    assert answered.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert found.value("streams") == 1 and found.values["process_resident_memory_bytes", frozenset()] > 1e6
+    assert server.errors == ""
+
+
+# -- counting ----------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 50), st.booleans()), max_size=40))
+def test_no_time_that_was_held_is_lost_and_what_is_shown_only_grows(spans: list[tuple[str, int, bool]]) -> None:
+    held, now, total = Held(most=3), 0, 0
+    before: dict[str, int] = {}
+    for writer, length, looked in spans:
+        held.begin(writer, "active", now)
+        if looked:
+            held.count(now + length // 2)
+        now += length
+        held.end(now)
+        total += length
+        shown = {**held.by_writer, OTHER: held.other_ms}
+        assert len(held.by_writer) <= 3
+        assert sum(shown.values()) == total
+        assert all(value >= before[name] for name, value in shown.items() if name in before)
+        before = shown
+
+
+def test_who_held_for_longest_is_named_whenever_it_came() -> None:
+    held, now = Held(most=2), 0
+    for writer, length in (("a", 10), ("b", 20), ("c", 1), ("late", 500)):
+        held.begin(writer, "active", now)
+        now += length
+        held.end(now)
+
+    assert held.by_writer == {"b": 20, "late": 500} and held.other_ms == 11
+
+
+@pytest.mark.parametrize(("value", "counts"), [(0.5, [1, 0, 0]), (1, [1, 0, 0]), (1.5, [0, 1, 0]), (9, [0, 0, 1])])
+def test_a_bound_belongs_to_what_lies_below_it(value: float, counts: list[int]) -> None:
+    distribution = Distribution((1, 2))
+    distribution.add(value)
+
+    assert distribution.counts == counts and distribution.total == value

@@ -1,0 +1,136 @@
+"""The alert rules, the dashboard and the documentation speak of metrics and labels that a real scrape has."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controller.api.families import FAMILIES
+from controller.limits import METRICS_GROUPS, METRICS_HOLDERS, METRICS_KEYS, METRICS_KEYS_OF_STREAM
+from tests.operations.scraping import Scrape
+
+ROOT = Path(__file__).parents[2]
+ALERTS = ROOT / "controller" / "operations" / "alerts.yml"
+DASHBOARD = ROOT / "controller" / "operations" / "dashboard.json"
+DOCUMENT = (ROOT / "docs" / "metrics.md").read_text()
+OF_THE_SCRAPE = {"instance", "job"}  # labels that Prometheus adds
+WORDS = {
+    "absent", "and", "by", "for", "histogram_quantile", "increase", "max", "min", "on", "or", "rate", "sum", "unless",
+    "vector", "without",
+}  # fmt: skip
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+
+
+def targets() -> list[dict[str, Any]]:
+    return [target for panel in json.loads(DASHBOARD.read_text())["panels"] for target in panel.get("targets", ())]
+
+
+def expressions() -> list[str]:
+    return [rule["expr"] for rule in alerts()] + [target["expr"] for target in targets()]
+
+
+def problems(expression: str, labels: dict[str, set[str]]) -> Iterator[str]:
+    """What an expression speaks of that is not there."""
+    bare = re.sub(r'"[^"]*"', '""', expression)
+    used: set[str] = set(OF_THE_SCRAPE)
+    for name, selector in re.findall(r"\b((?:strandline|process)_\w+)(?:\{([^}]*)\})?", bare):
+        if name not in labels:
+            yield f"no metric {name}"
+        has = labels.get(name, set())
+        used |= has
+        yield from (
+            f"{name} has no label {each}"
+            for each in re.findall(r"(\w+)\s*=~?", selector)
+            if each not in has | OF_THE_SCRAPE
+        )
+    grouped = re.findall(r"\b(?:by|without|on)\s*\(([^)]*)\)", bare)
+    yield from (f"no label {each}" for each in re.findall(r"\w+", " ".join(grouped)) if each not in used)
+    rest = re.sub(r"\{[^}]*\}|\b(?:by|without|on)\s*\([^)]*\)|\[\w+\]", " ", bare)
+    names = re.findall(r"[a-zA-Z_]\w*", rest)
+    yield from (
+        f"what is {each}?" for each in names if each not in WORDS and not each.startswith(("strandline_", "process_"))
+    )
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_every_expression_speaks_of_metrics_and_labels_that_exist(expression: str, busy: Scrape) -> None:
+    assert list(problems(expression, busy.labels)) == []
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "strandline_nothing > 1",
+        'strandline_streams{colour="red"}',
+        "sum by (colour) (strandline_streams)",
+        "rat(strandline_streams[5m])",
+    ],
+)
+def test_an_expression_that_speaks_of_something_else_is_found(expression: str, busy: Scrape) -> None:
+    assert len(list(problems(expression, busy.labels))) == 1
+
+
+def test_what_alerts_and_legends_say_uses_labels_that_their_metrics_have(busy: Scrape) -> None:
+    said = [(rule["expr"], re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])) for rule in alerts()]
+    said += [(target["expr"], re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) for target in targets()]
+    for expression, labels in said:
+        has = set().union(*(busy.labels[name] for name in re.findall(r"(?:strandline|process)_\w+", expression)))
+        assert set(labels) <= has | OF_THE_SCRAPE, expression
+
+
+def test_every_alert_has_a_name_of_its_own_a_severity_and_a_summary() -> None:
+    found = alerts()
+    assert len({rule["alert"] for rule in found}) == len(found) > 10
+    for rule in found:
+        assert rule["alert"].startswith("Strandline") and rule["labels"]["severity"] in ("critical", "warning", "info")
+        assert rule["annotations"]["summary"].strip()
+
+
+def test_promtool_takes_the_rules() -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed; it comes with Prometheus")
+    done = subprocess.run([promtool, "check", "rules", str(ALERTS)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_panels_of_the_dashboard_stand_side_by_side() -> None:
+    taken: set[tuple[int, int]] = set()
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert not cells & taken and max(x for x, _ in cells) < 24, panel["title"]
+        taken |= cells
+
+
+def test_each_metric_stands_in_the_documentation_as_in_the_code_and_no_other() -> None:
+    rows = [f"| `{each.name}` | {each.kind} | {', '.join(each.labels) or '–'} | {each.help} |" for each in FAMILIES]
+    assert [line for line in DOCUMENT.splitlines() if line.startswith("| `")] == rows
+
+
+def test_the_documented_bounds_are_those_of_the_code() -> None:
+    for words in (
+        f"{METRICS_KEYS:,} pairs".replace(",", " "), f"{METRICS_KEYS_OF_STREAM} keys", f"the {METRICS_HOLDERS} writers",
+        f"first {METRICS_GROUPS}",
+    ):  # fmt: skip
+        assert words in DOCUMENT.replace("\n", " "), words
+
+
+def test_the_documented_scrape_is_valid_and_the_files_are_where_the_document_says() -> None:
+    (block,) = re.findall(r"^```yaml\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    assert yaml.safe_load(block)["scrape_configs"][0]["static_configs"] == [{"targets": ["127.0.0.1:8433"]}]
+    for link in re.findall(r"\]\((\.\./[^)]*)\)", DOCUMENT):
+        assert (ROOT / "docs" / link).is_file(), link
