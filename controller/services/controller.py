@@ -19,8 +19,8 @@ from controller.services.indexing import Indexing
 from controller.services.journals import Journals
 from controller.services.measures import Measures
 from controller.services.notes import Notes
-from controller.services.overview import Overview
 from controller.services.operator_log import tell
+from controller.services.overview import Overview
 from controller.services.reading import Reading
 from controller.services.retention import Retention
 from controller.services.store import Store

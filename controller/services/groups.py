@@ -77,7 +77,6 @@ class Groups:
         """All that are loaded, in no order."""
         return self._shelf.items()
 
-
     async def create(self, name: str, settings: GroupSettings, by: str | None = None) -> bool:
         """Creates a group; False where it is there already with the same streams, its settings left as they are."""
         check_name("group", name)

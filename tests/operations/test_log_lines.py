@@ -1,0 +1,297 @@
+"""The log has one line for each thing that an operator asks about, with the request that caused it, and no secret."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import pytest
+
+from controller.limits import JOURNAL_REFUSALS_BURST_ENTRIES, LOG_LINES, SLOW_FLUSH_MS, STORE_TELLING_MS
+from controller.log_lines import FORMATS, log_lines
+from controller.services.health import StoreHealth
+from controller.services.operator_log import REQUEST_ID, tell
+from tests.operations.scraping import STREAM
+from tests.served import NOON, ROOT, InProcess, OwnProcess
+
+DOCUMENT = (ROOT / "docs" / "logs.md").read_text()
+Line = dict[str, Any]
+
+
+def lines_of(text: str) -> list[Line]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def told(lines: list[Line], event: str) -> list[Line]:
+    return [line for line in lines if line["event"] == event]
+
+
+class Written:
+    """What was written in this process, once everything that waits is."""
+
+    def __init__(self, form: str = "json", stream: TextIO | None = None) -> None:
+        self.stream = stream if stream is not None else io.StringIO()
+        self._writing = log_lines(form, self.stream)
+
+    def __enter__(self) -> Written:
+        self._writing.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._writing.__exit__(None, None, None)
+
+    @property
+    def text(self) -> str:
+        assert isinstance(self.stream, io.StringIO)
+        return self.stream.getvalue()
+
+    @property
+    def lines(self) -> list[Line]:
+        return lines_of(self.text)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Line]]:
+    """The log of a controller in a process of its own, through the life of a stream."""
+    server = OwnProcess(tmp_path_factory.mktemp("store") / "store.db", "--log-format", "json", "--access-log")
+    client, writers = server.client, "/v1/streams/s/writers"
+    headers = {"X-Request-Id": "the-caller-chose-this", "Authorization": "Bearer a-secret-of-the-caller"}
+    client.put("/v1/streams/s", json=STREAM, headers=headers)
+    client.put(f"{writers}/w")
+    for number in range(30):
+        client.post("/v1/streams/s/notes", json={"writer": "w", "time": NOON + number, "position": {"0": number}})
+    for _ in range(JOURNAL_REFUSALS_BURST_ENTRIES + 10):
+        client.post("/v1/streams/s/notes", json={"writer": "w", "time": 1, "position": {}})
+    client.post(f"{writers}/w/exclude", headers={"X-Request-Id": "why-excluded"})
+    client.delete(f"{writers}/w/exclude")
+    client.post(f"{writers}/w/idle")
+    client.delete(f"{writers}/w")
+    create = [{"id": "2", "low": 0.0, "high": 0.5}]
+    client.post("/v1/streams/s/scale", json={"seal": {"0": 30}, "create": create}).raise_for_status()
+    client.post("/v1/streams/s/seal", json={"final": {}}).raise_for_status()
+    client.put("/v1/reader-groups/g", json={"streams": ["s"]})
+    client.delete("/v1/reader-groups/g")
+    client.get("/v1/streams", params={"limit": 7})
+    client.delete("/v1/streams/s")
+    assert server.stop() == 0
+    yield lines_of(server.log)
+
+
+def test_the_life_of_a_controller_is_told_in_order(served: list[Line]) -> None:
+    stages = ["starting", "schema_created", "ready", "stopping", "flushed", "stopped"]
+
+    assert [line["event"] for line in served if line["event"] in stages] == stages
+    assert (served[0]["event"], served[-1]["event"]) == ("starting", "stopped")
+    assert told(served, "ready")[0]["url"].startswith("http://127.0.0.1:")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "stream_created", "writer_registered", "stream_excluded", "stream_included", "writer_idle", "writer_closed",
+        "stream_scaled", "stream_sealed", "group_created", "group_deleted", "stream_deleted",
+    ],
+)  # fmt: skip
+def test_what_somebody_did_is_one_line_with_the_request(served: list[Line], event: str) -> None:
+    (line,) = told(served, event)
+
+    assert line["request_id"] and line["level"] == "info" and re.fullmatch(r"[\d-]+T[\d:.]+Z", line["logged_at"])
+
+
+def test_a_request_keeps_the_id_that_its_caller_gave(served: list[Line]) -> None:
+    (created,), (excluded,) = told(served, "stream_created"), told(served, "stream_excluded")
+
+    assert created["request_id"] == "the-caller-chose-this"
+    assert (excluded["request_id"], excluded["stream"], excluded["writer"]) == ("why-excluded", "s", "w")
+
+
+def test_refusals_are_told_but_not_all_of_a_flood(served: list[Line]) -> None:
+    refused = told(served, "refused")
+
+    assert 0 < len(refused) <= JOURNAL_REFUSALS_BURST_ENTRIES
+    first = refused[0]
+    assert (first["code"], first["stream"], first["writer"], first["time"]) == ("time_went_back", "s", "w", 1)
+    assert first["request_id"] in {line["request_id"] for line in told(served, "request") if line["status"] == 409}
+
+
+def test_a_line_for_each_request_where_asked_for_and_none_for_a_note_beside(served: list[Line]) -> None:
+    requests, others = told(served, "request"), [line for line in served if line["event"] != "request"]
+
+    assert sum(line["path"] == "/v1/streams/s/notes" for line in requests) == 30 + JOURNAL_REFUSALS_BURST_ENTRIES + 10
+    assert len(others) < 20 + JOURNAL_REFUSALS_BURST_ENTRIES
+    assert any((line["method"], line["path"], line["status"]) == ("GET", "/v1/streams", 200) for line in requests)
+
+
+def test_nothing_of_the_log_is_a_secret_or_a_query(served: list[Line]) -> None:
+    text = json.dumps(served)
+
+    assert "a-secret" not in text and "Bearer" not in text and "limit=7" not in text
+
+
+def test_the_password_of_a_database_is_not_told() -> None:
+    url = "postgresql://someone:hidden-word@127.0.0.1:1/nowhere"
+    command = [sys.executable, "-m", "controller", "serve", "--database", url, "--port", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+
+    assert done.returncode == 1 and "starting store=postgresql://someone:***@127.0.0.1:1/nowhere" in done.stderr
+    assert "hidden-word" not in done.stderr + done.stdout
+
+
+def test_who_holds_time_back_is_told_while_it_does_and_when_it_ends(controller: InProcess) -> None:
+    with Written() as log:
+        controller.call("PUT", "/v1/streams/s", {**STREAM, "writer_timeout_ms": 30_000})
+        for writer in ("fast", "slow"):
+            controller.note(writer, NOON, {})
+        for step in range(1, 4):
+            controller.note("fast", NOON + step, {})
+            controller.pass_time(6_000)
+        for _ in range(3):
+            controller.note("fast", NOON + 10, {})
+            controller.pass_time(6_000)
+
+    (held,), (let_go,) = told(log.lines, "time_held"), told(log.lines, "time_let_go")
+    assert (held["writer"], held["stream"], held["held_ms"], held["released_in_ms"]) == ("slow", "s", 6_000, 24_000)
+    assert (let_go["writer"], let_go["to"] - let_go["from"]) == ("slow", 30_000)
+    (silent,), (incomplete,) = told(log.lines, "writer_timed_out"), told(log.lines, "marks_incomplete")
+    assert (silent["writer"], silent["level"], incomplete["excluded"]) == ("slow", "warning", ["slow"])
+
+
+def test_what_did_not_become_durable_is_not_told(controller: InProcess) -> None:
+    controller.call("PUT", "/v1/streams/s", {**STREAM, "mark_interval_ms": None})
+    controller.note("w", NOON, {})
+    with Written() as log:
+        with sqlite3.connect(controller.database) as beside:
+            beside.execute("ALTER TABLE mark RENAME TO gone")
+        controller.call("POST", "/v1/streams/s/seal", {}, expect=503)
+        with sqlite3.connect(controller.database) as beside:
+            beside.execute("ALTER TABLE gone RENAME TO mark")
+        controller.call("POST", "/v1/streams/s/seal", {})
+
+    events = [line["event"] for line in log.lines]
+    assert events.count("stream_sealed") == 1
+    assert events.index("store_failed") < events.index("store_recovered") < events.index("stream_sealed")
+    assert "no such table" in told(log.lines, "store_failed")[0]["error"]
+
+
+# -- the store ---------------------------------------------------------------------------------------------------
+
+
+class Stopwatch:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_trouble_with_the_store_is_told_once_in_a_while_and_when_it_is_over() -> None:
+    watch = Stopwatch()
+    health = StoreHealth(watch)
+    with Written() as log:
+        for _ in range(30):
+            health.failed("commit", OSError("full"), 2)
+            watch.now += 1
+        health.committed(health.begin(), 1)
+        health.committed(health.begin(), 1)
+
+    failed, (recovered,) = told(log.lines, "store_failed"), told(log.lines, "store_recovered")
+    assert len(failed) == 30_000 // STORE_TELLING_MS and failed[1]["untold"] == 9
+    assert failed[0]["error"] == "OSError: full" and failed[0]["level"] == "error"
+    assert (recovered["away_ms"], recovered["untold"]) == (30_000, 9)
+    assert health.errors["commit"] == 30 and health.up
+
+
+def test_a_slow_flush_is_told_and_a_quick_one_is_not() -> None:
+    watch = Stopwatch()
+    health = StoreHealth(watch)
+    with Written() as log:
+        for seconds in (0.01, SLOW_FLUSH_MS / 1000 + 0.5, 0.02):
+            began = health.begin()
+            watch.now += seconds
+            health.committed(began, 7)
+
+    (slow,) = log.lines
+    assert (slow["event"], slow["ms"], slow["calls"]) == ("slow_flush", SLOW_FLUSH_MS + 500, 7)
+
+
+# -- how lines look ----------------------------------------------------------------------------------------------
+
+
+def test_text_is_one_line_of_names_and_values() -> None:
+    with Written("text") as log:
+        REQUEST_ID.set(b"r-1")
+        tell("stream_scaled", stream="s", note='two "words"', numbers={"0": 1}, absent=None)
+        REQUEST_ID.set(None)
+    _, text = log.text.split(" ", 1)
+
+    assert text == 'INFO stream_scaled stream=s note="two \\"words\\"" numbers="{\\"0\\": 1}" request_id=r-1\n'
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_line_stays_one_whatever_its_values_hold(form: str) -> None:
+    with Written(form) as log:
+        tell("x", name="two\nlines", long="y" * 5_000)
+
+    assert len(log.text.splitlines()) == 1 and len(log.text) < 2_000
+
+
+def test_messages_of_libraries_are_lines_too() -> None:
+    with Written() as log:
+        logging.getLogger("some.library").warning("%d things", 3)
+
+    (line,) = log.lines
+    assert (line["event"], line["logger"], line["message"]) == ("message", "some.library", "3 things")
+
+
+class Stuck(io.StringIO):
+    """A pipe that nobody reads, until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free = threading.Event()
+        self.enough = threading.Event()
+        self._lines = 0
+
+    def write(self, text: str) -> int:
+        assert self.free.wait(60)
+        self._lines += text.count("\n")
+        if self._lines >= LOG_LINES:
+            self.enough.set()
+        return super().write(text)
+
+
+def test_a_pipe_that_nobody_reads_stalls_nobody_and_what_is_left_out_is_counted() -> None:
+    stuck = Stuck()
+    with Written(stream=stuck) as log:
+        for number in range(LOG_LINES + 50):
+            tell("many", number=number)
+        stuck.free.set()
+        assert stuck.enough.wait(60)
+        tell("after")
+
+    (after,) = told(log.lines, "after")
+    assert LOG_LINES <= len(told(log.lines, "many")) < LOG_LINES + 50
+    assert after["lines_left_out"] == LOG_LINES + 50 - len(told(log.lines, "many"))
+
+
+# -- the page ----------------------------------------------------------------------------------------------------
+
+
+def test_every_event_of_the_code_stands_in_the_documentation(served: list[Line]) -> None:
+    documented = set(re.findall(r"^\| `(\w+)`", DOCUMENT, re.MULTILINE))
+    source = "".join(file.read_text() for file in sorted(Path(ROOT / "controller").rglob("*.py")))
+    in_code = set(re.findall(r'\btell(?:_sometimes)?\(\s*"(\w+)"', source)) - {"held", "state", "refused"} | {"refused"}
+
+    assert {line["event"] for line in served} <= documented
+    assert in_code <= documented
