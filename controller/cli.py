@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import NoReturn
 
@@ -14,13 +16,18 @@ from strandline.redaction import redact
 
 
 class Parser(argparse.ArgumentParser):
-    """Tells a mistake in the command line without the secrets that may stand in it."""
+    """Tells a mistake in the command line without the secrets that may stand in it, and which command may be meant."""
 
     def error(self, message: str) -> NoReturn:
+        unknown = re.match(r"argument command: invalid choice: '(.*?)'", message)
+        if unknown is not None:
+            close = get_close_matches(unknown[1], COMMANDS)
+            instead = f"did you mean {' or '.join(close)}?" if close else f"the commands are {', '.join(COMMANDS)}"
+            message = f"there is no command {unknown[1]!r}: {instead}"
         super().error(redact(message))
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     parser = Parser(
         prog="strandline",
         description="Exact watermarks for partitioned logs.",

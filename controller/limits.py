@@ -87,6 +87,8 @@ METRICS_SLICE_SAMPLES: Final = 200  # written as text before others get their tu
 
 # Logs
 LOG_LINES: Final = 10_000  # waiting to be written; beyond it lines are left out, and counted
+LOG_BURST_LINES: Final = 500  # of one event at once, errors and requests aside, and then
+LOG_REFILL_LINES_PER_S: Final = 20  # as many as this; those left out are counted
 LOG_VALUE_CHARACTERS: Final = 1_000  # of one value in a line
 SLOW_FLUSH_MS: Final = 1_000
 STORE_TELLING_MS: Final = 10_000  # between two lines about the same trouble with the store

@@ -13,11 +13,32 @@ from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener
 from typing import Any, Final, TextIO
 
-from controller.limits import LOG_LINES, LOG_VALUE_CHARACTERS
-from controller.services.operator_log import request_id
+from controller.limits import LOG_BURST_LINES, LOG_LINES, LOG_REFILL_LINES_PER_S, LOG_VALUE_CHARACTERS
+from controller.services.operator_log import LOGGER, request_id
 
 _PLAIN: Final = re.compile(r'[^\s"=]+')
 _ACCESS: Final = ("client", "method", "path", "http_version", "status")
+
+
+class Paces(logging.Filter):
+    """Leaves out lines of an event of ours that come too fast; the next one says how many. Errors are all told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._paces: dict[str, tuple[float, float, int]] = {}  # by event: room, when that was so, how many left out
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name != LOGGER.name or record.levelno >= logging.ERROR:
+            return True
+        room, since, left_out = self._paces.get(record.msg, (LOG_BURST_LINES, record.created, 0))
+        room = min(LOG_BURST_LINES, room + max(0.0, record.created - since) * LOG_REFILL_LINES_PER_S)
+        if room < 1:
+            self._paces[record.msg] = (room, record.created, left_out + 1)
+            return False
+        self._paces[record.msg] = (room - 1, record.created, 0)
+        if left_out:
+            record.fields = {**fields_of(record), "left_out": left_out}
+        return True
 
 
 class _Bounded(QueueHandler):
@@ -110,6 +131,7 @@ def log_lines(form: str, stream: TextIO | None = None) -> Iterator[None]:
     handler.setFormatter(FORMATS[form]())
     lines: queue.Queue[Any] = queue.Queue(LOG_LINES)
     bounded, listener = _Bounded(lines), QueueListener(lines, handler)
+    bounded.addFilter(Paces())
     root = logging.getLogger()
     before = root.level
     root.addHandler(bounded)

@@ -140,6 +140,8 @@ def test_a_token_that_cannot_be_sent_is_refused_without_being_told(strandline: C
         (("streams", "--controller", "http://user:secret@x"), "controller"),
         (("watch", "?"), "?"),
         (("completion", "fish"), "fish"),
+        (("wacth", "s"), "there is no command 'wacth': did you mean watch?"),
+        (("frobnicate",), "the commands are serve"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
 )

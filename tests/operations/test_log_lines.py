@@ -17,8 +17,15 @@ from typing import Any, TextIO
 
 import pytest
 
-from controller.limits import JOURNAL_REFUSALS_BURST_ENTRIES, LOG_LINES, SLOW_FLUSH_MS, STORE_TELLING_MS
-from controller.log_lines import FORMATS, log_lines
+from controller.limits import (
+    JOURNAL_REFUSALS_BURST_ENTRIES,
+    LOG_BURST_LINES,
+    LOG_LINES,
+    LOG_REFILL_LINES_PER_S,
+    SLOW_FLUSH_MS,
+    STORE_TELLING_MS,
+)
+from controller.log_lines import FORMATS, Paces, fields_of, log_lines
 from controller.services.health import StoreHealth
 from controller.services.operator_log import REQUEST_ID, tell
 from tests.operations.scraping import STREAM
@@ -254,6 +261,22 @@ def test_messages_of_libraries_are_lines_too() -> None:
     assert (line["event"], line["logger"], line["message"]) == ("message", "some.library", "3 things")
 
 
+def test_a_flood_of_one_event_is_left_out_and_counted_and_no_other_suffers() -> None:
+    paces = Paces()
+
+    def came(seconds: float, event: str, level: int = logging.INFO) -> Any:
+        """What becomes of a record that is made then: how many it says were left out, None where it is left out too."""
+        record = logging.LogRecord("strandline", level, "", 0, event, None, None)
+        record.created, record.fields = seconds, {}
+        return fields_of(record).get("left_out", 0) if paces.filter(record) else None
+
+    assert [came(0, "flood") for _ in range(LOG_BURST_LINES)] == [0] * LOG_BURST_LINES
+    assert [came(0, "flood") for _ in range(7)] == [None] * 7
+    assert came(0, "another") == 0 and came(0, "flood", logging.ERROR) == 0
+    assert came(1, "flood") == 7
+    assert [came(1, "flood") for _ in range(LOG_REFILL_LINES_PER_S)].count(None) == 1
+
+
 class Stuck(io.StringIO):
     """A pipe that nobody reads, until it is let go."""
 
@@ -275,7 +298,7 @@ def test_a_pipe_that_nobody_reads_stalls_nobody_and_what_is_left_out_is_counted(
     stuck = Stuck()
     with Written(stream=stuck) as log:
         for number in range(LOG_LINES + 50):
-            tell("many", number=number)
+            tell("many", logging.ERROR, number=number)
         stuck.free.set()
         assert stuck.enough.wait(60)
         tell("after")
