@@ -314,7 +314,9 @@ def test_a_pipe_that_nobody_reads_stalls_nobody_and_what_is_left_out_is_counted(
 def test_every_event_of_the_code_stands_in_the_documentation(served: list[Line]) -> None:
     documented = set(re.findall(r"^\| `(\w+)`", DOCUMENT, re.MULTILINE))
     source = "".join(file.read_text() for file in sorted(Path(ROOT / "controller").rglob("*.py")))
-    in_code = set(re.findall(r'\btell(?:_sometimes)?\(\s*"(\w+)"', source)) - {"held", "state", "refused"} | {"refused"}
+    in_code = set(re.findall(r'\btell(?:_sometimes)?\(\s*"(\w+)"', source)) - {"held", "state"}
+    acts = set(re.findall(r'\bAct\(\s*"(\w+)"', source))
 
     assert {line["event"] for line in served} <= documented
     assert in_code <= documented
+    assert acts and [act for act in acts if not {f"stream_{act}", f"group_{act}"} & documented] == []
