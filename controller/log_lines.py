@@ -15,6 +15,7 @@ from typing import Any, Final, TextIO
 
 from controller.limits import LOG_BURST_LINES, LOG_LINES, LOG_REFILL_LINES_PER_S, LOG_VALUE_CHARACTERS
 from controller.services.operator_log import LOGGER, request_id
+from strandline.redaction import redact
 
 _PLAIN: Final = re.compile(r'[^\s"=]+')
 _ACCESS: Final = ("client", "method", "path", "http_version", "status")
@@ -92,9 +93,9 @@ class JsonLines(logging.Formatter):
         line = {"logged_at": _time(record), "level": record.levelname.lower(), "event": _event(record)}
         line = {**line, **fields_of(record)}
         if record.exc_info and record.exc_info[1] is not None:
-            line["error"] = _short(f"{type(record.exc_info[1]).__name__}: {record.exc_info[1]}")
+            line["error"] = f"{type(record.exc_info[1]).__name__}: {record.exc_info[1]}"
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps({name: _short(value) for name, value in line.items()}, ensure_ascii=False, default=str)
+        return json.dumps(_safe(line), ensure_ascii=False, default=str)
 
 
 class TextLines(logging.Formatter):
@@ -105,15 +106,24 @@ class TextLines(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             fields["error"] = f"{type(record.exc_info[1]).__name__}: {record.exc_info[1]}"
         parts = [_time(record), record.levelname, _event(record)]
-        parts += [f"{name}={_quoted(_short(value))}" for name, value in fields.items()]
+        parts += [f"{name}={_quoted(_safe(value))}" for name, value in fields.items()]
         line = " ".join(parts)
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        return f"{line}\n{redact(self.formatException(record.exc_info))}" if record.exc_info else line
 
 
-def _short(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > LOG_VALUE_CHARACTERS and not value.startswith("Traceback"):
-        return f"{value[:LOG_VALUE_CHARACTERS]}…"
-    return value
+def _safe(value: Any) -> Any:
+    """A value without its secrets, and cut short; a traceback stays whole."""
+    match value:
+        case str():
+            text = redact(value)
+            long = len(text) > LOG_VALUE_CHARACTERS and not text.startswith("Traceback")
+            return f"{text[:LOG_VALUE_CHARACTERS]}…" if long else text
+        case dict():
+            return {name: _safe(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_safe(each) for each in value]
+        case _:
+            return value
 
 
 def _quoted(value: Any) -> str:

@@ -246,7 +246,7 @@ class Measures:
         """Loads streams that nobody used yet, and asks groups for their windows."""
         try:
             await self._load_some()
-            for name in await self._controller.groups.names("", METRICS_GROUPS):
+            for name in await self._controller.groups.streams_by_name("", METRICS_GROUPS):
                 with suppress(StrandlineError):  # it is gone by now, or one of its streams is
                     self._groups[name] = await self._group(name)
         except StrandlineError:

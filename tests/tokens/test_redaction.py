@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.server import Discreet
+from controller.log_lines import FORMATS
 from controller.settings import Settings
 from controller.storage.database import open_database, parse_url, shown
 from controller.storage.refusals import BadDatabaseUrl, StoreRefused
@@ -39,14 +39,15 @@ def test_of_a_secret_only_that_there_was_one_is_told(text: str, told: str) -> No
     assert redact(text) == told == redact(told)
 
 
-def test_a_log_line_and_its_traceback_have_no_secret() -> None:
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_log_line_and_its_traceback_have_no_secret(form: str) -> None:
     try:
         raise ValueError(f"cannot use {TOKEN} at postgresql://anna:sesame@host/db")
     except ValueError:
         told = sys.exc_info()
     record = logging.LogRecord("x", logging.ERROR, "x", 1, "request with %s failed", (f"Bearer {TOKEN}",), told)
 
-    line = Discreet("%(message)s").format(record)
+    line = FORMATS[form]().format(record)
 
     assert "ValueError: cannot use slt_… at postgresql://anna:…@host/db" in line
     assert TOKEN not in line and "sesame" not in line
