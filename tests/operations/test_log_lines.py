@@ -151,7 +151,7 @@ def test_the_password_of_a_database_is_not_told() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
 
-    assert done.returncode == 1 and "starting store=postgresql://someone:***@127.0.0.1:1/nowhere" in done.stderr
+    assert done.returncode == 1 and "starting store=postgresql://someone:…@127.0.0.1:1/nowhere" in done.stderr
     assert "hidden-word" not in done.stderr + done.stdout
 
 
