@@ -1,0 +1,249 @@
+"""A real standalone cluster, a Spark Connect server, and jobs that run on them: all processes of their own.
+
+Strandline is installed from its wheel for them, and they run in other folders than the project's, so that what the
+package lacks shows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from logs import Event
+from logs.sqlite import SqliteLog
+from strandline.config import StreamConfig
+from strandline.note import Note
+from strandline.protocol import calls
+from tests.served import ROOT, OwnProcess
+
+PATIENCE_S = 120
+LOOK_S = 0.05
+SPARK_HOME = Path(pyspark.__file__).parent
+JOB = Path(__file__).with_name("job.py")
+SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def wait_for(happened: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}"
+        time.sleep(LOOK_S)
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python that has the project's dependencies, and the project itself from its wheel."""
+    folder = tmp_path_factory.mktemp("installed")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    home = folder / "python"
+    venv.create(home, with_pip=False, symlinks=True)
+    (packages,) = home.glob("lib/python*/site-packages")
+    # Packages only, and not what they say of further paths: the editable install of this very checkout among them.
+    dependencies = next(path for path in sys.path if path.endswith("site-packages"))
+    (packages / "dependencies.pth").write_text(dependencies + "\n")
+    target = ["--no-deps", "--no-index", "--quiet", "--target", str(packages)]
+    subprocess.run([sys.executable, "-m", "pip", "install", *target, str(wheel)], check=True, capture_output=True)
+    return home / "bin" / "python"
+
+
+class Machine:
+    """Starts Spark's own processes and jobs, each in a folder of its own, and ends them."""
+
+    def __init__(self, folder: Path, python: Path) -> None:
+        self._folder = folder
+        self._python = python
+        self._started: list[subprocess.Popen[bytes]] = []
+        self._environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
+            "PYSPARK_PYTHON": str(python),
+            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "512m",
+            "SPARK_DAEMON_JAVA_OPTS": SMALL,
+            "SPARK_NO_DAEMONIZE": "1",
+            "STRANDLINE_TESTS_IN": str(folder),
+        }
+
+    def spark_class(self, name: str, *arguments: str, output: str, until: str) -> str:
+        """Starts one of Spark's programs; returns what it has said once it has said what shows that it runs."""
+        process, said = self._start([str(SPARK_HOME / "bin" / "spark-class"), name, *arguments], output)
+        wait_for(lambda: process.poll() is not None or until in said.read_text(), f"{until!r} in {said}")
+        assert process.poll() is None, said.read_text()[-4000:]
+        return said.read_text()
+
+    def job(self, given: dict[str, object], output: str) -> subprocess.Popen[bytes]:
+        """Starts the user's job; returns when its query runs."""
+        process, said = self._start([str(self._python), str(JOB), json.dumps(given)], output)
+        wait_for(lambda: process.poll() is not None or "ready" in said.read_text(), f"the job starts: {said}")
+        assert process.poll() is None, said.read_text()[-4000:]
+        return process
+
+    def _start(self, command: list[str], output: str) -> tuple[subprocess.Popen[bytes], Path]:
+        home = self._folder / output
+        home.mkdir()
+        said = home / "output"
+        with said.open("wb") as file:
+            process = subprocess.Popen(
+                command, cwd=home, env=self._environment, stdout=file, stderr=file, start_new_session=True
+            )
+        self._started.append(process)
+        return process, said
+
+    def executors(self) -> list[int]:
+        """The processes that run a job's tasks on the workers."""
+        return self._processes(b"CoarseGrainedExecutorBackend")
+
+    def _processes(self, word: bytes) -> list[int]:
+        """Ours whose command has a word."""
+        ours = f"STRANDLINE_TESTS_IN={self._folder}\0".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdecimal() and ours in (entry / "environ").read_bytes() + b"\0":
+                    command = (entry / "cmdline").read_bytes()
+                    if word in command:
+                        found.append(int(entry.name))
+            except OSError:
+                continue  # it has ended meanwhile
+        return found
+
+    def end(self) -> None:
+        """Ends everything that was started, and what that started."""
+        for process in self._started:
+            process.kill()
+        for pid in self._processes(b""):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        for process in self._started:
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory, installed: Path) -> Iterator[Machine]:
+    if not Path("/proc/self/environ").exists():
+        pytest.skip("processes are looked for in /proc, which is not here")
+    started = Machine(tmp_path_factory.mktemp("machine"), installed)
+    yield started
+    started.end()
+
+
+@pytest.fixture(scope="module")
+def cluster(machine: Machine) -> str:
+    """The address of a standalone cluster: a master, and two workers of one core each."""
+    said = machine.spark_class(
+        "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0",
+        output="master", until="New state: ALIVE",
+    )  # fmt: skip
+    found = re.search(r"spark://127\.0\.0\.1:\d+", said)
+    assert found is not None
+    for number in (1, 2):
+        machine.spark_class(
+            "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g",
+            "--webui-port", "0", found[0], output=f"worker-{number}", until="Successfully registered with master",
+        )  # fmt: skip
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def connect_server(machine: Machine) -> str:
+    """The address of a Spark Connect server."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    machine.spark_class(
+        "org.apache.spark.deploy.SparkSubmit",
+        "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
+        "--master", "local[2]",
+        "--conf", f"spark.connect.grpc.binding.port={port}",
+        "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
+        "--conf", "spark.ui.enabled=false",
+        "--conf", "spark.sql.shuffle.partitions=2",
+        "--conf", "spark.sql.session.timeZone=UTC",
+        "spark-internal",
+        output="connect", until="Spark Connect server started",
+    )  # fmt: skip
+    return f"sc://127.0.0.1:{port}"
+
+
+class Story:
+    """A stream with its log, written by one writer while a job reads it."""
+
+    def __init__(self, controller: OwnProcess, folder: Path, name: str) -> None:
+        from strandline.protocol.transport import Connection
+
+        self._connection = Connection(controller.url)
+        self._name = name
+        self._connection.run(calls.create_stream(name, 2, StreamConfig(mark_interval_ms=0, max_ahead_ms=None)))
+        self.out = folder / "out"
+        self.out.mkdir()
+        self._log = SqliteLog.create(folder / "log.db", 2)
+        self._written: list[int] = []
+        self.options = {"controller": controller.url, "stream": name, "path": str(folder / "log.db")}
+        self.checkpoint = str(folder / "checkpoint")
+
+    def given(self, where: str) -> dict[str, object]:
+        """What the job is started with."""
+        return {"where": where, "out": str(self.out), "checkpoint": self.checkpoint, "options": self.options}
+
+    def write(self, start: int, end: int, step: int = 50) -> None:
+        """Events from one time to another, out of order, over both segments, and a note for them."""
+        times = [*range(start + step, end, 2 * step), *range(start, end, 2 * step)]
+        for segment in ("0", "1"):
+            self._log.append(Event(b"%d" % time, segment=segment) for time in times[int(segment) :: 2])
+        self._written += times
+        self._connection.run(calls.note(self._name, Note(writer="w", times={"": end}, position=self._log.positions())))
+
+    def seal(self) -> None:
+        self._connection.run(calls.seal(self._name, self._log.seal()))
+        self._connection.close()
+        self._log.close()
+
+    def windows(self) -> dict[int, int]:
+        """What the job emitted so far."""
+        found: dict[int, int] = {}
+        for file in self.out.glob("*.json"):
+            batch = {int(start): count for start, count in json.loads(file.read_text()).items()}
+            assert not set(batch) & set(found), "a window was emitted twice"
+            found |= batch
+        return found
+
+    def truth(self) -> dict[int, int]:
+        counts: dict[int, int] = {}
+        for time_ in self._written:
+            start = time_ // 10_000 * 10_000
+            counts[start] = counts.get(start, 0) + 1
+        return counts
+
+    def stop(self) -> None:
+        """Asks the job to end when it has read everything."""
+        (self.out / "stop").touch()
+
+    @property
+    def dropped(self) -> int:
+        return int((self.out / "dropped").read_text())
+
+
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnProcess]:
+    started = OwnProcess(tmp_path_factory.mktemp("controller") / "store.db")
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def story(controller: OwnProcess, tmp_path: Path, request: pytest.FixtureRequest) -> Story:
+    return Story(controller, tmp_path, re.sub(r"\W+", "-", request.node.name)[:60])
