@@ -9,7 +9,6 @@ medians are printed. Machines differ and are shared: the ratios are what to look
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import re
 import shutil
@@ -83,9 +82,8 @@ def serve_bare() -> None:
         bare, port=0, http="httptools", loop="uvloop", ws="none", log_level="warning", access_log=False,
         proxy_headers=False, server_header=False, date_header=False,
     )  # fmt: skip
-    server = Telling(config)
-    signal.signal(signal.SIGTERM, lambda *_: setattr(server, "should_exit", True))
-    asyncio.run(server.serve())
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again when it has ended
+    Telling(config).run()
 
 
 @contextmanager
