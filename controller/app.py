@@ -15,6 +15,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from controller.api import groups, journals, live_marks, marks, operations, streams, writers
 from controller.api.envelope import Envelope
@@ -26,12 +27,23 @@ from controller.dashboard.mounting import add_dashboard
 from controller.services.controller import Controller
 from controller.settings import Settings
 from strandline.errors import InvalidParameter, StrandlineError
-from strandline.protocol.errors import MethodNotAllowed, UnknownPath
+from strandline.protocol.errors import InternalFailure, MethodNotAllowed, UnknownPath
 
 
 def system_clock() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+class Application(FastAPI):
+    """FastAPI, with the envelope around all of it: not even its outermost layers stand before a note."""
+
+    def __init__(self, *, dashboard: bool, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._envelope = Envelope(super().__call__, self, run_id=secrets.token_hex(4), dashboard=dashboard)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._envelope(scope, receive, send)
 
 
 def create_app(
@@ -61,7 +73,8 @@ def create_app(
         finally:
             await controller.stop()
 
-    app = FastAPI(
+    app = Application(
+        dashboard=dashboard,
         title="Strandline",
         summary="Notes in, marks out: exact watermarks for partitioned logs.",
         version="1",
@@ -69,10 +82,10 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False},
         redoc_url=None,
     )
-    app.add_middleware(Envelope, run_id=secrets.token_hex(4), dashboard=dashboard)
     app.add_exception_handler(StrandlineError, _refused)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _bad_parameter)
+    app.add_exception_handler(Exception, _failed)
     for path in ("/v1/streams/{stream}/notes", "/v1/notes"):
         app.router.routes.append(Route(path, AnsweredBefore(), methods=["POST"]))
     for part in (streams, writers, marks, live_marks, journals, groups, operations):
@@ -92,6 +105,11 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, StrandlineError)
     return _problem(request, error)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Answers, and the exception goes on to the envelope, which logs it."""
+    return _problem(request, InternalFailure(reason=type(error).__name__))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -9,6 +9,7 @@ import itertools
 import logging
 import re
 
+from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.api.access import admit, check_group, guarded, is_open
@@ -27,10 +28,12 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
 class Envelope:
     """Wraps every request, the hot path's too."""
 
-    def __init__(self, app: ASGIApp, run_id: str, *, dashboard: bool = False) -> None:
-        """`run_id` begins the ids of requests that bring none. A `dashboard` checks tokens for its own paths."""
+    def __init__(self, app: ASGIApp, owner: Starlette, run_id: str, *, dashboard: bool = False) -> None:
+        """`app` answers what is no note, `owner` holds the controller, `run_id` begins the ids that we give out. A
+        `dashboard` checks tokens for its own paths."""
         self._dashboard = dashboard
         self._app = app
+        self._owner = owner
         self._prefix = run_id.encode()
         self._count = itertools.count(1)
 
@@ -39,13 +42,15 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         request_id = self._request_id(scope)
+        scope["app"] = self._owner
         controller: Controller = scope["app"].state.controller
         clock, counts = controller.clock, controller.counts
         REQUEST_ID.set(request_id)
-        started = False
+        started = ended = False
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal started
+            nonlocal started, ended
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
             if message["type"] == "http.response.start":
                 started = True
                 counts.responses[message["status"]] += 1
@@ -84,6 +89,8 @@ class Envelope:
             await problem_response(error)(scope, receive, send_with_headers)
         except Exception as error:
             tell("request_failed", logging.ERROR, error=error, method=scope["method"], path=scope["path"])
+            if ended:
+                return  # the application has answered with a problem, and raised it again
             if started:
                 raise
             failure = InternalFailure(reason=type(error).__name__)
