@@ -34,6 +34,11 @@ TOKENS: Final = 10_000  # that are not revoked
 TOKENS_LOOK_MS: Final = 500  # how often a controller looks whether one was made or revoked
 TOKEN_USE_MS: Final = 60_000  # how often the store hears which were used
 
+# The log of a stream's writers
+LOG_STATES_PER_WRITER: Final = 8  # beside its own row; beyond it the oldest part of the log goes
+LOG_LEAST_WRITERS: Final = 4  # a log may always be as long as that of so many
+LOG_ROW_STATES: Final = 256  # a flush that changed more writers takes several rows
+
 # The journal of a stream, or of a reader group
 JOURNAL_ENTRIES: Final = 500  # of each topic; a later one takes the place of the oldest
 JOURNAL_BURST_ENTRIES: Final = 200  # of a topic at once, and then one for every

@@ -81,6 +81,8 @@ class Standing:
     told_floor: int | None = None  # with the newest note's answer, should that be asked for again
     history: list[Entry] = field(default_factory=list)  # times strictly rise; what no later mark needs is dropped
     lasting: bool = False  # what the last mark took from it still stands, whatever it notes next
+    fresh: int = 0  # how many of the newest in the history came since the last drain
+    rewritten: bool = False  # whether since then it became another than marks and new notes make of it
 
     @property
     def value(self) -> int | None:
@@ -95,16 +97,42 @@ class Standing:
         if self.history and entry.time <= self.history[-1].time:
             return
         self.history.append(entry)
+        self.fresh += 1
         if len(self.history) > bound and last_time is not None:
-            self.history = [kept for kept in self.history if kept.time > last_time]
+            self._rewrite([kept for kept in self.history if kept.time > last_time])
         if len(self.history) > bound:
             # Every second one, counted from the end: a time between two of them maps to the later, looser cut.
-            self.history = self.history[::-2][::-1]
+            self._rewrite(self.history[::-2][::-1])
             self.lasting = False
 
     def drop_below(self, time: int) -> None:
         """Forgets what no mark at or above `time` can need."""
-        self.history = [entry for entry in self.history if entry.time >= time]
+        if self.history and self.history[0].time < time:
+            self.history = [entry for entry in self.history if entry.time >= time]
+
+    def drain(self) -> tuple[bool, list[Entry]]:
+        """What came to the history since the last call, for the store; with True, it is all of it, and nothing else
+        counts any more. What `drop_below` forgets with each mark is never told: who has the mark can forget it too."""
+        rewritten, fresh = self.rewritten, self.fresh
+        self.rewritten, self.fresh = False, 0
+        if rewritten:
+            return True, self.history
+        return False, self.history[-fresh:] if fresh else []
+
+    def begin_anew(self) -> None:
+        """A new life: nothing of the time before refuses a note, and nothing of it goes into later marks as a note."""
+        self.phase = Phase.IDLE
+        self.time = self.floor = self.lost_at = None
+        self._rewrite([])
+        self.lasting = False
+
+    def forget_segment(self, segment: str) -> None:
+        """Takes out a segment that the log never had."""
+        self._rewrite([entry._replace(cut=entry.cut.without(segment)) for entry in self.history])
+        self.lasting = False
+
+    def _rewrite(self, history: list[Entry]) -> None:
+        self.history, self.rewritten = history, True
 
 
 @dataclass(slots=True)
@@ -148,10 +176,7 @@ class Writer:
         self.closed = False
         self.noted = {}
         for standing in self.standings.values():
-            standing.phase = Phase.IDLE
-            standing.time = standing.floor = standing.lost_at = None
-            standing.history = []
-            standing.lasting = False
+            standing.begin_anew()
 
     def move(self, given: Mapping[str, int], cut: Cut, newest: Mapping[str, int]) -> None:
         """Takes in a noted position, as given and closed, and what is known of the newest event below it."""
@@ -173,8 +198,7 @@ class Writer:
         self.noted.pop(segment, None)
         self.position = self.position.without(segment)
         for standing in self.standings.values():
-            standing.history = [entry._replace(cut=entry.cut.without(segment)) for entry in standing.history]
-            standing.lasting = False
+            standing.forget_segment(segment)
 
     def state(self, standing: Standing, last_time: int | None) -> WriterState:
         """Its state in a key, given the time of that key's last mark."""

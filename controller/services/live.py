@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 
 from controller.limits import NOTED_AT_MS, RECENT_MARKS
 from controller.services.counts import StreamCounts
 from controller.services.journal import Journal, Told, tell_entries
 from controller.services.telling import Telling
+from controller.services.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_OF_STREAM
 from controller.storage.reading import StoredStream
 from controller.storage.rows import (
     Origin,
-    entry_values,
     mark_values,
     segment_values,
     stream_values,
-    writer_values,
 )
+from controller.storage.writer_states import StoredLog
 from controller.storage.writing import Writing
 from strandline.chain import MarkChain
 from strandline.changes import Changes
-from strandline.mark import Mark
 from strandline.segment import Segment
 from strandline.stream import Stream
-from strandline.writer import Entry
 
 
 class Live:
@@ -66,7 +62,7 @@ class Live:
         self._earlier = Changes()  # up to the last drop of a segment
         self._stored_fence = stored_fence
         self._watch = watch
-        self._histories: dict[tuple[str, str], list[Entry]] = {}
+        self.log = WriterLog(stream.name, StoredLog())
         self._places: dict[str, int] = {}
         self._listeners: dict[str, asyncio.Future[None]] = {}
         self._telling = Telling(self.journal, self.counts)
@@ -82,9 +78,7 @@ class Live:
                 chain.append(mark)
             live.chains[key] = chain
             live.oldest_seqs[key] = stored.first_seqs[key]
-        for writer in stored.stream.writers.values():
-            for key, standing in writer.standings.items():
-                live._histories[writer.name, key] = list(standing.history)
+        live.log = WriterLog(live.name, stored.log)
         live._places = dict(stored.places)
         live.noted_at = dict(stored.noted_at)
         live.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
@@ -113,7 +107,9 @@ class Live:
 
     def write(self, writing: Writing) -> Callable[[], None]:
         """Adds to a writing everything that changed since the last time; returns what shows it to readers."""
-        changes, self._earlier = _together(self._earlier, self.stream.drain()), Changes()
+        changes = self.stream.drain()
+        if self._earlier:
+            changes, self._earlier = _together(self._earlier, changes), Changes()
         if self.ending is not None:
             return self._write_end(writing)
         fence = writing.spell.fence
@@ -129,13 +125,17 @@ class Live:
                 row = stream_values(self.stream, self.origin, writing.spell.owner, fence)
                 writing.put_row(schema.stream, row)
         self._stored_fence = fence
-        self._write_segments(changes, writing)
-        self._write_marks(changes.marks, writing)
-        self._write_writers(changes, writing)
+        if self._settling or changes.dropped or changes.segments or self._noted_at_is_due:
+            self._write_segments(changes, writing)
+        for mark in changes.marks:
+            writing.add_row(schema.mark, mark_values(self.name, mark, fence))
+        self.log.write(self.stream.writers, changes.writers, writing)
         self._telling.follow(changes, self.stream)
         told = self.journal.write(self.name, writing)
-        pruned, self._pruned = self._pruned, {}
-        writing.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
+        pruned = self._pruned
+        if pruned:
+            self._pruned = {}
+            writing.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
         self._watch(self)
         return partial(self._publish, changes, pruned, told)
 
@@ -147,6 +147,10 @@ class Live:
             writing.remove(schema.stream, {"name": self.name})
         return self.discard
 
+    @property
+    def _noted_at_is_due(self) -> bool:
+        return self.stream.clock - self._noted_until >= NOTED_AT_MS
+
     def _write_segments(self, changes: Changes, writing: Writing) -> None:
         for dropped in changes.dropped:
             writing.remove(schema.segment, {"stream": self.name, "id": dropped})
@@ -154,7 +158,7 @@ class Live:
             self._places.pop(dropped, None)
         self._place(changes.segments.values())
         names = set(changes.segments)
-        if self._settling or self.stream.clock - self._noted_until >= NOTED_AT_MS:
+        if self._settling or self._noted_at_is_due:
             # When segments were last noted is written once in a while: nobody wants to pay for it with every note.
             names.update(name for name, noted_at in self.noted_at.items() if noted_at >= self._noted_until)
             self._noted_until = self.stream.clock
@@ -171,44 +175,6 @@ class Live:
             in_order = [segment.id for segment in self.stream.graph if segment.id in new]
             last = max(self._places.values(), default=0)
             self._places.update((name, place) for place, name in enumerate(in_order, last + 1))
-
-    def _write_marks(self, marks: list[Mark], writing: Writing) -> None:
-        passed: dict[str, int] = {}
-        for mark in marks:
-            writing.add_row(schema.mark, mark_values(self.name, mark, writing.spell.fence))
-            passed[mark.key] = mark.time
-        for key, time in passed.items():
-            writing.passed.append({"stream": self.name, "key": key, "time": time})
-
-    def _write_writers(self, changes: Changes, writing: Writing) -> None:
-        passed = {key: chain.last.time for key, chain in self.chains.items() if chain.last is not None}
-        passed.update((mark.key, mark.time) for mark in changes.marks)
-        for name in sorted(changes.writers):
-            writer = self.stream.writers[name]
-            writing.put_row(schema.writer, writer_values(self.name, writer, writing.spell.fence))
-            for key, standing in writer.standings.items():
-                self._write_history(name, key, standing.history, passed.get(key), writing)
-
-    def _write_history(self, writer: str, key: str, history: list[Entry], passed: int | None, writing: Writing) -> None:
-        """What came and what went, but for what went because a mark left it behind: that goes for all at once."""
-        before = self._histories.setdefault((writer, key), [])
-        kept = _kept(before, history)
-        if kept is not None:
-            gone, came = before[: len(before) - kept], history[kept:]
-        else:
-            had, have = {id(entry) for entry in before}, {id(entry) for entry in history}
-            gone = [entry for entry in before if id(entry) not in have]
-            came = [entry for entry in history if id(entry) not in had]
-        for entry in gone:
-            if passed is None or entry.time >= passed:
-                at = {"stream": self.name, "key": key, "writer": writer, "time": entry.time}
-                writing.remove(schema.note_history, at)
-        for entry in came:
-            writing.add_row(schema.note_history, entry_values(self.name, key, writer, entry))
-        if gone:
-            self._histories[writer, key] = list(history)
-        else:
-            before.extend(came)
 
     def settle(self) -> bool:
         """Before an orderly end: the next writing leaves nothing for a later one. Whether it has anything to do."""
@@ -265,20 +231,6 @@ class Live:
         listener = self._listeners.pop(key, None)
         if listener is not None and not listener.done():
             listener.set_result(None)
-
-
-def _kept(before: list[Entry], history: list[Entry]) -> int | None:
-    """How many of the last entries are the first ones still; None where what stayed is not one piece.
-
-    Histories grow at the end and are cut at the front, but for thinning and the like, which is rare.
-    """
-    if not before or not history or before[-1].time < history[0].time:
-        return 0
-    first = bisect_left(before, history[0].time, key=attrgetter("time"))
-    count = len(before) - first
-    if before[first] is history[0] and count <= len(history) and history[count - 1] is before[-1]:
-        return count
-    return None
 
 
 def _together(before: Changes, after: Changes) -> Changes:

@@ -68,7 +68,7 @@ class Telling:
         """A writer alone holds nobody, and whoever holds does so until something is heard of him."""
         if len(stream.writers) < 2 and not self._held and stream.config.min_writers < 2:
             return
-        marked = {mark.key for mark in changes.marks}
+        marked = {mark.key for mark in changes.marks} if changes.marks else ()
         for key in self._keys(changes, stream):
             span = self._held.get(key)
             if key in marked or (span is not None and not changes.stream and not _concerns(span, changes)):
@@ -84,6 +84,8 @@ class Telling:
 
     def _keys(self, changes: Changes, stream: Stream) -> Iterable[str]:
         if changes.stream:
+            return stream.keys
+        if len(stream.keys) == 1:
             return stream.keys
         touched = (stream.writers[name].standings for name in changes.writers if name in stream.writers)
         return {key for standings in touched for key in standings}

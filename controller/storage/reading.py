@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, bindparam, func, select
+from sqlalchemy import Connection, Select, bindparam, func, select
 
 from controller.limits import LOADED_MARKS
 from controller.storage import schema
@@ -15,36 +15,29 @@ from controller.storage.rows import (
     Origin,
     config_of,
     cut_of,
-    entry_of,
     mark_of,
     marks_of,
     origin_of,
+    rows_of,
     segment_of,
-    writer_of,
 )
+from controller.storage.writer_states import StoredLog, load_writers
 from strandline.cut import Cut
 from strandline.mark import Mark
 from strandline.segment import SegmentGraph
 from strandline.stream import Stream
-from strandline.writer import Entry, Writer
-
-
-def _of_stream(table: Table) -> Select[Any]:
-    return select(table).where(table.c.stream == bindparam("stream"))
-
+from strandline.writer import Writer
 
 # Made once: putting a query together costs more than running it.
 _STREAM = select(schema.stream).where(schema.stream.c.name == bindparam("stream"))
-_SEGMENTS = _of_stream(schema.segment).order_by(schema.segment.c.place)
-_WRITERS = _of_stream(schema.writer).order_by(schema.writer.c.name)
-_HISTORIES = _of_stream(schema.note_history).order_by(schema.note_history.c.key, schema.note_history.c.time)
+_SEGMENTS = rows_of(schema.segment).order_by(schema.segment.c.place)
 _mark = schema.mark.c
 _RANGES = (
     select(_mark.key, func.min(_mark.seq).label("first"), func.max(_mark.seq).label("last"))
     .where(_mark.stream == bindparam("stream"))
     .group_by(_mark.key)
 )
-_OF_KEY = _of_stream(schema.mark).where(_mark.key == bindparam("key"))
+_OF_KEY = rows_of(schema.mark).where(_mark.key == bindparam("key"))
 _MARKS = _OF_KEY.where(_mark.seq >= bindparam("first"), _mark.seq <= bindparam("last")).order_by(_mark.seq)
 _FLOOR = _OF_KEY.where(_mark.time <= bindparam("time")).order_by(_mark.time.desc()).limit(1)
 _CEILING = _OF_KEY.where(_mark.time >= bindparam("time")).order_by(_mark.time).limit(1)
@@ -63,6 +56,7 @@ class StoredStream:
     places: dict[str, int]  # of the segments; one that was dropped leaves a gap
     noted_at: dict[str, int]  # when each segment was last noted, as far as that was stored
     journal: Ends
+    log: StoredLog
 
 
 def load_stream(connection: Connection, name: str) -> StoredStream | None:
@@ -75,6 +69,8 @@ def load_stream(connection: Connection, name: str) -> StoredStream | None:
         last_marks = [of_key[-1] for of_key in marks.values()]
         segments = connection.execute(_SEGMENTS, {"stream": name}).all()
         noted_at = {each.id: each.last_noted_at for each in segments if each.last_noted_at is not None}
+        writers, log = load_writers(connection, name)
+        _forget_passed(writers, {mark.key: mark.time for mark in last_marks})
         stream = Stream.restored(
             name,
             config_of(row.config),
@@ -83,25 +79,20 @@ def load_stream(connection: Connection, name: str) -> StoredStream | None:
             epochs=row.epochs,
             head=cut_of(row.head),
             clock=row.clock,
-            writers=_load_writers(connection, name, {mark.key: mark.time for mark in last_marks}),
+            writers=writers,
             last_marks=last_marks,
         )
         journal = journal_ends(connection, JOURNAL_OF_STREAM, name)
         places = {each.id: each.place for each in segments}
-        return StoredStream(stream, origin_of(row), row.fence, marks, first_seqs, places, noted_at, journal)
+        return StoredStream(stream, origin_of(row), row.fence, marks, first_seqs, places, noted_at, journal, log)
 
 
-def _load_writers(connection: Connection, name: str, last_times: dict[str, int]) -> list[Writer]:
-    histories: dict[str, dict[str, list[Entry]]] = {}
-    for row in connection.execute(_HISTORIES, {"stream": name}):
-        histories.setdefault(row.writer, {}).setdefault(row.key, []).append(entry_of(row))
-    rows = connection.execute(_WRITERS, {"stream": name}).all()
-    writers = [writer_of(row, histories.get(row.name, {})) for row in rows]
+def _forget_passed(writers: Iterable[Writer], last_times: dict[str, int]) -> None:
+    """Drops from histories what a mark has left behind: that is never written."""
     for each in writers:
         for key, standing in each.standings.items():
             if key in last_times:
                 standing.drop_below(last_times[key])
-    return writers
 
 
 def _newest_marks(connection: Connection, name: str) -> tuple[dict[str, list[Mark]], dict[str, int]]:

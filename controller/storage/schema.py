@@ -83,34 +83,26 @@ segment = Table(
     Column("last_noted_at", BigInteger),  # to within a minute, unless the controller stopped in order
 )
 
-writer = Table(
-    "writer",
+# A writer with all that was ever stored of it, up to `through` in the log.
+writer_state = Table(
+    "writer_state",
     metadata,
     _of_stream(),
     Column("name", _NAME, primary_key=True),
-    Column("heard_at", BigInteger, nullable=False),
-    Column("tail", Boolean, nullable=False),
-    Column("epoch", BigInteger),
-    Column("closed", Boolean, nullable=False),
-    Column("closed_epoch", BigInteger),
-    Column("excluded_at", BigInteger),
-    Column("noted", Text, nullable=False),
-    Column("position", Text, nullable=False),
-    Column("standings", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("through", BigInteger, nullable=False),
     Column("fence", Integer, nullable=False),
     sqlite_with_rowid=False,  # one tree to write instead of two
 )
 
-# The notes that a later mark can still need for a tight cut.
-note_history = Table(
-    "note_history",
+# The log: what a flush changed in writers, one row for all of them.
+writer_change = Table(
+    "writer_change",
     metadata,
     _of_stream(),
-    Column("key", _NAME, primary_key=True),
-    Column("writer", _NAME, primary_key=True),
-    Column("time", BigInteger, primary_key=True, autoincrement=False),
-    Column("cut", Text, nullable=False),
-    Column("newest", BigInteger),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("writers", Text, nullable=False),
+    Column("fence", Integer, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -66,7 +66,7 @@ class Writing:
     clock_bound: int
     owned: set[str] = field(default_factory=set)  # streams that must be this controller's own
     taken: dict[str, int] = field(default_factory=dict)  # streams that it takes over, with the fence they had
-    passed: list[Values] = field(default_factory=list)  # histories that a mark has left behind: stream, key, time
+    logged: list[Values] = field(default_factory=list)  # logs of writers: stream, seq of the first row to stay
     pruned: list[Values] = field(default_factory=list)  # marks that may go: stream, key, seq of the first to stay
     dropped: list[tuple[str, str]] = field(default_factory=list)  # stream, segment that the log does not have
     removed: dict[tuple[Table, tuple[str, ...]], list[Values]] = field(default_factory=dict)  # by table and columns
@@ -113,7 +113,7 @@ class Scribe:
         self._keep_serving = Prepared(_KEEP_SERVING, connection.dialect)
         self._newest = Prepared(_NEWEST, connection.dialect)
         self._take = Prepared(_TAKE, connection.dialect)
-        self._pass = self._words.removing(schema.note_history, ["stream", "key"], below="time")
+        self._trim = self._words.removing(schema.writer_change, ["stream"], below="seq")
         self._prune = self._words.removing(schema.mark, ["stream", "key"], below="seq")
 
     def commit(self, writing: Writing) -> None:
@@ -195,8 +195,8 @@ class Scribe:
             line.commit()
 
     def _remove(self, writing: Writing) -> None:
-        if writing.passed:
-            self._pass.run_all(self._line, writing.passed)
+        if writing.logged:
+            self._trim.run_all(self._line, writing.logged)
         if writing.pruned:
             self._prune.run_all(self._line, writing.pruned)
         for (table, columns), keys in writing.removed.items():

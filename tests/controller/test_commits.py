@@ -83,7 +83,7 @@ def test_calls_that_come_during_a_commit_go_together_in_the_next() -> None:
 
         assert [mark.time for mark in live.chains[""]] == [1, 2, 3, 4]
         assert [len(writing.added.get(schema.mark, [])) for writing in store.writings] == [1, 3]
-        assert [len(writing.put[schema.writer]) for writing in store.writings] == [1, 1]
+        assert [len(writing.added[schema.writer_change]) for writing in store.writings] == [1, 1]
 
     run(scene)
 

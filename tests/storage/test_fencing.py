@@ -68,6 +68,7 @@ def test_a_commit_of_an_earlier_spell_fails_once_a_later_one_began_and_writes_no
 
         assert times(database) == [1]
         theirs = loaded(database)
+        assert theirs.stream.writers["w"].standings[""].time == 1
         note(theirs, 3)
         scribe.commit(writing_of(theirs, late))
         assert times(database) == [1, 3]

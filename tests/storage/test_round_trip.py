@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, select
 
 from controller.services.live import Live
+from controller.services.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.reading import load_stream
 from controller.storage.rows import Origin
 from controller.storage.spells import begin_spell
+from controller.storage.writer_states import StoredLog
 from controller.storage.writing import Scribe, Spell, Writing
 from strandline.config import LateWriters, StreamConfig
 from strandline.errors import StrandlineError
@@ -61,7 +63,8 @@ def others(draw: st.DrawFn) -> Call:
 
 
 STEPS = st.lists(
-    st.tuples(st.one_of(notes(), notes(), notes(), others()), st.integers(0, 40), st.booleans()), max_size=40
+    st.tuples(st.one_of(notes(), notes(), notes(), others()), st.integers(0, 40), st.booleans(), st.booleans()),
+    max_size=40,
 )
 CONFIGS = st.builds(
     StreamConfig,
@@ -82,6 +85,7 @@ class Kept:
         self._spell = spell
         self._scribe = Scribe(database.writer)
         self._live = Live(stream, Origin(0, None), stored_fence=None, watch=lambda _: None)
+        self._live.log = WriterLog("s", StoredLog(), states_per_writer=1)  # so that rows go all the time
 
     @property
     def stream(self) -> Stream:
@@ -105,6 +109,7 @@ class Kept:
         stored = load_stream(self._database.reader, self._live.name)
         assert stored is not None
         self._live = Live.loaded(stored, watch=lambda _: None)
+        self._live.log = WriterLog("s", stored.log, states_per_writer=1)
 
     def marks(self) -> list[Mark]:
         return [mark for _, chain in sorted(self._live.chains.items()) for mark in chain]
@@ -145,7 +150,7 @@ def answer(stream: Any, call: Call, now: int) -> object:
 @settings(suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture])
 @given(config=CONFIGS, open=st.booleans(), steps=STEPS)
 def test_a_stream_goes_on_exactly_however_often_it_is_written_and_loaded(
-    store_url: str, config: StreamConfig, open: bool, steps: list[tuple[Call, int, bool]]
+    store_url: str, config: StreamConfig, open: bool, steps: list[tuple[Call, int, bool, bool]]
 ) -> None:
     def made() -> Stream:
         graph = SegmentGraph(open=True) if open else SegmentGraph.equal_shares(2, 0)
@@ -158,11 +163,13 @@ def test_a_stream_goes_on_exactly_however_often_it_is_written_and_loaded(
         plain, kept = made(), Kept(database, spell, made())
         now = 0
         marks: list[Mark] = []
-        for call, wait, restart in steps:
+        for call, wait, restart, flush in steps:
             now += wait
             assert answer(kept, call, now) == answer(plain, call, now)
             if restart:
                 kept.load_again()
+            elif flush:
+                kept.flush()
             assert state(kept.stream, now) == state(plain, now)
             assert kept.stream.next_wake() == plain.next_wake()
             changes = plain.drain()

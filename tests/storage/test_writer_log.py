@@ -1,0 +1,115 @@
+"""The log of what flushes changed in writers: bounded, and whoever loads it finds each writer as it was."""
+
+from __future__ import annotations
+
+import json
+
+from alembic import command
+from sqlalchemy import func, select
+
+from controller.limits import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_WRITER
+from controller.services.live import Live
+from controller.storage import schema, upgrade
+from controller.storage.database import Database, migrate, open_database
+from controller.storage.reading import load_stream
+from controller.storage.rows import Origin
+from controller.storage.spells import begin_spell
+from controller.storage.writing import Scribe, Writing
+from strandline.config import StreamConfig
+from strandline.cut import Cut
+from strandline.note import Note
+from strandline.segment import SegmentGraph
+from strandline.stream import Stream
+
+
+class Flushes:
+    """A stream of its own, each of whose flushes is committed."""
+
+    def __init__(self, database: Database) -> None:
+        config = StreamConfig(mark_interval_ms=None, max_ahead_ms=None)
+        stream = Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0)
+        self.live = Live(stream, Origin(0, None), stored_fence=None, watch=lambda _: None)
+        self._spell, _ = begin_spell(database.writer, "test", 0)
+        self._scribe = Scribe(database.writer)
+
+    def note(self, time: int, *writers: str) -> None:
+        for writer in writers:
+            self.live.stream.note(Note(writer=writer, times={"": time}, position={"0": time}), time)
+        writing = Writing(self._spell, served_until=0, clock_bound=0)
+        self.live.write(writing)
+        self._scribe.commit(writing)
+
+
+def logged(database: Database) -> list[list[str]]:
+    """Whom each row of the log concerns."""
+    with database.reader.begin():
+        rows = database.reader.execute(select(schema.writer_change).order_by(schema.writer_change.c.seq)).all()
+    return [[state[0] for state in json.loads(row.writers)] for row in rows]
+
+
+def times(database: Database) -> dict[str, int | None]:
+    stored = load_stream(database.reader, "s")
+    assert stored is not None
+    return {name: writer.standings[""].time for name, writer in stored.stream.writers.items()}
+
+
+def test_a_log_stays_in_proportion_to_its_writers(store_url: str) -> None:
+    with open_database(store_url) as database:
+        flushes = Flushes(database)
+        flushes.note(1, "once", "a", "b")
+        most = 0
+        for time in range(2, 150):
+            flushes.note(time, "a", "b")
+            most = max(most, sum(map(len, logged(database))))
+
+        bound = LOG_STATES_PER_WRITER * (LOG_LEAST_WRITERS + 3)
+        assert bound - 2 <= most <= bound
+        assert times(database) == {"once": 1, "a": 149, "b": 149}
+        with database.reader.begin():
+            rows = database.reader.execute(select(schema.writer_state.c.name)).scalars().all()
+        assert sorted(rows) == ["a", "b", "once"]
+
+
+def test_a_flush_of_very_many_writers_takes_several_rows(store_url: str) -> None:
+    names = [f"w{number}" for number in range(2 * LOG_ROW_STATES + 1)]
+    with open_database(store_url) as database:
+        flushes = Flushes(database)
+        flushes.note(1, *names)
+
+        assert [len(row) for row in logged(database)] == [LOG_ROW_STATES, LOG_ROW_STATES, 1]
+        assert times(database) == dict.fromkeys(names, 1)
+
+
+def test_a_deleted_stream_takes_its_log_along(store_url: str) -> None:
+    with open_database(store_url) as database:
+        flushes = Flushes(database)
+        flushes.note(1, "a")
+        with database.writer.begin():
+            database.writer.execute(schema.stream.delete())
+        with database.reader.begin():
+            assert database.reader.execute(select(func.count()).select_from(schema.writer_change)).scalar_one() == 0
+
+
+def test_writers_from_before_the_log_are_taken_along_with_their_histories(store_url: str) -> None:
+    with open_database(store_url) as database:
+        Flushes(database).note(1)
+        with database.writer.begin():
+            command.downgrade(upgrade.configuration(database.writer), "0003")
+            for statement in (
+                "INSERT INTO writer (stream, name, heard_at, tail, epoch, closed, closed_epoch, excluded_at, noted, "
+                "position, standings, fence) VALUES ('s', 'w', 7, false, 3, false, NULL, NULL, '{\"0\": 5}', "
+                """'{"0": 5}', '{"k": {"phase": "noted", "time": 9, "has_noted": true}}', 1)""",
+                "INSERT INTO note_history VALUES ('s', 'k', 'w', 8, '{\"0\": 4}', NULL)",
+                "INSERT INTO note_history VALUES ('s', 'k', 'w', 9, '{\"0\": 5}', 2)",
+            ):
+                database.writer.exec_driver_sql(statement)
+    migrate(store_url)
+
+    with open_database(store_url) as database:
+        stored = load_stream(database.reader, "s")
+    assert stored is not None
+    (writer,) = stored.stream.writers.values()
+    assert (writer.heard_at, writer.epoch, writer.noted, writer.position) == (7, 3, {"0": 5}, Cut({"0": 5}))
+    standing = writer.standings["k"]
+    assert (standing.time, standing.has_noted, standing.lost_at) == (9, True, None)
+    assert standing.history == [(8, Cut({"0": 4}), None), (9, Cut({"0": 5}), 2)]
