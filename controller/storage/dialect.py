@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from sqlalchemy import (
     JSON,
+    ClauseElement,
     Column,
     Dialect,
     Table,
@@ -27,7 +28,7 @@ from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from controller.storage import schema
-from controller.storage.line import Line, Prepared, Values
+from controller.storage.line import Answer, Line, Prepared, Values
 
 _encoder: Final = msgspec.json.Encoder()
 _stream: Final = schema.stream.c
@@ -51,8 +52,11 @@ class Words(Protocol):
     def removing(self, table: Table, columns: Sequence[str], below: str | None = None) -> RowStatement:
         """Deletes the rows with equal values in these columns and, if `below` names one more, a lesser one there."""
 
-    def owned(self, line: Line, names: Sequence[str], fence: int) -> list[Any]:
-        """Cursors with the names of the streams, of these, that have this fence; locked until the transaction ends."""
+    def prepared(self, statement: ClauseElement) -> Prepared:
+        """Any other statement, made once."""
+
+    def owned(self, line: Line, names: Sequence[str], fence: int) -> Answer:
+        """The answer has the names of the streams, of these, with this fence; locked until the transaction ends."""
 
 
 def words_of(dialect: Dialect) -> Words:
@@ -60,7 +64,8 @@ def words_of(dialect: Dialect) -> Words:
         case "sqlite":
             return SqliteWords(dialect)
         case "postgresql":
-            return PostgresqlWords(dialect)
+            kind: Any = type(dialect)
+            return PostgresqlWords(kind(paramstyle="numeric_dollar"))
         case other:
             raise ValueError(f"{other!r} is not known: sqlite and postgresql are supported")
 
@@ -68,8 +73,12 @@ def words_of(dialect: Dialect) -> Words:
 class SqliteWords:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        where = (_stream.name == bindparam("at_name"), _stream.fence == bindparam("at_fence"))
+        given = func.json_each(bindparam("names")).table_valued("value")
+        where = (_stream.name.in_(select(given.c.value)), _stream.fence == bindparam("at_fence"))
         self._owned = Prepared(select(_stream.name).where(*where), dialect)
+
+    def prepared(self, statement: ClauseElement) -> Prepared:
+        return Prepared(statement, self._dialect)
 
     def adding(self, table: Table) -> RowStatement:
         return _OnceForEach(Prepared(insert(table), self._dialect))
@@ -88,8 +97,8 @@ class SqliteWords:
             where.append(table.c[below] < bindparam(below))
         return _OnceForEach(Prepared(delete(table).where(and_(*where)), self._dialect))
 
-    def owned(self, line: Line, names: Sequence[str], fence: int) -> list[Any]:
-        return [line.run(self._owned, {"at_name": name, "at_fence": fence}) for name in names]
+    def owned(self, line: Line, names: Sequence[str], fence: int) -> Answer:
+        return line.run(self._owned, {"names": _encoder.encode(names).decode(), "at_fence": fence})
 
 
 class _OnceForEach:
@@ -107,7 +116,10 @@ class PostgresqlWords:
         where = (_stream.name == given.c.name, _stream.fence == bindparam("at_fence"))
         # In order, so that no two controllers ever wait for each other.
         query = select(_stream.name).where(*where).order_by(_stream.name).with_for_update(of=schema.stream)
-        self._owned = Prepared(query, dialect)
+        self._owned = self.prepared(query)
+
+    def prepared(self, statement: ClauseElement) -> Prepared:
+        return Prepared(statement, self._dialect)
 
     def adding(self, table: Table) -> RowStatement:
         names = table.columns.keys()
@@ -132,9 +144,8 @@ class PostgresqlWords:
             where.append(table.c[below] < given.c[below])
         return _OnceForAll(Prepared(delete(table).where(and_(*where)), self._dialect))
 
-    def owned(self, line: Line, names: Sequence[str], fence: int) -> list[Any]:
-        rows = _json([{"name": name} for name in names])
-        return [line.run(self._owned, {"rows": rows, "at_fence": fence})]
+    def owned(self, line: Line, names: Sequence[str], fence: int) -> Answer:
+        return line.run(self._owned, {"rows": _json([{"name": name} for name in names]), "at_fence": fence})
 
 
 class _OnceForAll:

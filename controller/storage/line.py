@@ -8,26 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from sqlalchemy import ClauseElement, Connection, Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from controller.storage.pipeline import Pipeline
+
 Values: TypeAlias = dict[str, Any]
 
 
 class Prepared:
-    """A statement in the words of one database, made once."""
+    """A statement in the words of one database, made once, its parameters in the order in which they stand."""
 
     def __init__(self, statement: ClauseElement, dialect: Dialect) -> None:
+        """Takes a dialect whose parameters stand in an order."""
         compiled = statement.compile(dialect=dialect)
-        assert isinstance(compiled, SQLCompiler)
+        assert isinstance(compiled, SQLCompiler) and compiled.positional
         self.sql = compiled.string
-        self._names = list(compiled.positiontup or ()) if compiled.positional else None
+        self._names = list(compiled.positiontup or ())
 
-    def parameters(self, values: Values) -> Any:  # a tuple or a dict, as the driver wants it
-        return values if self._names is None else tuple([values[name] for name in self._names])
+    def parameters(self, values: Values) -> tuple[Any, ...]:
+        return tuple([values[name] for name in self._names])
+
+
+class Answer(Protocol):
+    """To a statement: there when the way back is done."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchall(self) -> list[Any]: ...
 
 
 class Line:
@@ -37,6 +49,7 @@ class Line:
         self._connection = connection
         self._pipelined = connection.dialect.driver == "psycopg"
         self._driver: Any = None  # the driver's connection
+        self._pipeline: Any = None
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -45,14 +58,16 @@ class Line:
         Raises what SQLAlchemy would, then or earlier.
         """
         driver: Any = self._connection.connection.driver_connection
-        self._driver = driver
+        if driver is not self._driver:
+            self._driver = driver
+            self._pipeline = Pipeline(driver) if self._pipelined else None
         dialect = self._connection.dialect
         try:
-            if self._pipelined:
-                with driver.pipeline():
-                    yield
-            else:
+            if self._pipeline is None:
                 yield
+            else:
+                with self._pipeline.filled():
+                    yield
         except dialect.loaded_dbapi.Error as error:
             lost = dialect.is_disconnect(error, driver, None)
             if lost:
@@ -61,16 +76,22 @@ class Line:
                 None, None, error, dialect.loaded_dbapi.Error, connection_invalidated=lost, dialect=dialect
             ) from error
 
-    def run(self, statement: Prepared, values: Values) -> Any:
-        """Returns the driver's cursor, to be asked for its rows after `together`."""
-        return self._driver.execute(statement.sql, statement.parameters(values))
+    def run(self, statement: Prepared, values: Values) -> Answer:
+        """Its answer is to be asked for rows after `together`."""
+        given = statement.parameters(values)
+        if self._pipeline is not None:
+            answer: Answer = self._pipeline.put(statement.sql, given)
+            return answer
+        cursor: Answer = self._driver.execute(statement.sql, given)
+        return cursor
 
     def run_each(self, statement: Prepared, rows: Sequence[Values]) -> None:
         """Once for each row."""
+        assert self._pipeline is None
         self._driver.executemany(statement.sql, [statement.parameters(row) for row in rows])
 
     def commit(self) -> None:
         """As the last thing that is sent, where that spares a wait; the transaction has to be committed all the same,
         which then costs nothing."""
-        if self._pipelined:
-            self._driver.commit()
+        if self._pipeline is not None:
+            self._pipeline.put_commit()

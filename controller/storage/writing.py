@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from controller.storage import schema
 from controller.storage.dialect import RowStatement, words_of
-from controller.storage.line import Line, Prepared
+from controller.storage.line import Line
 from controller.storage.rows import Values, cut_json, cut_of
 
 
@@ -110,9 +110,9 @@ class Scribe:
         self._puts = {table: self._words.putting(table) for table in self._tables}
         self._adds = {table: self._words.adding(table) for table in self._tables}
         self._removals: dict[tuple[Table, tuple[str, ...]], RowStatement] = {}
-        self._keep_serving = Prepared(_KEEP_SERVING, connection.dialect)
-        self._newest = Prepared(_NEWEST, connection.dialect)
-        self._take = Prepared(_TAKE, connection.dialect)
+        self._keep_serving = self._words.prepared(_KEEP_SERVING)
+        self._newest = self._words.prepared(_NEWEST)
+        self._take = self._words.prepared(_TAKE)
         self._trim = self._words.removing(schema.writer_change, ["stream"], below="seq")
         self._prune = self._words.removing(schema.mark, ["stream", "key"], below="seq")
 
@@ -172,12 +172,12 @@ class Scribe:
             for name, fence in writing.taken.items():
                 taken = {"at_name": name, "at_fence": fence, "new_owner": spell.owner, "new_fence": spell.fence}
                 takings[name] = line.run(self._take, taken)
-            owned = self._words.owned(line, names, spell.fence) if names else []
+            owned = self._words.owned(line, names, spell.fence) if names else None
         ((fence,),) = newest.fetchall()
         if fence != spell.fence:
             raise SpellOver(spell.fence, fence)
         untaken = [name for name, cursor in takings.items() if cursor.rowcount != 1]
-        ours = {name for cursor in owned for (name,) in cursor.fetchall()}
+        ours = {name for (name,) in owned.fetchall()} if owned is not None else set()
         lost = sorted({*untaken, *(name for name in names if name not in ours)})
         if lost:
             raise OwnershipLost(lost)
