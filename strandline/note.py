@@ -36,7 +36,8 @@ class Note:
         if len(self.position) > SEGMENTS_PER_STREAM:
             raise TooMany(what="segments in a position", count=len(self.position), limit=SEGMENTS_PER_STREAM)
         for key, time in self.times.items():
-            check_key(key)
+            if key != DEFAULT_KEY:
+                check_key(key)
             check_time("time", time)
         if self.newest:
             for key, time in self.newest.items():

@@ -11,6 +11,8 @@ from heapq import heappop, heappush
 from strandline.aggregate import Aggregate, Holder, Role
 from strandline.changes import Changes, StateChange
 from strandline.config import StreamConfig, TimeDomain
+from strandline.errors import TooMany
+from strandline.limits import KEYS_PER_STREAM
 from strandline.mark import Mark
 from strandline.note import DEFAULT_KEY
 from strandline.writer import Phase, Standing, Writer, WriterState
@@ -34,6 +36,13 @@ class Roster:
     @property
     def keys(self) -> set[str]:
         return set(self.aggregates)
+
+    def check_keys(self, keys: Iterable[str]) -> None:
+        """Raises TooMany where there would be too many keys with these."""
+        known = self.aggregates
+        new = [key for key in keys if key not in known]
+        if new and (count := len(known) + len(new)) > KEYS_PER_STREAM:
+            raise TooMany(what="time keys in a stream", count=count, limit=KEYS_PER_STREAM)
 
     def aggregate(self, key: str) -> Aggregate:
         """The aggregate of a key; it begins when first asked for."""
@@ -81,7 +90,8 @@ class Roster:
         for key, standing in writer.standings.items():
             aggregate = self.aggregates.get(key) or self.aggregate(key)
             aggregate.place(writer, now)
-            aggregate.let_go.discard(writer.name)
+            if aggregate.let_go:
+                aggregate.let_go.discard(writer.name)
             self._journal(writer, aggregate, standing, now)
         if writer.name not in self._armed and self.config.writer_timeout_ms and self._waits_for(writer):
             heappush(self._deadlines, (writer.heard_at + self.config.writer_timeout_ms, writer.name))
@@ -141,8 +151,10 @@ class Roster:
         marks: list[Mark] = []
         for key in sorted(keys) if len(keys) > 1 else keys:
             aggregate = self.aggregates.get(key)
-            while aggregate is not None and (time := aggregate.next_time()) is not None:
-                if not at_once and not self._interval_passed(aggregate, now):
+            # The interval first: most notes come before it has passed, and need not know what mark there could be.
+            while aggregate is not None and (at_once or self._interval_passed(aggregate, now)):
+                time = aggregate.next_time()
+                if time is None:
                     break
                 rest = self.resting(now) if key == DEFAULT_KEY else None  # readers were told it: never below that
                 marks.append(self.append(aggregate, time if rest is None else max(time, rest.time), now))

@@ -14,8 +14,8 @@ from strandline.aggregate import Holder
 from strandline.changes import Answer, Changes, Registered
 from strandline.config import StreamConfig, TimeDomain
 from strandline.cut import NOTHING, Cut, join_all
-from strandline.errors import InvalidScale, StreamSealed, TooMany, UnknownWriter, WrongDomain
-from strandline.limits import HISTORY_NOTES_PER_WRITER, KEYS_PER_STREAM
+from strandline.errors import InvalidScale, StreamSealed, UnknownWriter, WrongDomain
+from strandline.limits import HISTORY_NOTES_PER_WRITER
 from strandline.mark import Mark
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, Note, check_key
@@ -96,7 +96,7 @@ class Stream:
         keys = tuple(sorted({check_key(key) for key in keys})) if keys else (held or (DEFAULT_KEY,))
         if self.config.time_domain is TimeDomain.INGESTION and keys != (DEFAULT_KEY,):
             raise WrongDomain(stream=self.name, time_domain=str(self.config.time_domain), call="times by key")
-        self._check_keys(keys)
+        self._roster.check_keys(keys)
         self._roster.store_rest(now)
         writer = self._roster.writer(name, now)
         if writer.closed:
@@ -129,9 +129,12 @@ class Stream:
         admitted = admit(
             note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
         )
-        self._check_keys(note.times)
+        self._roster.check_keys(note.times)
         floors = self._floors(note, writer, admitted.repeats, now)
-        late = any(time < floor for key, time in admitted.times.items() if (floor := floors[key]) is not None)
+        late = False
+        for key, time in admitted.times.items():
+            floor = floors[key]
+            late = late or (floor is not None and time < floor)
         if writer is not None and admitted.repeats:
             self._hear_again(writer, note.times, now)
         else:
@@ -338,11 +341,12 @@ class Stream:
         return floors
 
     def _take(self, note: Note, admitted: Admitted, floors: Mapping[str, int | None], tail: bool, now: int) -> None:
+        roster = self._roster
         new = self.graph.name(note.position, now)
-        self._roster.store_rest(now)
+        roster.store_rest(now)
         if new:
-            self._roster.changes.segments.update((segment.id, segment) for segment in new)
-        writer = self._roster.writer(note.writer, now)
+            roster.changes.segments.update((segment.id, segment) for segment in new)
+        writer = roster.writer(note.writer, now)
         if writer.closed:
             writer.begin_anew()
         writer.tail = writer.tail or tail
@@ -351,7 +355,7 @@ class Stream:
                 writer.standings[key] = Standing(Phase.NOTED)
         writer.move(note.position, admitted.cut, note.newest)
         for key, time in admitted.times.items():
-            standing, last_time = writer.standings[key], self._roster.last_time(key)
+            standing, last_time = writer.standings[key], roster.last_time(key)
             standing.phase, standing.floor, standing.lost_at = Phase.NOTED, None, None
             standing.time, standing.has_noted, standing.told_floor = time, True, floors[key]
             if last_time is None or time > last_time:
@@ -380,10 +384,6 @@ class Stream:
     def _check_unsealed(self) -> None:
         if self.sealed:
             raise StreamSealed(stream=self.name)
-
-    def _check_keys(self, keys: Iterable[str]) -> None:
-        if (count := len(self._roster.aggregates.keys() | keys)) > KEYS_PER_STREAM:
-            raise TooMany(what="time keys in a stream", count=count, limit=KEYS_PER_STREAM)
 
     def _noted_end(self) -> Cut:
         return join_all(writer.position for writer in self.writers.values())

@@ -124,8 +124,9 @@ class Committer:
         """What was changed goes with the next commit; await the answer to know that it has."""
         batch = self._forming
         batch.kept[id(kept)] = kept
+        if not batch.calls:  # the others come to what is wanted already
+            self._wanted.set()
         batch.calls += calls
-        self._wanted.set()
         return batch.done
 
     async def beat(self) -> None:
