@@ -83,10 +83,9 @@ class Telling:
                     self._hold(key, holder, stream.clock)
 
     def _keys(self, changes: Changes, stream: Stream) -> Iterable[str]:
-        if changes.stream:
-            return stream.keys
-        if len(stream.keys) == 1:
-            return stream.keys
+        keys = stream.keys
+        if changes.stream or len(keys) == 1:
+            return keys
         touched = (stream.writers[name].standings for name in changes.writers if name in stream.writers)
         return {key for standings in touched for key in standings}
 
