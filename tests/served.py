@@ -100,6 +100,7 @@ class OwnProcess:
     def __init__(
         self, database: Path | str, *options: str, port: int = 0, trusted: ssl.SSLContext | None = None
     ) -> None:
+        self.database = database
         command = [
             sys.executable,
             "-m",

@@ -10,6 +10,8 @@ COMMANDS: Final = (
     "demo",
     "migrate",
     "token",
+    "backup",
+    "restore",
     "streams",
     "writers",
     "marks",

@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from controller.storage import upgrade
 from controller.storage.postgresql import reading_engine, writing_engine
 from controller.storage.refusals import BadDatabaseUrl, StoreAway
-from controller.storage.sqlite import SqliteLock, sqlite_engine
+from controller.storage.sqlite import SqliteLock, check_no_backup, sqlite_engine
 from strandline.redaction import redact
 
 
@@ -65,8 +65,8 @@ class Database:
 def open_database(url: str) -> Database:
     """Opens a store to serve it, and makes its schema where it is empty.
 
-    Raises StoreRefused: BadDatabaseUrl, AlreadyServed, WrongSchema for a store of another version, DriverMissing, and
-    StoreAway where it cannot be opened.
+    Raises StoreRefused: BadDatabaseUrl, AlreadyServed, WrongSchema for a store of another version, IsBackup,
+    DriverMissing, and StoreAway where it cannot be opened.
     """
     parsed = parse_url(url)
     with ExitStack() as opened:
@@ -74,6 +74,8 @@ def open_database(url: str) -> Database:
             writing, reading = _engines(parsed, opened)
             writer = opened.enter_context(writing.connect())
             with writer.begin():
+                if parsed.get_backend_name() == "sqlite":
+                    check_no_backup(writer, str(parsed.database))
                 fresh = upgrade.is_empty(writer)
                 if fresh:
                     upgrade.upgrade(writer)

@@ -82,3 +82,61 @@ class WrongSchema(StoreRefused):
             f"the store's schema is {self.found or 'not Strandline’s'}, this controller needs {self.wanted}: "
             f"run `strandline migrate` with the same --database, and a controller as new as the store"
         )
+
+
+class IsBackup(StoreRefused):
+    """The file is a backup, and not a store to serve."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path} is a backup: make a store from it with `strandline restore {self.path} --database NEW`"
+
+
+class InTheWay(StoreRefused):
+    """There is something already where a backup, or a store from a backup, is to be."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"{self.what} is there already, and is not written over: move it away, or name another"
+
+
+class NoBackup(StoreRefused):
+    """A file cannot be used as a backup."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path} is no backup that can be used ({self.reason}): name a file that `strandline backup` wrote"
+
+
+class ProgramMissing(StoreRefused):
+    """A program of PostgreSQL's is not installed."""
+
+    def __init__(self, program: str, install: str) -> None:
+        super().__init__(program, install)
+        self.program = program
+        self.install = install
+
+    def __str__(self) -> str:
+        return f"{self.program} is not installed, or not on the PATH: {self.install}"
+
+
+class ProgramFailed(StoreRefused):
+    """A program of PostgreSQL's did not do what it was asked for."""
+
+    def __init__(self, program: str, said: list[str]) -> None:
+        super().__init__(program, said)
+        self.program = program
+        self.said = said
+
+    def __str__(self) -> str:
+        return f"{self.program} failed: {' '.join(self.said[-3:]) or 'it did not say why'}"

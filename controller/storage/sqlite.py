@@ -6,13 +6,15 @@ import fcntl
 import os
 import sqlite3
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
 
 from controller.limits import BUSY_TIMEOUT_MS
-from controller.storage.refusals import AlreadyServed
+from controller.storage.refusals import AlreadyServed, IsBackup
+
+BACKUP: Final = int.from_bytes(b"back")  # the user_version of a file that `strandline backup` wrote
 
 
 class SqliteLock:
@@ -65,3 +67,9 @@ def _begin(connection: Connection) -> None:
 
 def _begin_writing(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def check_no_backup(connection: Connection, path: str) -> None:
+    """Raises IsBackup for a backup: served as it stands, it would give out epochs once more."""
+    if connection.exec_driver_sql("PRAGMA user_version").scalar_one() == BACKUP:
+        raise IsBackup(path)

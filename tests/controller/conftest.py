@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,15 +68,21 @@ def own_process() -> Callable[[Path], AbstractContextManager[OwnProcess]]:
 
 
 @pytest.fixture
-def serve(database: Path | str) -> Iterator[Callable[..., OwnProcess]]:
-    """Starts a controller in a process of its own on the test's store."""
+def serve_on() -> Iterator[Callable[..., OwnProcess]]:
+    """Starts a controller in a process of its own on any store."""
     started: list[OwnProcess] = []
 
-    def begin(*options: str, **more: Any) -> OwnProcess:
-        started.append(OwnProcess(database, *options, **more))
+    def begin(store: Path | str, *options: str, **more: Any) -> OwnProcess:
+        started.append(OwnProcess(store, *options, **more))
         return started[-1]
 
     yield begin
     for each in started:
         if each.process.poll() is None:
             each.kill()
+
+
+@pytest.fixture
+def serve(database: Path | str, serve_on: Callable[..., OwnProcess]) -> Callable[..., OwnProcess]:
+    """Starts a controller in a process of its own on the test's store."""
+    return partial(serve_on, database)

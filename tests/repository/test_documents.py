@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md"]
+PAGES = ["docs/backup.md"]  # have no make targets
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Commands that are no make targets: how each begins, and the test that runs it as the document has it.
 RUN_BY = {
     "curl ": "tests/readme/test_readme.py::test_the_four_calls_answer_as_the_readme_says",
     ".venv/bin/strandline serve": "tests/readme/test_readme.py::test_the_four_calls_answer_as_the_readme_says",
+    "strandline backup ": "tests/controller/test_backup.py::test_the_pages_commands_do_what_it_says",
+    "strandline restore ": "tests/controller/test_backup.py::test_the_pages_commands_do_what_it_says",
 }
 GETTING_THE_CODE = ("git clone ", "cd ")
 
@@ -33,7 +36,7 @@ def is_tested(command: str, root: Path) -> bool:
     return False
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", [*DOCUMENTS, *PAGES])
 def test_every_command_is_a_make_target_or_run_by_a_test(document: str, root: Path) -> None:
     found = commands((root / document).read_text())
     others = [each for each in found if not each.startswith(("make ", *GETTING_THE_CODE))]

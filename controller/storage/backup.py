@@ -1,0 +1,233 @@
+"""Backups of a store, and stores that are made from them.
+
+SQLite       a file, as the store was at one moment, taken while a controller serves (`VACUUM INTO`)
+PostgreSQL   what pg_dump writes in its custom format, of one moment as well
+
+A store that was brought back is at an earlier moment than those who wrote to it and read from it. `begin_anew` makes
+sure that no epoch or fence is given out twice, and that nobody goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, create_engine, func, insert, select, update
+from sqlalchemy.exc import DBAPIError
+
+from controller.limits import BUSY_TIMEOUT_MS, RESTORED_EPOCHS, RESTORED_FENCES
+from controller.storage import schema, upgrade
+from controller.storage.database import away, parse_url
+from controller.storage.postgresql import writing_engine
+from controller.storage.refusals import InTheWay, NoBackup, ProgramFailed, ProgramMissing, StoreAway, WrongSchema
+from controller.storage.sqlite import BACKUP, SqliteLock
+
+WHO: Final = "restore"  # the owner of the spell that stands between those before a restore and those after it
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a store has that was brought back, and until when it had been served, None where it never was."""
+
+    streams: int
+    groups: int
+    served_until: int | None
+
+
+def back_up(url: str, file: Path) -> None:
+    """Writes the store, as it is at one moment, to a file that must not be there yet; a controller may go on serving.
+
+    Raises StoreRefused. An attempt that failed, or was broken off, leaves no file of that name.
+    """
+    parsed = parse_url(url)
+    with _arriving(file) as part:
+        if parsed.get_backend_name() == "sqlite":
+            _copy_sqlite(str(parsed.database), part)
+        else:
+            _run("pg_dump", parsed, "--format=custom", "--no-owner", "--no-privileges", f"--file={part}")
+
+
+def restore(url: str, file: Path | None) -> Restored:
+    """Makes a store from a backup; it must not be there yet, or, in PostgreSQL, be empty.
+
+    Without a file it was brought back in another way, and is only made to begin anew. Raises StoreRefused.
+    """
+    parsed = parse_url(url)
+    if file is not None and not file.is_file():
+        raise NoBackup(str(file), "there is no such file")
+    if parsed.get_backend_name() == "sqlite":
+        return _restore_sqlite(Path(str(parsed.database)), file)
+    return _restore_postgresql(parsed, file)
+
+
+def begin_anew(connection: Connection) -> Restored:
+    """After a store was brought back to an earlier moment; within a transaction of the caller's.
+
+    Between that moment and now, epochs and fences may have been given out that it does not know of. So their counters
+    leap far beyond those, and whoever had registered is fenced until it registers anew: of two processes nobody can
+    tell any more which one came later. What was noted and marked stays as it is.
+    """
+    stream, group = schema.stream.c, schema.reader_group.c
+    connection.execute(update(schema.stream).values(epochs=stream.epochs + RESTORED_EPOCHS))
+    connection.execute(update(schema.reader_group).values(epochs=group.epochs + RESTORED_EPOCHS))
+    newest = select(stream.epochs).where(stream.name == schema.writer.c.stream).scalar_subquery()
+    connection.execute(update(schema.writer).where(schema.writer.c.epoch.is_not(None)).values(epoch=newest))
+    newest = select(group.epochs).where(group.name == schema.reader.c.group).scalar_subquery()
+    connection.execute(update(schema.reader).values(epoch=newest))
+    last = connection.execute(select(schema.served).order_by(schema.served.c.fence.desc()).limit(1)).one_or_none()
+    if last is not None:
+        # It served for no time at all, so that all the time since then counts as silence of ours and of nobody else.
+        spell = {**last._mapping, "fence": last.fence + RESTORED_FENCES, "owner": WHO, "started_at": last.served_until}
+        connection.execute(insert(schema.served).values(spell))
+    return Restored(
+        streams=connection.execute(select(func.count()).select_from(schema.stream)).scalar_one(),
+        groups=connection.execute(select(func.count()).select_from(schema.reader_group)).scalar_one(),
+        served_until=None if last is None else last.served_until,
+    )
+
+
+# -- SQLite ------------------------------------------------------------------------------------------------------
+
+
+def _copy_sqlite(path: str, part: Path) -> None:
+    try:
+        with closing(_open_sqlite(path)) as store:
+            _check_sqlite(store, path)
+            store.execute("VACUUM INTO ?", (str(part),))
+        with closing(_open_sqlite(str(part))) as copy:
+            copy.execute(f"PRAGMA user_version = {BACKUP}")
+    except sqlite3.Error as error:
+        raise StoreAway(path, str(error)) from error
+
+
+def _restore_sqlite(path: Path, file: Path | None) -> Restored:
+    lock = SqliteLock(str(path))
+    try:
+        if file is None:
+            return _begin_anew_sqlite(path)
+        with _arriving(path) as part:
+            try:
+                with closing(_open_sqlite(str(file))) as backup, closing(sqlite3.connect(part)) as store:
+                    _check_sqlite(backup, str(file))
+                    backup.backup(store)
+            except sqlite3.Error as error:
+                raise NoBackup(str(file), str(error)) from error
+            return _begin_anew_sqlite(part)
+    finally:
+        lock.release()
+
+
+def _begin_anew_sqlite(path: Path) -> Restored:
+    if not path.is_file():
+        raise StoreAway(str(path), "there is no such file")
+    engine = create_engine(URL.create("sqlite", database=str(path)))
+    try:
+        with engine.begin() as connection:
+            restored = begin_anew(connection)
+            connection.exec_driver_sql("PRAGMA user_version = 0")
+            return restored
+    except DBAPIError as error:
+        raise away(engine.url, error) from error
+    finally:
+        engine.dispose()
+
+
+def _open_sqlite(path: str) -> sqlite3.Connection:
+    """An SQLite file that is there; it is not made."""
+    uri = f"file:{quote(os.path.abspath(path))}?mode=rw"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
+
+
+def _check_sqlite(connection: sqlite3.Connection, path: str) -> None:
+    """Raises WrongSchema for what is no store, and NoBackup for a damaged one."""
+    asked = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'alembic_version'")
+    if not asked.fetchone()[0]:
+        raise WrongSchema(None, upgrade.newest_revision())
+    ((found, *_), *_) = connection.execute("PRAGMA quick_check(1)").fetchall()
+    if found != "ok":
+        raise NoBackup(path, f"it is damaged: {found}")
+
+
+# -- PostgreSQL --------------------------------------------------------------------------------------------------
+
+
+def _restore_postgresql(url: URL, file: Path | None) -> Restored:
+    engine = writing_engine(url, statement_timeout_ms=0)  # which has the lock, so that nobody serves it meanwhile
+    try:
+        with engine.connect() as connection:
+            with connection.begin():
+                empty = upgrade.is_empty(connection)
+            if file is not None:
+                if not empty:
+                    raise InTheWay(url.render_as_string(hide_password=True))
+                once = ("--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges")
+                _run("pg_restore", url, *once, str(file))
+            elif empty:
+                raise WrongSchema(None, upgrade.newest_revision())
+            with connection.begin():
+                return begin_anew(connection)
+    except DBAPIError as error:
+        raise away(url, error) from error
+    finally:
+        engine.dispose()
+
+
+def _run(program: str, url: URL, *options: str) -> None:
+    """Runs one of PostgreSQL's programs. Its command line, which others can see, has no password."""
+    environment = dict(os.environ)
+    if url.password is not None:
+        environment["PGPASSWORD"] = str(url.password)
+    dbname = url._replace(drivername="postgresql", password=None).render_as_string()
+    try:
+        done = subprocess.run(
+            [program, f"--dbname={dbname}", *options],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise ProgramMissing(program, "apt-get install -y postgresql-client") from None
+    if done.returncode != 0:
+        raise ProgramFailed(program, done.stderr.strip().splitlines())
+
+
+# -- files -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _arriving(file: Path) -> Iterator[Path]:
+    """A file under another name, which gets its own when it is whole and on the disk."""
+    if file.exists():
+        raise InTheWay(str(file))
+    part = file.with_name(f"{file.name}.part")
+    try:
+        part.unlink(missing_ok=True)
+        try:
+            yield part
+            _sync(part)
+            os.link(part, file)  # as a rename, but for a file that has come in between: that one stays
+            part.unlink()
+            _sync(file.parent)
+        except FileExistsError:
+            raise InTheWay(str(file)) from None
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreAway(str(file), error.strerror or str(error)) from error
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
