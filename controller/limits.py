@@ -39,9 +39,8 @@ LOG_STATES_PER_WRITER: Final = 8  # beside its own row; beyond it the oldest par
 LOG_LEAST_WRITERS: Final = 4  # a log may always be as long as that of so many
 LOG_ROW_STATES: Final = 256  # a flush that changed more writers takes several rows
 
-# A store that was brought back from a backup: what may have been given out since, and is not given out again
-RESTORED_EPOCHS: Final = 1_000_000_000  # of each stream and each reader group
-RESTORED_FENCES: Final = 1_000_000
+# Restore
+FENCES_SINCE_S: Final = 1_735_689_600  # the start of 2025: seconds since then, as fences, fit for 68 years
 
 # The journal of a stream, or of a reader group
 JOURNAL_ENTRIES: Final = 500  # of each topic; a later one takes the place of the oldest

@@ -47,6 +47,7 @@ class InProcess:
     def __init__(self, database: Path | str, clock: ManualClock, **settings: Any) -> None:
         self.database = database
         self.clock = clock
+        self.caller: str | None = None  # whose calls they are, as whoever checks tokens tells it; None: nobody checks
         self.app = create_app(Settings(database=str(database), **settings), clock=clock, owner="test")
         self.portal: BlockingPortal
         self._client: httpx.AsyncClient
@@ -82,11 +83,16 @@ class InProcess:
         self.clock.now += milliseconds
         self.portal.call(self.app.state.controller.run_due)
 
+    async def _called(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.app(scope if self.caller is None else {**scope, "strandline.caller": self.caller}, receive, send)
+
     def __enter__(self) -> InProcess:
         self.portal = self._open.enter_context(start_blocking_portal())
         lifespan = self.app.router.lifespan_context(self.app)
         self._open.enter_context(self.portal.wrap_async_context_manager(lifespan))
-        client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://controller", timeout=30)
+        client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(self._called), base_url="http://controller", timeout=30
+        )
         self._client = self._open.enter_context(self.portal.wrap_async_context_manager(client))
         return self
 

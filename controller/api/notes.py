@@ -17,11 +17,12 @@ from starlette.types import Receive, Scope, Send
 from controller.api.access import forbidden, grant_of
 from controller.api.bodies import NoteBody, RawNotesBody
 from controller.api.misfits import misfit
+from controller.api.parts import caller_of
 from controller.api.receiving import check_no_name_twice, decode, read_body
 from controller.api.shapes import noted_json, to_json
 from controller.services.notes import Notes
 from strandline.access import Role
-from strandline.errors import InvalidNote, StrandlineError, TooMany
+from strandline.errors import InvalidNote, Refused, StrandlineError, TooMany
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.note import DEFAULT_KEY, Note
 from strandline.protocol.errors import UnknownPath
@@ -53,11 +54,15 @@ class AnsweredBefore:
 
 async def note_stream(stream: str, notes: Notes, scope: Scope, receive: Receive) -> bytes:
     """`POST /v1/streams/{stream}/notes`: one note, or many."""
-    given = read_notes(await read_body(scope, receive))
-    if isinstance(given, list):
-        return to_json(await take_many(notes, given, stream, scope))
-    _, note = _addressed(given, stream)
-    noted = await notes.take(stream, note)
+    try:
+        given = read_notes(await read_body(scope, receive))
+        if isinstance(given, list):
+            return to_json(await take_many(notes, given, stream, scope))
+        _, note = _addressed(given, stream)
+    except Refused as error:
+        notes.tell_malformed(stream, error, caller_of(scope))
+        raise
+    noted = await notes.take(stream, note, by=caller_of(scope))
     return to_json(noted_json(noted, keyed=given.times is not UNSET))
 
 
@@ -96,7 +101,7 @@ async def take_many(
             else ("", forbidden(grant, scope, Role.WRITER, each[0]))
             for each in judged
         ]
-    results = await notes.take_all(judged)
+    results = await notes.take_all(judged, caller_of(scope))
     shaped = [
         result
         if isinstance(result, StrandlineError)
@@ -108,11 +113,11 @@ async def take_many(
 
 def _judged(given: NoteBody | StrandlineError, stream: str | None) -> tuple[str, Note | StrandlineError]:
     if isinstance(given, StrandlineError):
-        return "", given
+        return stream or "", given
     try:
         return _addressed(given, stream)
     except StrandlineError as error:
-        return "", error
+        return stream or given.stream or "", error
 
 
 def _addressed(given: NoteBody, stream: str | None) -> tuple[str, Note]:

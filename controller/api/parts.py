@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 from fastapi import Depends, Query, Request
+from starlette.types import Scope
 
 from controller.api.access import get_grant
 from controller.api.bodies import Strict
@@ -25,10 +26,14 @@ def get_controller(request: Request) -> Controller:
     return controller
 
 
-def get_caller(request: Request) -> str | None:
+def caller_of(scope: Scope) -> str | None:
     """The name of the token that the caller showed: whoever checks tokens leaves it here. None without tokens."""
-    caller: str | None = request.scope.get("strandline.caller")
+    caller: str | None = scope.get("strandline.caller")
     return caller
+
+
+def get_caller(request: Request) -> str | None:
+    return caller_of(request.scope)
 
 
 Caller: TypeAlias = Annotated[str | None, Depends(get_caller)]

@@ -85,6 +85,7 @@ async def configure(stream: str, request: Request, controller: Served, by: Calle
 @router.delete("/{stream}", summary="Delete a stream with everything about it", status_code=204)
 async def delete(stream: str, controller: Served, by: Caller) -> Response:
     await controller.streams.delete(stream, by)
+    controller.groups.tell_stream_deleted(stream, by)
     return Response(status_code=204)
 
 
@@ -126,10 +127,10 @@ async def truncate(stream: str, request: Request, controller: Served, by: Caller
 @router.post(
     "/{stream}/tail", summary="Report the end offset of every segment (ingestion domain)", openapi_extra=takes(TailBody)
 )
-async def tail(stream: str, request: Request, controller: Served) -> Response:
+async def tail(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, TailBody, InvalidNote)
     note = Note(writer=body.reporter, times={DEFAULT_KEY: body.time}, position=body.position, epoch=body.epoch)
-    return answer(noted_json(await controller.notes.take(stream, note, tail=True), keyed=False))
+    return answer(noted_json(await controller.notes.take(stream, note, tail=True, by=by), keyed=False))
 
 
 def describe(live: Live, now: int) -> dict[str, Any]:

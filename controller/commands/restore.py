@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as missing:
         raise Failure(f"{missing.name} is not installed: pip install 'strandline[controller]'") from None
     try:
-        restored = restore(options.database, options.file)
+        restored = restore(options.database, options.file, time.time_ns() // 1_000_000)
         store = parse_url(options.database).render_as_string(hide_password=True)
     except StoreRefused as refused:
         raise Failure(str(refused)) from None

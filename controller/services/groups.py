@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from controller.services.clock import Clock
 from controller.services.commits import Committer, durable
 from controller.services.group_windows import GroupWindows
-from controller.services.journal import Act, tell_refused
+from controller.services.journal import STATES, Act, tell_refused
 from controller.services.live_group import LiveGroup, settings_of
 from controller.services.membership import Membership, Place, Positions
 from controller.services.operator_log import tell
@@ -115,6 +115,14 @@ class Groups:
         await durable(live.ending)
         tell("group_deleted", group=name, by=by)
 
+    def tell_stream_deleted(self, stream: str, by: str | None) -> None:
+        """A stream's journal goes with it; those of the groups that read it, as far as they are in memory, tell."""
+        now = self._clock.now()
+        for live in self._shelf.items():
+            if stream in live.membership.settings.streams:
+                live.journal.act(Act("stream_deleted", by, {"stream": stream}), now)
+                self._committer.keep(live)
+
     async def _find(self, name: str) -> LiveGroup | None:
         check_name("group", name)
         return await self._shelf.find(name)
@@ -127,6 +135,10 @@ class Groups:
         live = LiveGroup.loaded(stored, settings_of(stored.settings), now)
         if stored.fence != self._spell.fence:
             live.membership.resume(self._gaps.since(stored.fence), now)
+            restored_at = self._gaps.restored_at(stored.fence)
+            if restored_at is not None:
+                live.begin_anew(restored_at, now)
+                self._committer.keep(live)
         return live
 
     async def _start(self, settings: GroupSettings, stream: str) -> Cut:
@@ -203,7 +215,8 @@ class Groups:
         try:
             call(live.membership, graphs, now)
         except Refused as error:
-            refused = live.journal.refuse(error, now, reader=reader)
+            by = None if act is None else act.by
+            refused = live.journal.refuse(error, now, by=by, reader=reader)
             if live.tell_silent(now) or refused:
                 self._committer.keep(live)
             if refused:
@@ -214,6 +227,7 @@ class Groups:
             live.journal.act(act, now)
         registered = live.membership.readers.get(reader)
         epoch, owned = registered.epoch if registered is not None else 0, live.membership.owned(reader)
+        live.tell_owned(reader, owned, now)
         await durable(self._committer.join(live))
         return ReaderAnswer(epoch=epoch, owned=owned, window=await self.window(group))
 
@@ -223,6 +237,8 @@ class Groups:
         was_caught_up, was_held, was_backlog = live.caught_up, live.membership.held, live.backlog
         window = await self._windows.window(live)
         live.tell_silent(self._clock.now())
+        if live.caught_up and not was_caught_up:
+            live.journal.tell(STATES, "caught_up", self._clock.now(), {"lag_ms": window.lag_ms})
         if live.membership.held != was_held:
             live.membership.touched.group = True
             await durable(self._committer.join(live))  # what is told once is told for good

@@ -74,49 +74,44 @@ class Journal:
         """An administrator did something."""
         self.tell(ACTIONS, act.kind, now, dict(act.details), by=act.by)
 
-    def refuse(self, error: Refused, now: int, **more: Any) -> bool:
-        """A call was refused; whether that is to be written."""
+    def refuse(self, error: Refused, now: int, *, by: str | None = None, **more: Any) -> bool:
+        """A call was refused; whether that is to be written. `by` is whose call it was, as with an `Act`."""
+        omitted = self._let_in(error.code, now, JOURNAL_REFUSALS_BURST_ENTRIES, JOURNAL_REFUSALS_REFILL_MS)
+        if omitted is None:
+            return False
         problem = to_problem(error)
         details = {name: value for name, value in problem.items() if name not in ("type", "title", "status")}
-        return self.tell(
-            REFUSALS,
-            "refused",
-            now,
-            {**more, **details},
-            pace=error.code,
-            burst=JOURNAL_REFUSALS_BURST_ENTRIES,
-            refill_ms=JOURNAL_REFUSALS_REFILL_MS,
-        )
+        self._add(REFUSALS, "refused", now, {**more, **details}, by, omitted)
+        return True
 
-    def tell(
-        self,
-        topic: str,
-        kind: str,
-        at: int,
-        details: dict[str, Any],
-        *,
-        by: str | None = None,
-        pace: str | None = None,
-        burst: int = JOURNAL_BURST_ENTRIES,
-        refill_ms: int = JOURNAL_REFILL_MS,
-    ) -> bool:
-        """Adds an entry to what is written next; False where there were too many of that `pace`, its topic if none."""
-        paced = self._paces.get(pace or topic)
+    def tell(self, topic: str, kind: str, at: int, details: dict[str, Any], *, by: str | None = None) -> bool:
+        """Adds an entry to what is written next; False where there were too many of its topic."""
+        omitted = self._let_in(topic, at, JOURNAL_BURST_ENTRIES, JOURNAL_REFILL_MS)
+        if omitted is None:
+            return False
+        self._add(topic, kind, at, details, by, omitted)
+        return True
+
+    def _let_in(self, pace: str, at: int, burst: int, refill_ms: int) -> int | None:
+        """How many entries of this pace were left out before one that may be told now; None where it may not."""
+        paced = self._paces.get(pace)
         if paced is None:
-            paced = self._paces[pace or topic] = _Pace(burst, at)
+            paced = self._paces[pace] = _Pace(burst, at)
         filled = max(0, at - paced.filled_at) // refill_ms
         paced.room = min(burst, paced.room + filled)
         paced.filled_at = at if paced.room == burst else paced.filled_at + filled * refill_ms
         if not paced.room:
             paced.omitted += 1
-            return False
+            return None
         paced.room -= 1
-        if paced.omitted:
-            details = {**details, "omitted": paced.omitted}
-            paced.omitted = 0
+        omitted, paced.omitted = paced.omitted, 0
+        return omitted
+
+    def _add(self, topic: str, kind: str, at: int, details: dict[str, Any], by: str | None, omitted: int) -> None:
+        if omitted:
+            details = {**details, "omitted": omitted}
         self._last += 1
         self._untold.append((Entry(self._last, at, topic, kind, by, details), request_id()))
-        return True
 
     def write(self, name: str, writing: Writing) -> list[Told]:
         """Adds what is to be told to a writing; returns it, for the log once it is durable."""

@@ -9,7 +9,7 @@ from functools import partial
 
 from controller.limits import NOTED_AT_MS, RECENT_MARKS
 from controller.services.counts import StreamCounts
-from controller.services.journal import Journal, Told, tell_entries
+from controller.services.journal import Act, Journal, Told, tell_entries
 from controller.services.telling import Telling
 from controller.services.writer_log import WriterLog
 from controller.storage import schema
@@ -102,6 +102,21 @@ class Live:
         self.stream.drop_segment(segment, now)
         self._earlier = _together(self._earlier, self.stream.drain())
         self._earlier.marks = [replace(mark, cut=mark.cut.without(segment)) for mark in self._earlier.marks]
+
+    def begin_anew(self, restored_at: int) -> None:
+        """The store was brought back to an earlier moment, and nobody knows which epochs were given out since.
+
+        So epochs go on from the milliseconds of that moment, of which there are more than there can be registrations;
+        and whoever has one is fenced: a writer that was replaced since could not be told from its successor.
+        """
+        stream, changes = self.stream, Changes(stream=True)
+        stream.epochs = max(stream.epochs, restored_at) + 1
+        for writer in stream.writers.values():
+            if writer.epoch is not None:
+                writer.epoch = stream.epochs
+                changes.writers.add(writer.name)
+        self._earlier = _together(self._earlier, changes)
+        self.journal.act(Act("restored", None, {"restored_at": restored_at}), stream.clock)
 
     # -- to the store --------------------------------------------------------------------------------------------
 

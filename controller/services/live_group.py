@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from controller.services.journal import STATES, Journal, tell_entries
-from controller.services.membership import Membership, Reader, Touched
+from controller.limits import JOURNAL_NAMES
+from controller.services.journal import STATES, Act, Journal, tell_entries
+from controller.services.membership import Membership, Place, Positions, Reader, Touched
 from controller.storage import schema
 from controller.storage.groups import StoredGroup, group_values
 from controller.storage.journal import JOURNAL_OF_GROUP
@@ -33,6 +34,7 @@ class LiveGroup:
         self.discarded = False
         self.ending: asyncio.Future[None] | None = None
         self._stored_fence = stored_fence
+        self._owned: dict[str, set[Place]] = {}  # by reader, what the journal says that it owns
 
     @classmethod
     def loaded(cls, stored: StoredGroup, settings: GroupSettings, now: int) -> LiveGroup:
@@ -44,9 +46,16 @@ class LiveGroup:
         heard_at = max((reader.heard_at for reader in membership.readers.values()), default=now)
         live = cls(membership, stored.created_at, stored.fence, heard_at=heard_at)
         live.journal = Journal(JOURNAL_OF_GROUP, stored.journal)
+        for place, reader in stored.owners.items():
+            live._owned.setdefault(reader, set()).add(place)
         if stored.caught_up:
             live.in_backlog(now, now, asleep=False)
         return live
+
+    def begin_anew(self, restored_at: int, now: int) -> None:
+        """The store was brought back to an earlier moment: as with a stream (`Live.begin_anew`)."""
+        self.membership.begin_anew(restored_at)
+        self.journal.act(Act("restored", None, {"restored_at": restored_at}), now)
 
     def in_backlog(self, watermark: int | None, now: int, *, asleep: bool) -> bool:
         """Whether the group is in backlog; remembers whether it was found not to be."""
@@ -67,7 +76,17 @@ class LiveGroup:
         silent, self.membership.silent = self.membership.silent, []
         for name, heard_at in silent:
             self.journal.tell(STATES, "reader_silent", now, {"reader": name, "last_heard_at": heard_at})
+            self._owned.pop(name, None)
         return bool(silent)
+
+    def tell_owned(self, reader: str, owned: Positions, now: int) -> None:
+        """Adds to the journal which segments a reader has come to own, or given up, if any."""
+        places = {(stream, segment) for stream, position in owned.items() for segment in position}
+        before = self._owned.get(reader, set())
+        if places != before:
+            self._owned[reader] = places
+            details = {"owned": len(places), "gained": _names(places - before), "lost": _names(before - places)}
+            self.journal.tell(STATES, "reader_segments", now, {"reader": reader, **details})
 
     def write(self, writing: Writing) -> Callable[[], None]:
         """Adds everything that changed since the last time."""
@@ -108,6 +127,10 @@ class LiveGroup:
 
     def discard(self) -> None:
         self.discarded = True
+
+
+def _names(places: set[Place]) -> list[str]:
+    return [f"{stream}/{segment}" for stream, segment in sorted(places)[:JOURNAL_NAMES]]
 
 
 def settings_of(wire: dict[str, Any]) -> GroupSettings:

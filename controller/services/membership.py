@@ -155,6 +155,14 @@ class Membership:
             reader.heard_at = min(reader.heard_at + gap, now)
             self.touched.readers.add(name)
 
+    def begin_anew(self, epochs: int) -> None:
+        """No epoch up to this one is given out any more, and every reader is fenced until it registers anew."""
+        self.epochs = max(self.epochs, epochs) + 1
+        self.touched.group = True
+        for name, reader in self.readers.items():
+            reader.epoch = self.epochs
+            self.touched.readers.add(name)
+
     # -- looking -------------------------------------------------------------------------------------------------
 
     def owned(self, name: str) -> dict[str, dict[str, int]]:

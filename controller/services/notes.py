@@ -33,15 +33,20 @@ class Notes:
         self._committer = committer
         self._clock = clock
 
-    async def take(self, stream: str, note: Note, *, tail: bool = False) -> Noted:
-        """One note: answered when it is durable; raises what refuses it, with nothing changed."""
+    async def take(self, stream: str, note: Note, *, tail: bool = False, by: str | None = None) -> Noted:
+        """One note: answered when it is durable; raises what refuses it, with nothing changed.
+
+        `by` is the name of the caller's token, for the journal.
+        """
         live = self._streams.at_hand(stream) or await self._streams.get(stream)
         self._committer.admit()
-        noted = self._apply(live, note, tail)
+        noted = self._apply(live, note, tail, by)
         await self._streams.touch(live)
         return noted
 
-    async def take_all(self, notes: Sequence[tuple[str, Note | StrandlineError]]) -> list[Noted | StrandlineError]:
+    async def take_all(
+        self, notes: Sequence[tuple[str, Note | StrandlineError]], by: str | None = None
+    ) -> list[Noted | StrandlineError]:
         """Many, each with its stream, in order: each is judged after the ones before it, and harms no other.
 
         What could not even be made into a note stands for itself. Raises Overloaded or StoreUnavailable for all.
@@ -51,11 +56,12 @@ class Notes:
         waits: set[Durable] = set()
         for stream, note in notes:
             if isinstance(note, StrandlineError):
+                self.tell_malformed(stream, note, by)
                 results.append(note)
                 continue
             try:
                 live = self._streams.at_hand(stream) or await self._streams.get(stream)
-                results.append(self._apply(live, note, False))
+                results.append(self._apply(live, note, False, by))
             except StrandlineError as error:
                 results.append(error)
             else:
@@ -64,13 +70,26 @@ class Notes:
             await wait
         return results
 
-    def _apply(self, live: Live, note: Note, tail: bool) -> Noted:
+    def tell_malformed(self, stream: str, error: StrandlineError, by: str | None) -> None:
+        """What came for a stream could not even be made into a note, and its journal tells of that.
+
+        A stream that is not in memory is not loaded for it, and many callers' bodies say not even which one they mean.
+        """
+        live = self._streams.at_hand(stream)
+        if live is None or not isinstance(error, Refused):
+            return
+        live.counts.refusals[error.code] += 1
+        if live.journal.refuse(error, self._clock.now(), by=by):
+            self._committer.keep(live)
+            tell_refused("stream", stream, error)
+
+    def _apply(self, live: Live, note: Note, tail: bool, by: str | None) -> Noted:
         now = self._clock.now()
         try:
             answer = live.stream.note(note, now, tail=tail)
         except Refused as error:
             live.counts.refusals[error.code] += 1
-            if live.journal.refuse(error, now, writer=note.writer):
+            if live.journal.refuse(error, now, by=by, writer=note.writer):
                 self._committer.keep(live)
                 tell_refused("stream", live.name, error, writer=note.writer)
             raise

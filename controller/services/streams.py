@@ -110,6 +110,10 @@ class Streams:
         if stored.fence != self._spell.fence:
             started_at = self._spell.started_at
             live.stream.resume(started_at - self._gaps.since(stored.fence), started_at)
+            restored_at = self._gaps.restored_at(stored.fence)
+            if restored_at is not None:
+                live.begin_anew(restored_at)
+                self._committer.keep(live)
         if live.stream.advance(self._clock.now()):
             self._committer.keep(live)
         self._watch(live)
@@ -153,7 +157,7 @@ class Streams:
         except Refused as error:
             live.counts.refusals[error.code] += 1
             more = {} if act is None else {"call": act.kind}
-            if live.journal.refuse(error, now, **more):
+            if live.journal.refuse(error, now, by=None if act is None else act.by, **more):
                 self._committer.keep(live)
                 tell_refused("stream", live.name, error, **more)
             raise

@@ -3,8 +3,8 @@
 SQLite       a file, as the store was at one moment, taken while a controller serves (`VACUUM INTO`)
 PostgreSQL   what pg_dump writes in its custom format, of one moment as well
 
-A store that was brought back is at an earlier moment than those who wrote to it and read from it. `begin_anew` makes
-sure that no epoch or fence is given out twice, and that nobody goes on as if nothing had happened.
+A store that was brought back is at an earlier moment than those who wrote to it and read from it. `spells.begin_anew`
+makes sure that no epoch or fence is given out twice, and that nobody goes on as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -16,20 +16,18 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, create_engine, func, insert, select, update
+from sqlalchemy import URL, Connection, create_engine, func, select
 from sqlalchemy.exc import DBAPIError
 
-from controller.limits import BUSY_TIMEOUT_MS, RESTORED_EPOCHS, RESTORED_FENCES
+from controller.limits import BUSY_TIMEOUT_MS
 from controller.storage import schema, upgrade
 from controller.storage.database import away, parse_url
 from controller.storage.postgresql import writing_engine
 from controller.storage.refusals import InTheWay, NoBackup, ProgramFailed, ProgramMissing, StoreAway, WrongSchema
+from controller.storage.spells import begin_anew
 from controller.storage.sqlite import BACKUP, SqliteLock
-
-WHO: Final = "restore"  # the owner of the spell that stands between those before a restore and those after it
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,42 +52,26 @@ def back_up(url: str, file: Path) -> None:
             _run("pg_dump", parsed, "--format=custom", "--no-owner", "--no-privileges", f"--file={part}")
 
 
-def restore(url: str, file: Path | None) -> Restored:
+def restore(url: str, file: Path | None, now: int) -> Restored:
     """Makes a store from a backup; it must not be there yet, or, in PostgreSQL, be empty.
 
-    Without a file it was brought back in another way, and is only made to begin anew. Raises StoreRefused.
+    Without a file it was brought back in another way, and is only made to begin anew. `now` is the clock's time in
+    milliseconds. Raises StoreRefused.
     """
     parsed = parse_url(url)
     if file is not None and not file.is_file():
         raise NoBackup(str(file), "there is no such file")
     if parsed.get_backend_name() == "sqlite":
-        return _restore_sqlite(Path(str(parsed.database)), file)
-    return _restore_postgresql(parsed, file)
+        return _restore_sqlite(Path(str(parsed.database)), file, now)
+    return _restore_postgresql(parsed, file, now)
 
 
-def begin_anew(connection: Connection) -> Restored:
-    """After a store was brought back to an earlier moment; within a transaction of the caller's.
-
-    Between that moment and now, epochs and fences may have been given out that it does not know of. So their counters
-    leap far beyond those, and whoever had registered is fenced until it registers anew: of two processes nobody can
-    tell any more which one came later. What was noted and marked stays as it is.
-    """
-    stream, group = schema.stream.c, schema.reader_group.c
-    connection.execute(update(schema.stream).values(epochs=stream.epochs + RESTORED_EPOCHS))
-    connection.execute(update(schema.reader_group).values(epochs=group.epochs + RESTORED_EPOCHS))
-    newest = select(stream.epochs).where(stream.name == schema.writer.c.stream).scalar_subquery()
-    connection.execute(update(schema.writer).where(schema.writer.c.epoch.is_not(None)).values(epoch=newest))
-    newest = select(group.epochs).where(group.name == schema.reader.c.group).scalar_subquery()
-    connection.execute(update(schema.reader).values(epoch=newest))
-    last = connection.execute(select(schema.served).order_by(schema.served.c.fence.desc()).limit(1)).one_or_none()
-    if last is not None:
-        # It served for no time at all, so that all the time since then counts as silence of ours and of nobody else.
-        spell = {**last._mapping, "fence": last.fence + RESTORED_FENCES, "owner": WHO, "started_at": last.served_until}
-        connection.execute(insert(schema.served).values(spell))
+def _begin_anew(connection: Connection, now: int) -> Restored:
+    served_until = begin_anew(connection, now)
     return Restored(
         streams=connection.execute(select(func.count()).select_from(schema.stream)).scalar_one(),
         groups=connection.execute(select(func.count()).select_from(schema.reader_group)).scalar_one(),
-        served_until=None if last is None else last.served_until,
+        served_until=served_until,
     )
 
 
@@ -107,11 +89,11 @@ def _copy_sqlite(path: str, part: Path) -> None:
         raise StoreAway(path, str(error)) from error
 
 
-def _restore_sqlite(path: Path, file: Path | None) -> Restored:
+def _restore_sqlite(path: Path, file: Path | None, now: int) -> Restored:
     lock = SqliteLock(str(path))
     try:
         if file is None:
-            return _begin_anew_sqlite(path)
+            return _begin_anew_sqlite(path, now)
         with _arriving(path) as part:
             try:
                 with closing(_open_sqlite(str(file))) as backup, closing(sqlite3.connect(part)) as store:
@@ -119,18 +101,18 @@ def _restore_sqlite(path: Path, file: Path | None) -> Restored:
                     backup.backup(store)
             except sqlite3.Error as error:
                 raise NoBackup(str(file), str(error)) from error
-            return _begin_anew_sqlite(part)
+            return _begin_anew_sqlite(part, now)
     finally:
         lock.release()
 
 
-def _begin_anew_sqlite(path: Path) -> Restored:
+def _begin_anew_sqlite(path: Path, now: int) -> Restored:
     if not path.is_file():
         raise StoreAway(str(path), "there is no such file")
     engine = create_engine(URL.create("sqlite", database=str(path)))
     try:
         with engine.begin() as connection:
-            restored = begin_anew(connection)
+            restored = _begin_anew(connection, now)
             connection.exec_driver_sql("PRAGMA user_version = 0")
             return restored
     except DBAPIError as error:
@@ -158,7 +140,7 @@ def _check_sqlite(connection: sqlite3.Connection, path: str) -> None:
 # -- PostgreSQL --------------------------------------------------------------------------------------------------
 
 
-def _restore_postgresql(url: URL, file: Path | None) -> Restored:
+def _restore_postgresql(url: URL, file: Path | None, now: int) -> Restored:
     engine = writing_engine(url, statement_timeout_ms=0)  # which has the lock, so that nobody serves it meanwhile
     try:
         with engine.connect() as connection:
@@ -172,7 +154,7 @@ def _restore_postgresql(url: URL, file: Path | None) -> Restored:
             elif empty:
                 raise WrongSchema(None, upgrade.newest_revision())
             with connection.begin():
-                return begin_anew(connection)
+                return _begin_anew(connection, now)
     except DBAPIError as error:
         raise away(url, error) from error
     finally:

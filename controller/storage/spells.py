@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Final
 
 from sqlalchemy import Connection, delete, func, insert, select
 
-from controller.limits import CLOCK_LEAD_MS
+from controller.limits import CLOCK_LEAD_MS, FENCES_SINCE_S
 from controller.storage import schema
 from controller.storage.writing import Spell
 
+RESTORE: Final = "restore"  # the owner of a spell that stands for a restore; controllers have names with a colon
+
 
 class Gaps:
-    """For how long nobody served, since the spell that wrote a stream last."""
+    """What came between the spell that wrote a stream last, and this one: time in which nobody served, and restores."""
 
-    def __init__(self, spells: list[tuple[int, int, int]]) -> None:
-        """Takes (fence, started_at, served_until), in order."""
+    def __init__(self, spells: Sequence[tuple[int, int, int]], restores: Sequence[tuple[int, int]] = ()) -> None:
+        """Takes (fence, started_at, served_until) and, of restores, (fence, when); each in order."""
+        self._restores = restores
         self._gaps: list[tuple[int, int]] = [
             (fence, max(0, started_at - served_until))
             for (fence, _, served_until), (_, started_at, _) in pairwise(spells)
@@ -25,6 +30,10 @@ class Gaps:
         """The milliseconds without service between that spell and the newest."""
         return sum(gap for before, gap in self._gaps if before >= fence)
 
+    def restored_at(self, fence: int) -> int | None:
+        """When the store was brought back, the last time after that spell; None where it was not."""
+        return max((moment for restored, moment in self._restores if restored > fence), default=None)
+
 
 def begin_spell(connection: Connection, owner: str, now: int) -> tuple[Spell, Gaps]:
     """Starts a spell at `now`, or at the time up to which the clock may have been told before, if that is later."""
@@ -32,10 +41,14 @@ def begin_spell(connection: Connection, owner: str, now: int) -> tuple[Spell, Ga
     with connection.begin():
         # Whoever served before us ends its last commit before we look, and begins no other one (Scribe.commit).
         connection.execute(select(table.c.fence).order_by(table.c.fence).with_for_update())
-        oldest = connection.execute(select(func.min(schema.stream.c.fence))).scalar_one()
         newest = connection.execute(select(func.max(table.c.fence))).scalar_one()
         if newest is not None:
-            connection.execute(delete(table).where(table.c.fence < (newest if oldest is None else oldest)))
+            written = [
+                connection.execute(select(func.min(each.c.fence))).scalar_one()
+                for each in (schema.stream, schema.reader_group)
+            ]
+            oldest = min((fence for fence in written if fence is not None), default=newest)
+            connection.execute(delete(table).where(table.c.fence < oldest))
         rows = connection.execute(select(table).order_by(table.c.fence)).all()
         started_at = max([now, *(row.clock_bound for row in rows)])
         spell = Spell(fence=(newest or 0) + 1, owner=owner, started_at=started_at)
@@ -49,4 +62,29 @@ def begin_spell(connection: Connection, owner: str, now: int) -> tuple[Spell, Ga
             )
         )
     spells = [(row.fence, row.started_at, row.served_until) for row in rows]
-    return spell, Gaps([*spells, (spell.fence, started_at, started_at)])
+    restores = [(row.fence, row.clock_bound) for row in rows if row.owner == RESTORE]
+    return spell, Gaps([*spells, (spell.fence, started_at, started_at)], restores)
+
+
+def begin_anew(connection: Connection, now: int) -> int | None:
+    """Enters that the store was brought back to an earlier moment; returns when it was served last, None for never.
+
+    Epochs and fences may have been given out since that it does not know of, also after an earlier restore of the same
+    backup. So its fence counts seconds, which have gone on, and epochs go on from the milliseconds of `now`, as soon as
+    a stream or group is loaded (`Gaps.restored_at`). Within a transaction of the caller's.
+    """
+    table = schema.served
+    last = connection.execute(select(table).order_by(table.c.fence.desc()).limit(1)).one_or_none()
+    if last is None:
+        return None
+    served_until: int = last.served_until
+    connection.execute(
+        insert(table).values(
+            fence=max(last.fence + 1, now // 1000 - FENCES_SINCE_S),
+            owner=RESTORE,
+            started_at=served_until,  # it served for no time at all: the silence since then is ours
+            served_until=served_until,
+            clock_bound=max(last.clock_bound, now),
+        )
+    )
+    return served_until

@@ -11,10 +11,13 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import delete, update
 
 from controller.cli import main
-from controller.limits import RESTORED_EPOCHS, RESTORED_FENCES
-from tests.served import ROOT
+from controller.storage import schema
+from controller.storage.database import open_database
+from controller.storage.spells import RESTORE, begin_anew
+from tests.served import NOON, ROOT
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 
@@ -105,7 +108,7 @@ QUESTIONS = (
     "/v1/reader-groups/g/journal",
     "/v1/reader-groups/g/time-window",
 )
-# What an answer says of now, and the epochs, which have to differ.
+# What an answer says of now, and the epochs, which have to differ. (A journal tells of the restore as well.)
 OF_NOW = {"lag_ms", "last_heard_at", "last_heard_ms_ago", "released_in_ms", "last_noted_at", "epoch"}
 
 
@@ -120,7 +123,9 @@ def everything(server: Any) -> list[Any]:
 def lasting(answer: Any) -> Any:
     if isinstance(answer, dict):
         return {name: lasting(value) for name, value in answer.items() if name not in OF_NOW}
-    return [lasting(each) for each in answer] if isinstance(answer, list) else answer
+    if isinstance(answer, list):
+        return [lasting(each) for each in answer if not (isinstance(each, dict) and each.get("kind") == "restored")]
+    return answer
 
 
 def test_a_backup_taken_under_load_and_restored_answers_as_the_store_did(
@@ -158,11 +163,11 @@ def go_on_where_it_stood(restored: Any, epoch: int) -> None:
     assert restored.client.put("/v1/reader-groups/g/readers/r", json=report).json()["code"] == "fenced"
 
     registered = restored.client.put("/v1/streams/s/writers/a").json()
-    assert registered["epoch"] > epoch + RESTORED_EPOCHS
+    assert registered["epoch"] > NOON > epoch
     answer = restored.client.post("/v1/streams/s/notes", json={**note, "epoch": registered["epoch"]})
     assert answer.is_success and answer.json()["late"] is False
     again = restored.client.put("/v1/reader-groups/g/readers/r", json={"positions": {"s": {"0": 350}}}).json()
-    assert again["epoch"] > RESTORED_EPOCHS
+    assert again["epoch"] > NOON
     lost = {"writer": "w0", "time": 1_000_000, "position": {"0": 1_000_000}}
     assert restored.client.post("/v1/streams/busy/notes", json=lost).is_success
 
@@ -178,25 +183,58 @@ def all_marks(server: Any) -> list[Any]:
     return found
 
 
-def test_a_store_that_was_brought_back_in_another_way_is_made_safe_in_its_place(
-    start: Any, database: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_store_that_was_brought_back_in_another_way_is_made_safe_in_its_place(start: Any, database: str) -> None:
     controller = start()
     controller.call("PUT", "/v1/streams/s", CONFIG)
     epoch = controller.call("PUT", "/v1/streams/s/writers/a")["epoch"]
     controller.note("a", 100, {"0": 5}, epoch=epoch)
     marks = controller.marks()
-    fence = controller.app.state.controller.streams._spell.fence
-    controller.__exit__(None, None, None)
+    epochs, fences = [epoch], [fence_of(controller)]
 
-    assert main(["restore", "--database", database]) == 0
+    for _ in range(2):  # the same epochs are not given out by another restore either
+        controller.__exit__(None, None, None)
+        assert main(["restore", "--database", database]) == 0
+        controller = start()
+        assert controller.marks() == marks
+        body = {"writer": "a", "time": 200, "position": {"0": 6}, "epoch": epochs[-1]}
+        assert controller.call("POST", "/v1/streams/s/notes", body, expect=409)["code"] == "fenced"
+        epochs.append(controller.call("PUT", "/v1/streams/s/writers/a")["epoch"])
+        fences.append(fence_of(controller))
+        controller = start(after_ms=60_000)  # and once is enough
+        assert controller.call("PUT", "/v1/streams/s/writers/a")["epoch"] == epochs[-1] + 1
+        epochs[-1] += 1
 
+    assert epochs == sorted(set(epochs)) and fences == sorted(set(fences))
+    told = controller.call("GET", "/v1/streams/s/journal")["entries"]
+    assert [each["kind"] for each in told if each["topic"] == "action"] == ["created", "restored", "restored"]
+
+
+def test_the_same_backup_restored_twice_gives_out_no_epoch_twice(start: Any, database: str, tmp_path: Path) -> None:
     controller = start()
-    assert controller.marks() == marks
-    assert controller.app.state.controller.streams._spell.fence == fence + RESTORED_FENCES + 1
-    body = {"writer": "a", "time": 200, "position": {"0": 6}, "epoch": epoch}
-    assert controller.call("POST", "/v1/streams/s/notes", body, expect=409)["code"] == "fenced"
-    assert controller.call("PUT", "/v1/streams/s/writers/a")["epoch"] == epoch + RESTORED_EPOCHS + 1
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
+    controller.__exit__(None, None, None)
+    given: list[tuple[int, int]] = []
+    for moment in (NOON, NOON + 3_600_000):
+        with open_database(database) as store, store.writer.begin():
+            store.writer.execute(delete(schema.served).where(schema.served.c.owner == RESTORE))
+            begin_anew(store.writer, moment)
+            store.writer.execute(update(schema.stream).values(epochs=0, fence=0))  # as the backup has them
+            store.writer.execute(update(schema.reader_group).values(epochs=0, fence=0))
+        controller = start()
+        for _ in range(3):
+            writer = controller.call("PUT", "/v1/streams/s/writers/a")["epoch"]
+            reader = controller.call("PUT", "/v1/reader-groups/g/readers/r")["epoch"]
+            given.append((writer, reader))
+        controller.__exit__(None, None, None)
+
+    writers, readers = zip(*given, strict=True)
+    assert list(writers) == sorted(set(writers)) and list(readers) == sorted(set(readers))
+
+
+def fence_of(controller: Any) -> int:
+    fence: int = controller.app.state.controller.streams._spell.fence
+    return fence
 
 
 def test_a_restore_writes_over_nothing_and_not_while_a_controller_serves(

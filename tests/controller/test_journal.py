@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -82,6 +83,69 @@ def test_who_acted_is_told_where_the_caller_is_known() -> None:
 
     ((row,),) = writing.put.values()
     assert (row["by"], row["kind"], row["at"], row["seq"]) == ("ops-team", "sealed", 5, 1)
+
+
+def test_every_entry_about_a_call_says_whose_it_was(controller: Any) -> None:
+    told: list[Any] = []
+    group, note = "/v1/reader-groups/g", {"writer": "a", "time": 100, "position": {"0": 5}}
+    for who, method, path, body, status in (
+        ("olga", "PUT", STREAM, CONFIG, 201),
+        ("app", "POST", NOTES, note, 200),
+        ("app", "POST", NOTES, {**note, "time": 1}, 409),
+        ("app", "POST", NOTES, {**note, "time": "now"}, 422),
+        ("batch", "POST", NOTES, {"notes": [{**note, "time": 2}, {"writer": "a"}]}, 200),
+        ("batch", "POST", "/v1/notes", {"notes": [{"stream": "s", "writer": "a"}]}, 200),
+        ("olga", "POST", f"{STREAM}/writers/a/exclude", None, 200),
+        ("oleg", "POST", f"{STREAM}/writers/nobody/exclude", None, 404),
+        ("olga", "PUT", group, {"streams": ["s"]}, 201),
+        ("spark", "PUT", f"{group}/readers/r", {"positions": {"s": {"0": 1}}}, 200),
+        ("oleg", "DELETE", STREAM, None, 204),
+    ):
+        told = entries(controller) if method == "DELETE" else told
+        controller.caller = who
+        controller.call(method, path, body, expect=status)
+
+    of_stream = [(each["by"], each["kind"], each["details"].get("code")) for each in told if each["topic"] != "state"]
+    assert of_stream == [
+        ("olga", "created", None),
+        ("app", "refused", "time_went_back"),
+        ("app", "refused", "invalid_note"),
+        ("batch", "refused", "time_went_back"),
+        ("batch", "refused", "invalid_note"),
+        ("batch", "refused", "invalid_note"),
+        ("olga", "excluded", None),
+        ("oleg", "refused", "unknown_writer"),
+    ]
+    of_group = [(each["by"], each["kind"]) for each in entries(controller, "action", group)]
+    assert of_group == [("olga", "created"), ("spark", "reader_registered"), ("oleg", "stream_deleted")]
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "said"),
+    [
+        (b'{"writer": "a", "time": 1', "bad_json", None),
+        (b'{"writer": "a", "position": {}}', "invalid_note", "time"),
+        (b'{"writer": "a", "time": 1.5, "position": {}}', "invalid_note", "time"),
+        (b'{"writer": "a/b", "time": 1, "position": {}}', "invalid_name", "a/b"),
+        (
+            b'{"notes": [{"writer": "a", "time": [%s], "position": {}}]}' % (b"7," * 9_999 + b"7"),
+            "invalid_note",
+            "time",
+        ),
+    ],
+    ids=["json", "lacking", "type", "name", "huge"],
+)
+def test_malformed_notes_are_told_and_what_is_huge_in_them_is_cut_short(
+    controller: Any, body: bytes, code: str, said: str | None
+) -> None:
+    controller.call("PUT", STREAM, CONFIG)
+
+    controller.request("POST", NOTES, content=body)
+    controller.request("POST", "/v1/streams/nowhere/notes", content=body)
+
+    (told,) = entries(controller, "refusal")
+    assert (told["details"]["code"], told["details"].get("name")) == (code, said)
+    assert len(json.dumps(told["details"])) < 5_000
 
 
 def test_refusals_are_told_with_their_code_and_values(controller: Any) -> None:
@@ -224,6 +288,28 @@ def test_incomplete_marks_end_with_the_writers_return_also_over_a_restart(start:
     assert (over["to_seq"], over["to_time"], over["to"]) == (3, 300, controller.clock.now)
 
 
+def test_a_group_tells_who_owns_which_segments_and_when_it_had_caught_up(controller: Any) -> None:
+    group = "/v1/reader-groups/g"
+    controller.call("PUT", STREAM, {**CONFIG, "segments": 3})
+    controller.note("a", controller.clock.now - 60_000, {"0": 5})
+    controller.note("a", controller.clock.now, {"0": 9})
+    controller.call("PUT", group, {"streams": ["s"], "backlog_threshold_ms": 1_000})
+    epoch = controller.call("PUT", f"{group}/readers/one", {"positions": {"s": {"0": 5}}})["epoch"]
+    controller.call("POST", f"{group}/readers/one/acquire", {"epoch": epoch, "max": 1})
+    controller.call("PUT", f"{group}/readers/one", {"positions": {"s": {"0": 9}}, "epoch": epoch})
+    controller.call("POST", f"{group}/readers/one/release", {"epoch": epoch, "positions": {"s": {"0": 9}}})
+
+    told = [(each["kind"], each["details"]) for each in entries(controller, "state", group)]
+
+    one = {"reader": "one"}
+    assert told == [
+        ("reader_segments", {**one, "owned": 1, "gained": ["s/0"], "lost": []}),
+        ("reader_segments", {**one, "owned": 2, "gained": ["s/1"], "lost": []}),
+        ("caught_up", {"lag_ms": 0}),
+        ("reader_segments", {**one, "owned": 1, "gained": [], "lost": ["s/0"]}),
+    ]
+
+
 def test_the_journal_is_paged_and_outlives_a_restart(start: Any) -> None:
     controller = start()
     controller.call("PUT", STREAM, CONFIG)
@@ -307,10 +393,12 @@ def test_a_group_has_a_journal_as_well(start: Any) -> None:
     assert told == [
         ("created", None),
         ("reader_registered", "one"),
+        ("reader_segments", "one"),
         ("refused", "one"),
         ("reader_silent", "one"),
         ("reader_registered", "two"),
         ("reader_offline", "one"),
     ]
-    silent = entries(controller := start(), "state", group)
+    controller = start()
+    silent = [each for each in entries(controller, "state", group) if each["kind"] == "reader_silent"]
     assert silent[0]["details"]["last_heard_at"] == heard and controller.call("GET", f"{group}/journal")["next"] is None
