@@ -17,6 +17,7 @@ COMMANDS: Final = (
     "marks",
     "window",
     "watch",
+    "journal",
     "exclude",
     "include",
     "completion",

@@ -36,7 +36,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_optional(
-    parser: argparse.ArgumentParser, name: str, kind: Callable[[str], Value], help: str, metavar: str | None = None
+    parser: argparse._ActionsContainer, name: str, kind: Callable[[str], Value], help: str, metavar: str | None = None
 ) -> argparse.Action:
     """Adds `--name`, with STRANDLINE_NAME for where it is not given, and None where neither is; returns it."""
     variable = variable_of(name)

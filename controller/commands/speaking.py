@@ -13,12 +13,14 @@ from typing import Any, TypeVar
 
 from controller.commands.limits import ATTEMPTS, DEADLINE_MS, NAMES_COMPARED, NAMES_TOLD
 from controller.commands.options import Failure
-from strandline.errors import Denied, StrandlineError, Unauthenticated, UnknownStream, UnknownWriter
+from strandline.errors import Denied, StrandlineError, Unauthenticated, UnknownGroup, UnknownStream, UnknownWriter
 from strandline.limits import PAGE_ENTRIES
 from strandline.protocol.attempts import Patience
 from strandline.protocol.calls import Call, Clocked, ask, clocked, query, stream_path, writer_path
 from strandline.protocol.errors import ControllerAway, UnexpectedAnswer
 from strandline.protocol.fields import Fields
+from strandline.protocol.group_calls import group_path
+from strandline.protocol.journal_wire import JournalPage, journal_from_wire
 from strandline.protocol.transport import Connection
 from strandline.protocol.wire import JsonObject, MarksPage, StreamDescription, marks_page_from_wire, stream_from_wire
 
@@ -40,6 +42,11 @@ class Described(Answer):
 @dataclass(frozen=True, slots=True)
 class Marked(Answer):
     page: MarksPage
+
+
+@dataclass(frozen=True, slots=True)
+class Journalled(Answer):
+    page: JournalPage
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,8 @@ class Speaker:
             case UnknownWriter(stream=stream, writer=writer):
                 instead = self._instead(writer, lambda after: list_writers(stream, after), "writer", "writer")
                 return f"stream {stream!r} knows no writer {writer!r}: {instead}"
+            case UnknownGroup(group=group):
+                return f"there is no reader group {group!r}: {self._instead(group, list_groups, 'reader group', None)}"
             case Unauthenticated(reason=reason):
                 return f"{reason}: give a token with --token-file, --token or STRANDLINE_TOKEN"
             case UnexpectedAnswer():
@@ -154,6 +163,22 @@ def speaking(options: argparse.Namespace) -> Iterator[Speaker]:
 def list_streams(after: str = "", limit: int = PAGE_ENTRIES) -> Call[Listed]:
     """A page of the streams' names."""
     return ask("GET", f"/v1/streams{query(after=after or None, limit=limit)}", _page_of("streams", _text))
+
+
+def list_groups(after: str = "", limit: int = PAGE_ENTRIES) -> Call[Listed]:
+    """A page of the reader groups' names."""
+    return ask("GET", f"/v1/reader-groups{query(after=after or None, limit=limit)}", _page_of("groups", _text))
+
+
+def journal(stream: str | None, group: str | None, *, after: int) -> Call[Journalled]:
+    """A page of what happened to a stream or, if one is named, a reader group, after a seq."""
+    path = stream_path(stream or "") if group is None else group_path(group)
+    asked = query(after=after or None, limit=PAGE_ENTRIES)
+    return ask(
+        "GET",
+        f"{path}/journal{asked}",
+        lambda value, where: Journalled(_object(value), journal_from_wire(value, where)),
+    )
 
 
 def list_writers(stream: str, after: str = "", limit: int = PAGE_ENTRIES) -> Call[Listed]:

@@ -1,0 +1,97 @@
+"""`journal`, against a controller in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+NOON = 1_700_000_000_000
+
+
+@pytest.fixture
+def eventful(served: Any) -> str:
+    """A stream with an entry or more on most topics."""
+    stream: str = served.stream()
+    served.note(stream, "a", NOON, s0=5)
+    served.note(stream, "b", NOON + 900, s1=5)
+    bad = [{"writer": "a", "time": 1, "position": {}}, {"writer": "a"}]
+    served.call("POST", f"/v1/streams/{stream}/notes", {"notes": bad})
+    served.call("POST", f"/v1/streams/{stream}/writers/a/exclude")
+    return stream
+
+
+def test_the_journal_tells_in_words_what_happened(eventful: str, strandline: Callable[..., Any]) -> None:
+    done = strandline("journal", eventful)
+    lines = [line.split(maxsplit=5) for line in done.out.splitlines()]
+    assert done.code == 0 and lines[0] == ["SEQ", "AT", "TOPIC", "BY", "WHAT"]
+    told = [(line[3], line[5]) for line in lines[1:]]
+    assert [topic for topic, _ in told] == [
+        "action",
+        "state",
+        "state",
+        "refusal",
+        "refusal",
+        "action",
+        "state",
+        "incomplete",
+    ]
+    texts = [text for _, text in told]
+    assert texts[0].startswith('created {"time_domain":"event"') and texts[1] == "a: unknown to active"
+    assert texts[3].startswith("writer a: time_went_back, ") and texts[4].startswith("invalid_note, position")
+    assert texts[5:] == ['excluded {"writer":"a"}', "a: active to excluded", "marks from 2 on, without a"]
+
+
+def test_json_is_as_the_api_has_it_and_a_topic_narrows_it(
+    served: Any, eventful: str, strandline: Callable[..., Any]
+) -> None:
+    everything = served.call("GET", f"/v1/streams/{eventful}/journal?limit=1000")
+    assert json.loads(strandline("journal", eventful, "--json").out) == everything
+    refusals = [each for each in everything["entries"] if each["topic"] == "refusal"]
+    assert json.loads(strandline("journal", eventful, "--json", "--topic", "refusal").out)["entries"] == refusals
+
+
+def test_the_newest_are_shown_or_those_after_a_seq(eventful: str, strandline: Callable[..., Any]) -> None:
+    def seqs(*words: str) -> list[int]:
+        return [each["seq"] for each in json.loads(strandline("journal", eventful, "--json", *words).out)["entries"]]
+
+    assert seqs("--limit", "2") == [7, 8]
+    assert seqs("--limit", "2", "--after", "3") == [4, 5]
+    assert strandline("journal", eventful, "--after", "8").out == "nothing was told yet\n"
+
+
+def test_what_came_too_fast_is_said(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = served.stream()
+    served.note(stream, "a", NOON, s0=5)
+    served.call("POST", f"/v1/streams/{stream}/notes", {"notes": [{"writer": "a", "time": 1, "position": {}}] * 99})
+    assert strandline("journal", stream).out.endswith("\n\ncame too fast to be told: 79 time_went_back\n")
+
+
+def test_a_reader_groups_journal_is_shown_by_its_name(
+    served: Any, eventful: str, strandline: Callable[..., Any]
+) -> None:
+    group = f"group-of-{eventful}"
+    served.call("PUT", f"/v1/reader-groups/{group}", {"streams": [eventful]})
+    served.call("PUT", f"/v1/reader-groups/{group}/readers/r", {"positions": {eventful: {"0": 1}}})
+    out = strandline("journal", "--group", group).out
+    assert 'reader_registered {"reader":"r"}' in out and f'"gained":["{eventful}/0"]' in out
+    failed = strandline("journal", "--group", f"{group}s")
+    assert failed.code == 1 and f"did you mean {group}?" in failed.err
+
+
+def test_either_a_stream_or_a_group_is_named(outside: Callable[..., Any]) -> None:
+    for words in ([], ["s", "--group", "g"], ["s", "--topic", "weather"]):
+        assert outside("journal", *words).code == 2
+
+
+def test_following_prints_each_entry_as_it_comes(
+    served: Any, eventful: str, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    process = start("journal", eventful, "--follow", "--json", "--topic", "action")
+    assert process.stdout is not None
+    assert [json.loads(process.stdout.readline())["kind"] for _ in range(2)] == ["created", "excluded"]
+    served.call("DELETE", f"/v1/streams/{eventful}/writers/a/exclude")
+    assert json.loads(process.stdout.readline())["kind"] == "included"
