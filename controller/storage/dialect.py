@@ -6,6 +6,7 @@ PostgreSQL   a statement is run once for all rows, which go as one JSON document
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
@@ -32,6 +33,7 @@ from controller.storage.line import Answer, Line, Prepared, Values
 
 _encoder: Final = msgspec.json.Encoder()
 _stream: Final = schema.stream.c
+_SYNCS: Final = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 
 
 class RowStatement(Protocol):
@@ -41,7 +43,10 @@ class RowStatement(Protocol):
 
 
 class Words(Protocol):
-    """The statements of one database."""
+    """The statements of one database, and what it means by its errors."""
+
+    def left_undone(self, error: BaseException | None) -> bool:
+        """Whether a COMMIT that failed with this error of the driver's has certainly changed nothing."""
 
     def adding(self, table: Table) -> RowStatement:
         """Inserts whole rows; fails where a key is taken."""
@@ -79,6 +84,10 @@ class SqliteWords:
 
     def prepared(self, statement: ClauseElement) -> Prepared:
         return Prepared(statement, self._dialect)
+
+    def left_undone(self, error: BaseException | None) -> bool:
+        """A full disk leaves no commit behind. After a sync that failed, a crash may bring one back: it was written."""
+        return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR_FSYNC) not in _SYNCS
 
     def adding(self, table: Table) -> RowStatement:
         return _OnceForEach(Prepared(insert(table), self._dialect))
@@ -120,6 +129,9 @@ class PostgresqlWords:
 
     def prepared(self, statement: ClauseElement) -> Prepared:
         return Prepared(statement, self._dialect)
+
+    def left_undone(self, error: BaseException | None) -> bool:
+        return False  # it went along with what came before (Line.commit): here only the connection can have failed
 
     def adding(self, table: Table) -> RowStatement:
         names = table.columns.keys()

@@ -142,6 +142,8 @@ class Scribe:
             transaction.commit()
         except DBAPIError as error:
             transaction.close()
+            if self._words.left_undone(error.orig):
+                raise
             raise CommitUnknown(type(error.orig).__name__) from error
 
     def _begin(self, writing: Writing) -> RootTransaction:
