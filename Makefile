@@ -22,8 +22,9 @@ demo: environment ## Watch an exact watermark beside a guessed one; KNOBS="--out
 bench: environment ## Measure durable notes a second beside a bare uvicorn app
 	$(BIN)/python -m benchmarks.notes
 
-soak: environment ## Kill controllers 400 times, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
+soak: environment ## Kill controllers 400 times, serve 10 000 streams, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
 	CRASH_SEEDS=40 $(BIN)/python -m pytest --timeout 900 tests/controller/test_durability.py -k crash_under_load
+	MANY_STREAMS=10000 $(BIN)/python -m pytest --timeout 900 tests/controller/test_many_streams.py
 	$(BIN)/python -m tests.simulation.soak $(SOAK)
 
 test: environment ## Run the tests; TESTS=tests/repository runs some of them
