@@ -12,8 +12,8 @@ from controller.commands.limits import REFRESH_MS
 from controller.commands.options import add_flag, add_option, say
 
 if TYPE_CHECKING:
-    from controller.commands.rendering import Times
     from controller.commands.speaking import Speaker
+    from controller.wording import Times
 
 HELP = "show what happened to a stream or a reader group"
 SHOWN_DEFAULT = 20
@@ -37,8 +37,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from controller.commands.rendering import Times, compact, indented, table
     from controller.commands.speaking import speaking
+    from controller.wording import Times, compact, indented, table
 
     times = Times(options.plain_times)
     with speaking(options) as speaker:
@@ -84,43 +84,11 @@ def _left_out(omitted: dict[str, int]) -> list[str]:
 
 
 def _row(entry: dict[str, Any], times: Times) -> tuple[str, ...]:
-    from controller.commands.rendering import NOTHING
+    from controller.stories import story
+    from controller.wording import NOTHING
 
-    by, what = entry["by"] or NOTHING, _what(entry, times)
-    return str(entry["seq"]), times.show(entry["at"]), entry["topic"], by, what
-
-
-def _what(entry: dict[str, Any], times: Times) -> str:
-    """An entry in words; one of a kind that is not known here, as it stands."""
-    from controller.commands.rendering import compact, key_name, span
-
-    details = dict(entry["details"])
-    left_out = details.pop("omitted", None)
-    key = details.get("key")
-    within = f" in {key_name(key)}" if key else ""
-    match entry["kind"]:
-        case "state":
-            said = f"{details['writer']}{within}: {details['before'] or 'unknown'} to {details['after']}"
-        case "held":
-            who = details["writer"] or "too few writers"
-            at = "without a time" if details["time"] is None else f"at {times.show(details['time'])}"
-            said = f"{who} held time{within} {at} for {span(details['to'] - details['from'])}, until then"
-        case "incomplete":
-            said = f"marks{within} from {details['from_seq']} on, without {_names(details)}"
-        case "incomplete_ended":
-            said = f"marks{within} from {details['from_seq']} to {details['to_seq']} were without {_names(details)}"
-        case "refused":
-            about = next((f"{name} {details[name]}: " for name in ("writer", "reader", "call") if name in details), "")
-            said = f"{about}{details['code']}, {details.get('detail', '')}"
-        case kind:
-            said = f"{kind} {compact(details)}" if details else kind
-    return said if left_out is None else f"{said} ({left_out} more before it)"
-
-
-def _names(details: dict[str, Any]) -> str:
-    named = details["excluded"]
-    more = details["excluded_writers"] - len(named)
-    return ", ".join(named) + (f" and {more} more" if more else "")
+    told = story(entry["kind"], entry["details"], times)
+    return str(entry["seq"]), times.show(entry["at"]), entry["topic"], entry["by"] or NOTHING, told
 
 
 def _topic(text: str) -> str:

@@ -1,14 +1,14 @@
-"""Journal entries as sentences, and the list in which they stand."""
+"""The list in which journal entries stand, each as a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from nicegui import ui
 
 from controller.storage.journal import Entry
-from controller.wording import Times, span
+from controller.stories import story
+from controller.wording import Times
 
 ICONS = {
     "refusal": ("block", "sl-bad"),
@@ -17,46 +17,6 @@ ICONS = {
     "incomplete": ("rule", "sl-warn"),
     "action": ("person", "sl-good"),
 }
-
-
-def story(entry: Entry, times: Times) -> str:
-    """What happened, in a sentence."""
-    told: dict[str, Any] = entry.details
-    key = f" in key {told['key']}" if told.get("key") else ""
-    match entry.kind:
-        case "state":
-            return f"{told['writer']} went from {_state(told['before'])} to {_state(told['after'])}{key}"
-        case "held":
-            return f"{told['writer'] or 'too few writers'} held time back for {span(told['to'] - told['from'])}{key}"
-        case "incomplete":
-            return f"marks leave out {_names(told)} from {times.show(told['from_time'])} on{key}"
-        case "incomplete_ended":
-            return f"marks no longer leave out {_names(told)}{key}"
-        case "backlog":
-            return f"went into backlog, {_lag(told)}"
-        case "caught_up":
-            return f"is not in backlog any more, {_lag(told)}"
-        case "refused":
-            who = told.get("writer") or told.get("reader") or told.get("name")
-            return f"refused{f' ({who})' if who else ''}: {told.get('detail', told.get('code', ''))}"
-        case kind:
-            more = ", ".join(f"{name} {value}" for name, value in told.items() if value not in (None, {}, []))
-            by = f" by {entry.by}" if entry.by else ""
-            return f"{kind.replace('_', ' ')}{by}" + (f": {more}" if more else "")
-
-
-def _lag(told: dict[str, Any]) -> str:
-    return "with no watermark yet" if told["lag_ms"] is None else f"{span(told['lag_ms'])} behind the clock"
-
-
-def _state(value: str | None) -> str:
-    return (value or "unknown").replace("_", " ")
-
-
-def _names(told: dict[str, Any]) -> str:
-    names = ", ".join(told["excluded"])
-    more = told.get("excluded_writers", 0) - len(told["excluded"])
-    return names + (f" and {more} more" if more > 0 else "")
 
 
 class JournalList:
@@ -89,4 +49,6 @@ class JournalList:
                 ):
                     ui.icon(icon, size="18px").classes(colour)
                     ui.label(times.show(entry.at)[11:19] or str(entry.at)).classes("sl-soft").style("min-width: 62px")
-                    ui.label(story(entry, times)).style("overflow-wrap: anywhere; min-width: 0")
+                    ui.label(story(entry.kind, entry.details, times, by=entry.by)).style(
+                        "overflow-wrap: anywhere; min-width: 0"
+                    )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from controller.services.clock import Clock
 from controller.services.commits import Committer, durable
 from controller.services.group_windows import GroupWindows
-from controller.services.journal import STATES, Act, tell_refused
+from controller.services.journal import Act, tell_refused
 from controller.services.live_group import LiveGroup, settings_of
 from controller.services.membership import Membership, Place, Positions
 from controller.services.operator_log import tell
@@ -237,8 +237,6 @@ class Groups:
         was_caught_up, was_held, was_backlog = live.caught_up, live.membership.held, live.backlog
         window = await self._windows.window(live)
         live.tell_silent(self._clock.now())
-        if live.caught_up and not was_caught_up:
-            live.journal.tell(STATES, "caught_up", self._clock.now(), {"lag_ms": window.lag_ms})
         if live.membership.held != was_held:
             live.membership.touched.group = True
             await durable(self._committer.join(live))  # what is told once is told for good

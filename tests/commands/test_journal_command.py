@@ -40,9 +40,12 @@ def test_the_journal_tells_in_words_what_happened(eventful: str, strandline: Cal
         "incomplete",
     ]
     texts = [text for _, text in told]
-    assert texts[0].startswith('created {"time_domain":"event"') and texts[1] == "a: unknown to active"
-    assert texts[3].startswith("writer a: time_went_back, ") and texts[4].startswith("invalid_note, position")
-    assert texts[5:] == ['excluded {"writer":"a"}', "a: active to excluded", "marks from 2 on, without a"]
+    assert texts[0].startswith("created: time_domain event, ") and texts[1] == "a went from unknown to active"
+    assert texts[3].startswith("refused (a) as time_went_back: ") and texts[4].startswith(
+        "refused (position) as invalid"
+    )
+    assert texts[5:7] == ["excluded: writer a", "a went from active to excluded"]
+    assert texts[7].startswith("marks leave out a from ")
 
 
 def test_json_is_as_the_api_has_it_and_a_topic_narrows_it(
@@ -77,7 +80,7 @@ def test_a_reader_groups_journal_is_shown_by_its_name(
     served.call("PUT", f"/v1/reader-groups/{group}", {"streams": [eventful]})
     served.call("PUT", f"/v1/reader-groups/{group}/readers/r", {"positions": {eventful: {"0": 1}}})
     out = strandline("journal", "--group", group).out
-    assert 'reader_registered {"reader":"r"}' in out and f'"gained":["{eventful}/0"]' in out
+    assert "reader registered: reader r\n" in out and f"r took {eventful}/0, and has 1 segments now\n" in out
     failed = strandline("journal", "--group", f"{group}s")
     assert failed.code == 1 and f"did you mean {group}?" in failed.err
 

@@ -181,5 +181,6 @@ def test_a_groups_journal_tells_when_its_backlog_ends(controller: Any) -> None:
     body = {"positions": {"s": {"0": 20}}, "epoch": epoch}
     assert not controller.call("PUT", f"{group}/readers/r", body)["window"]["backlog"]
     controller.pass_time(0)
-    told = [entry for entry in controller.call("GET", f"{group}/journal")["entries"] if entry["topic"] == "state"]
-    assert [(entry["kind"], entry["details"]["lag_ms"]) for entry in told] == [("caught_up", 200)]
+    told = controller.call("GET", f"{group}/journal")["entries"]
+    lags = [(entry["kind"], entry["details"]["lag_ms"]) for entry in told if "lag_ms" in entry["details"]]
+    assert lags == [("caught_up", 200)]
