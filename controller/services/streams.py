@@ -202,10 +202,14 @@ class Streams:
         found = await self._find(name)
         self._committer.admit()
         if found is not None:
-            if found.origin.segments != origin.segments:
-                raise StreamExists(stream=name, differs="segments")
-            if found.stream.config.time_domain is not config.time_domain:
-                raise StreamExists(stream=name, differs="time domain")
+            differs = "segments" if found.origin.segments != origin.segments else "time domain"
+            if differs == "segments" or found.stream.config.time_domain is not config.time_domain:
+                exists = StreamExists(stream=name, differs=differs)
+                found.counts.refusals[exists.code] += 1
+                if found.journal.refuse(exists, now, by=by, call="created"):
+                    self._committer.keep(found)
+                    tell_refused("stream", name, exists, call="created")
+                raise exists
             await durable(self.touch(found))
             return False
         stream = Stream(name, config, graph, now=now)

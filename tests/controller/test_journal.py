@@ -97,6 +97,7 @@ def test_every_entry_about_a_call_says_whose_it_was(controller: Any) -> None:
         ("batch", "POST", "/v1/notes", {"notes": [{"stream": "s", "writer": "a"}]}, 200),
         ("olga", "POST", f"{STREAM}/writers/a/exclude", None, 200),
         ("oleg", "POST", f"{STREAM}/writers/nobody/exclude", None, 404),
+        ("oleg", "PUT", STREAM, {**CONFIG, "segments": 7}, 409),
         ("olga", "PUT", group, {"streams": ["s"]}, 201),
         ("spark", "PUT", f"{group}/readers/r", {"positions": {"s": {"0": 1}}}, 200),
         ("oleg", "DELETE", STREAM, None, 204),
@@ -115,6 +116,7 @@ def test_every_entry_about_a_call_says_whose_it_was(controller: Any) -> None:
         ("batch", "refused", "invalid_note"),
         ("olga", "excluded", None),
         ("oleg", "refused", "unknown_writer"),
+        ("oleg", "refused", "stream_exists"),
     ]
     of_group = [(each["by"], each["kind"]) for each in entries(controller, "action", group)]
     assert of_group == [("olga", "created"), ("spark", "reader_registered"), ("oleg", "stream_deleted")]
