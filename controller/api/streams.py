@@ -144,7 +144,7 @@ def describe(live: Live, now: int) -> dict[str, Any]:
         **config_to_wire(stream.config),
         "segments": _segments_json(live),
         "open": stream.graph.open,
-        "sealed": stream.sealed,
+        "sealed": live.sealed,
         "head": stream.graph.frontier(stream.head),
         "created_at": live.origin.created_at,
         "latest_marks": {key: mark_to_wire(mark, stream.graph) for key, mark in sorted(latest.items())},

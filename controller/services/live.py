@@ -56,6 +56,7 @@ class Live:
         self.counts = counts if counts is not None else StreamCounts()
         self.journal = Journal(JOURNAL_OF_STREAM)
         self.ending: asyncio.Future[None] | None = None  # while its deletion is not durable yet
+        self.sealed = stream.sealed  # as the store has it: `stream` is sealed before its last marks are durable
         self.discarded = False
         self.wake: int | None = None  # when the deadlines look at it next
         self._pruned: dict[str, int] = {}  # by key, the seq of the first mark to stay
@@ -152,7 +153,7 @@ class Live:
             self._pruned = {}
             writing.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
         self._watch(self)
-        return partial(self._publish, changes, pruned, told)
+        return partial(self._publish, changes, pruned, told, self.stream.sealed)
 
     def _write_end(self, writing: Writing) -> Callable[[], None]:
         if self._stored_fence is not None:
@@ -203,7 +204,7 @@ class Live:
         if seq > self.oldest_seqs.get(key, seq):
             self._pruned[key] = max(seq, self._pruned.get(key, seq))
 
-    def _publish(self, changes: Changes, pruned: dict[str, int], told: list[Told]) -> None:
+    def _publish(self, changes: Changes, pruned: dict[str, int], told: list[Told], sealed: bool) -> None:
         """Shows marks that are durable now, and wakes whoever waits for them."""
         tell_entries("stream", self.name, told)
         for segment in changes.dropped:
@@ -223,7 +224,8 @@ class Live:
             if len(chain) > 2 * RECENT_MARKS:
                 chain.prune_before_seq(chain.last_seq - RECENT_MARKS + 1)
             self._wake(mark.key)
-        if self.stream.sealed:
+        self.sealed = sealed
+        if sealed:
             self._wake_all()  # there is nothing to wait for any more
 
     def next_mark(self, key: str) -> asyncio.Future[None]:

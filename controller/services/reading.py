@@ -72,7 +72,7 @@ class Reading:
             live = await self._streams.get(stream)
             page = await self._marks_now(live, key, after, limit)
             left = deadline - loop.time()
-            if page.marks or left <= 0 or self.stopping.done() or live.stream.sealed:
+            if page.marks or left <= 0 or self.stopping.done() or live.sealed:
                 return page
             if live.discarded:
                 continue
@@ -140,7 +140,7 @@ class Reading:
         check_key(key)
         live = await self._streams.get(stream)
         cut = live.stream.graph.cut(position)
-        end = live.stream.graph.end if live.stream.sealed else None
+        end = live.stream.graph.end if live.sealed else None
         resting = live.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
         passed, ahead = await self.sides(live, key, cut)
         window = TimeWindow(

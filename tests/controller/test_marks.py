@@ -188,3 +188,26 @@ def test_truncating_lets_marks_below_the_head_go_but_for_the_newest_of_them(star
     assert controller.call("POST", "/v1/streams/s/truncate", {"head": {"0": 3}}) == {"head": {"0": 5_805}}
     assert [mark["seq"] for mark in controller.marks(limit=2)] == [580, 581]
     assert [mark["seq"] for mark in start().marks()] == list(range(580, 601))
+
+
+def test_a_stream_has_no_end_before_its_last_marks_are_durable(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", {**CONFIG, "min_writers": 2})
+    controller.note("a", 100, {"0": 5})
+    streams = controller.app.state.controller.streams
+    controller.portal.call(streams.at_hand("s").stream.seal, {}, controller.clock.now)  # applied, and not yet written
+
+    def end() -> tuple[bool, bool]:
+        window = controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": 5}})
+        return controller.call("GET", "/v1/streams/s")["sealed"], window["end_of_stream"]
+
+    assert end() == (False, False)
+    waiting = controller.request_soon("GET", "/v1/streams/s/marks?wait_ms=30000")
+    assert controller.request("GET", "/v1/streams/s/marks?wait_ms=1").json() == {"marks": []}
+    assert not waiting.done()
+
+    controller.pass_time(0)
+    controller.portal.call(streams.touch, streams.at_hand("s"))
+    controller.pass_time(0)
+
+    assert [mark["time"] for mark in waiting.result(10).json()["marks"]] == [100]
+    assert end() == (True, True)
