@@ -240,7 +240,7 @@ def grant_of(scope: Scope) -> Grant | None:
     return grant
 
 
-def get_grant(request: Request) -> Grant | None:
+async def get_grant(request: Request) -> Grant | None:
     """The same for handlers."""
     return grant_of(request.scope)
 

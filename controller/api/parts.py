@@ -21,7 +21,7 @@ from strandline.limits import PAGE_DEFAULT_ENTRIES, PAGE_ENTRIES, TIME_BOUND_MS
 Body = TypeVar("Body", bound=Strict)
 
 
-def get_controller(request: Request) -> Controller:
+async def get_controller(request: Request) -> Controller:
     controller: Controller = request.app.state.controller
     return controller
 
@@ -32,7 +32,7 @@ def caller_of(scope: Scope) -> str | None:
     return caller
 
 
-def get_caller(request: Request) -> str | None:
+async def get_caller(request: Request) -> str | None:
     return caller_of(request.scope)
 
 
