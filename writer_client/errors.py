@@ -3,8 +3,10 @@
 StrandlineError
 ├── CommittedWithoutNote    committed_without_note
 └── RuleBroken
+    ├── ManualNote          manual_note
     ├── NoLog               no_log
     ├── NeverNoted          never_noted
+    ├── NotDrained          not_drained
     └── WriterClosed        writer_closed
 """
 
@@ -14,6 +16,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from strandline.errors import RuleBroken, StrandlineError
+
+
+@dataclass(kw_only=True, eq=False)
+class ManualNote(RuleBroken):
+    """Two who note for one writer would contradict each other."""
+
+    code: ClassVar[str] = "manual_note"
+    writer: str
+    period_ms: int
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"writer {self.writer!r} notes its time automatically, every {self.period_ms} ms: leave noting to it, or "
+            f"make the writer without automatically_note_time"
+        )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -43,6 +61,21 @@ class NeverNoted(RuleBroken):
         return (
             f"writer {self.writer!r} has written, but never noted a time, so {self.call} would leave out what it "
             f"wrote: note a time first"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class NotDrained(RuleBroken):
+    code: ClassVar[str] = "not_drained"
+    writer: str
+    count: int
+    waited_ms: int
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"{self.count} notes of writer {self.writer!r} were not answered in {self.waited_ms} ms: wait longer, or "
+            f"release() the writer, and what it wrote stays out of marks until it comes back"
         )
 
 

@@ -9,3 +9,16 @@ BATCH_NOTES: Final = NOTES_PER_REQUEST
 BATCH_BYTES: Final = BODY_BYTES - 1_024  # what stands around the notes takes less than the rest
 BATCHES_AT_ONCE: Final = 2  # one is on its way back while the next is judged; more only share the same controller
 CALLS_AT_ONCE: Final = 8  # of the writers that share a connection: httpx gets slower with more
+
+# Background mode
+GATHER_MS: Final = 5  # how long a note waits for others to come along
+WAITING_NOTES_PER_WRITER: Final = (
+    64  # while the controller is away; beyond it every second goes, the later of two stays
+)
+FLUSHES_AT_ONCE: Final = 8  # of different logs; one that hangs keeps others waiting only when there are as many
+FIRST_PAUSE_MS: Final = 50  # after the first attempt that failed; twice as long each time, up to the bound
+PAUSE_BOUND_MS: Final = 5_000
+ATTEMPT_MS: Final = 5_000
+DRAIN_DEFAULT_MS: Final = 15_000  # how long closing waits for notes that are under way
+NOTE_PERIOD_DEFAULT_MS: Final = 5_000
+NOTE_LAG_DEFAULT_MS: Final = 1_000

@@ -121,10 +121,10 @@ class Session:
         self._check_times(times)
         # What a note would be refused for is found before the commit, not after it.
         Note(writer=self.writer, times=times, position={}, epoch=self.epoch)
-        memo = Memo(self.writer, json.dumps({"times": dict(times)}, separators=(",", ":")))
+        memo = self.memo_of(times)
         yield from _local(lambda: transaction.commit(memo))
         self.newest.add_all(written)
-        self._left_memo, self._owed = True, self._with_owed(times)
+        self._owed = self._with_owed(times)
         own = yield from _local(log.positions)
         try:
             return (yield from self._note(self._owed, self.reached(own), self.known(own, {})))
@@ -162,6 +162,21 @@ class Session:
     def note_of(self, times: Mapping[str, int], position: Mapping[str, int], newest: Mapping[str, int]) -> Addressed:
         note = Note(writer=self.writer, times=times, position=position, epoch=self.epoch, newest=newest)
         return Addressed(self.stream, note)
+
+    def memo_of(self, times: Mapping[str, int]) -> Memo:
+        """What is kept with a commit, for the next process of this writer to find if this one ends too early."""
+        self._left_memo = True
+        return Memo(self.writer, json.dumps({"times": dict(times)}, separators=(",", ":")))
+
+    @property
+    def fenced(self) -> Fenced | None:
+        """That another process has taken the writer's name."""
+        return self._fenced
+
+    @property
+    def times(self) -> Mapping[str, int]:
+        """The times that the controller has taken, by key."""
+        return self._times
 
     def noted(self, note: Note) -> None:
         """The controller has taken a note."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, assert_never
+from typing import Self, TypeVar
 
 from logs import Event, Log, Position
 from strandline.changes import Registered
 from strandline.errors import StrandlineError
 from strandline.note import DEFAULT_KEY
-from strandline.protocol.calls import clocked, note
 from strandline.protocol.transport import AsyncConnection, Connection
 from strandline.protocol.wire import NoteAnswer
 from writer_client.batches import notes_of
-from writer_client.session import Job, Local, Noting, Remote, Session, Step, Times
+from writer_client.driving import do, do_async
+from writer_client.session import Job, Session, Times
 from writer_client.transactions import AsyncWriterTransaction, WriterTransaction
 
 Value = TypeVar("Value")
@@ -131,30 +130,7 @@ class Writer(_Registration):
             self._connection.close()
 
     def _do(self, job: Job[Value]) -> Value:
-        try:
-            step = next(job)
-            while True:
-                try:
-                    value = self._take(step)
-                except Exception as error:
-                    step = job.throw(error)
-                else:
-                    step = job.send(value)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # it is the job's own
-        finally:
-            job.close()
-
-    def _take(self, step: Step) -> Any:
-        match step:
-            case Remote(call):
-                return self._connection.run(call)
-            case Noting(addressed):
-                return self._connection.run(clocked(note(addressed.stream, addressed.note)))
-            case Local(work):
-                return work()
-            case _:
-                assert_never(step)
+        return do(job, self._connection)
 
     def __enter__(self) -> Self:
         try:
@@ -235,30 +211,7 @@ class AsyncWriter(_Registration):
             await self._connection.close()
 
     async def _do(self, job: Job[Value]) -> Value:
-        try:
-            step = next(job)
-            while True:
-                try:
-                    value = await self._take(step)
-                except Exception as error:
-                    step = job.throw(error)
-                else:
-                    step = job.send(value)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # it is the job's own
-        finally:
-            job.close()
-
-    async def _take(self, step: Step) -> Any:
-        match step:
-            case Remote(call):
-                return await self._notes.run(call)
-            case Noting(addressed):
-                return await self._notes.send(addressed)
-            case Local(work):
-                return await asyncio.to_thread(work)
-            case _:
-                assert_never(step)
+        return await do_async(job, self._notes)
 
     async def __aenter__(self) -> Self:
         try:

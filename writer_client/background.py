@@ -1,0 +1,275 @@
+"""One thread that sends the notes of any number of background writers, in batches over few connections.
+
+    an outbox attends ──► the log is flushed ──► notes wait with their position ──► a batch goes out ──► answers
+
+What changes an outbox for it is done in that thread; what may wait (the controller, a log) is done by a few others,
+which hand back what came of it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from logs import Log, Position
+from strandline.changes import Registered
+from strandline.protocol.attempts import Patience
+from strandline.protocol.calls import Clocked
+from strandline.protocol.transport import Connection, HttpxTransport
+from strandline.protocol.wire import NoteAnswer
+from writer_client.batches import Addressed, Results, call_for, count_for_batch
+from writer_client.driving import do
+from writer_client.limits import (
+    ATTEMPT_MS,
+    BATCHES_AT_ONCE,
+    CALLS_AT_ONCE,
+    FIRST_PAUSE_MS,
+    FLUSHES_AT_ONCE,
+    GATHER_MS,
+    PAUSE_BOUND_MS,
+)
+from writer_client.outbox import Answered, Outbox
+from writer_client.session import Job
+from writer_client.waiting import Pending
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Flush:
+    """Flushing one log, for those that wait for it."""
+
+    log: Log
+    waiting: list[Outbox] = field(default_factory=list)
+    under_way: bool = False
+
+
+# A note that is under way: whose it is, and what it says.
+Sent = tuple[Outbox, Pending, Addressed]
+
+
+class Background:
+    """Sends for background writers. Make one for each controller, share it between them, and close it after them.
+
+    Callbacks of writers run in its thread: a slow one keeps all others waiting.
+    """
+
+    def __init__(self, controller: str | Connection, *, token: str | None = None) -> None:
+        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open."""
+        self._owned: Connection | None = None
+        if isinstance(controller, str):
+            transport = HttpxTransport(controller, token=token)
+            self.connection = self._owned = Connection(controller, transport=transport)
+            # What fails is repeated from here, with what has come in the meantime.
+            patience = Patience(deadline_ms=ATTEMPT_MS, attempt_ms=ATTEMPT_MS, attempts=1)
+            self._connection = Connection(controller, transport=transport, patience=patience)
+        else:
+            self.connection = self._connection = controller
+        self._calls = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="strandline-calls")
+        self._flushes = ThreadPoolExecutor(FLUSHES_AT_ONCE, thread_name_prefix="strandline-flushes")
+        self._attending: deque[Outbox] = deque()
+        self._finished: deque[Callable[[], None]] = deque()  # what came of work that others did
+        self._to_register: deque[tuple[Outbox, Job[Registered]]] = deque()
+        self._ready: dict[Outbox, None] = {}  # with notes to send, in the order in which they came
+        self._flushing: dict[int, _Flush] = {}
+        self._timers: list[tuple[float, int, Outbox]] = []
+        self._numbers = itertools.count()
+        self._registering = self._batches = self._failures = 0
+        self._not_before = 0.0
+        self._woken = threading.Event()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="strandline-background", daemon=True)
+        self._thread.start()
+
+    def attend(self, outbox: Outbox) -> None:
+        """Has an outbox looked at soon. Cheap, and from any thread."""
+        self._attending.append(outbox)
+        if not self._woken.is_set():
+            self._woken.set()
+
+    def start_timer(self, outbox: Outbox) -> None:
+        """Has an outbox note by itself from now on."""
+        self._finish(partial(self._set_timer, time.monotonic(), outbox))
+
+    def close(self) -> None:
+        """Ends the thread. What was not sent is not sent any more: close the writers first."""
+        self._over.set()
+        self._woken.set()
+        self._thread.join()
+        self._calls.shutdown()
+        self._flushes.shutdown()
+        if self._owned is not None:
+            self._owned.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- the thread --------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            self._woken.wait(self._wait_s())
+            if not self._finished:
+                self._over.wait(GATHER_MS / 1000)
+            self._woken.clear()
+            try:
+                self._turn()
+            except Exception:  # a writer that breaks must not silence the others
+                _log.exception("the background went on after an error that it does not know")
+
+    def _turn(self) -> None:
+        while self._finished:
+            self._finished.popleft()()
+        self._ring()
+        while self._attending:
+            self._look_at(self._attending.popleft())
+        if time.monotonic() >= self._not_before:
+            self._register()
+            self._send()
+
+    def _wait_s(self) -> float | None:
+        now = time.monotonic()
+        waits = [self._timers[0][0] - now] if self._timers else []
+        if (self._ready and self._batches < BATCHES_AT_ONCE) or (self._to_register and not self._registering):
+            waits.append(self._not_before - now)
+        return max(0.0, min(waits)) if waits else None
+
+    def _ring(self) -> None:
+        """Has outboxes note by themselves whose time has come."""
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            due, _, outbox = heapq.heappop(self._timers)
+            period_ms = outbox.note_automatically()
+            if period_ms is not None:
+                self._set_timer(max(due + period_ms / 1000, now), outbox)
+                self._look_at(outbox)
+
+    def _set_timer(self, due: float, outbox: Outbox) -> None:
+        heapq.heappush(self._timers, (due, next(self._numbers), outbox))
+
+    def _look_at(self, outbox: Outbox) -> None:
+        todo = outbox.next_step()
+        if todo.register is not None:
+            self._to_register.append((outbox, todo.register))
+        if todo.flush is not None:
+            self._flush(outbox, todo.flush)
+        if todo.send:
+            self._ready.setdefault(outbox)
+
+    # -- registering -------------------------------------------------------------------------------------------
+
+    def _register(self) -> None:
+        while self._to_register and self._registering < CALLS_AT_ONCE - BATCHES_AT_ONCE:
+            outbox, job = self._to_register.popleft()
+            self._registering += 1
+            self._calls.submit(self._work, partial(do, job, self._connection), partial(self._registered, outbox))
+
+    def _registered(self, outbox: Outbox, done: Registered | None, error: Exception | None) -> None:
+        self._registering -= 1
+        self._pause(again=outbox.registered(done, error))
+        self._look_at(outbox)
+
+    # -- logs --------------------------------------------------------------------------------------------------
+
+    def _flush(self, outbox: Outbox, log: Log) -> None:
+        """Flushes a log, once for all outboxes that wait for it, and once at a time."""
+        flush = self._flushing.setdefault(id(log), _Flush(log))
+        flush.waiting.append(outbox)
+        if not flush.under_way:
+            flush.under_way = True
+            self._finish(partial(self._start_flush, flush))
+
+    def _start_flush(self, flush: _Flush) -> None:
+        outboxes, flush.waiting = flush.waiting, []
+        for outbox in outboxes:
+            outbox.flush_begins()
+        self._flushes.submit(self._work, flush.log.flush, partial(self._flushed, flush, outboxes))
+
+    def _flushed(
+        self, flush: _Flush, outboxes: Sequence[Outbox], position: Position | None, error: Exception | None
+    ) -> None:
+        if flush.waiting:
+            self._start_flush(flush)
+        else:
+            del self._flushing[id(flush.log)]
+        for outbox in outboxes:
+            outbox.flushed(position, error)
+            self._look_at(outbox)
+
+    # -- batches -----------------------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        while self._ready and self._batches < BATCHES_AT_ONCE and (batch := self._next_batch()):
+            self._batches += 1
+            call = call_for([addressed for _, _, addressed in batch])
+            self._calls.submit(self._work, partial(self._connection.run, call), partial(self._answered, batch))
+
+    def _next_batch(self) -> list[Sent]:
+        """As much as fits. An outbox is not in two batches at once: its notes must not overtake each other."""
+        batch: list[Sent] = []
+        sizes: list[int] = []
+        while self._ready:
+            outbox = next(iter(self._ready))
+            notes = outbox.notes_to_send()
+            sizes += [addressed.size_bytes for _, addressed in notes]
+            fitting = count_for_batch(sizes) - len(batch)
+            batch += [(outbox, pending, addressed) for pending, addressed in notes[:fitting]]
+            left = notes[fitting:]
+            outbox.keep([pending for pending, _ in left])
+            if not left or fitting:
+                del self._ready[outbox]
+            if left:
+                break
+        return batch
+
+    def _answered(self, batch: Sequence[Sent], told: Clocked[Results] | None, error: Exception | None) -> None:
+        self._batches -= 1
+        results: Sequence[NoteAnswer | Exception | None] = told.value if told is not None else [error] * len(batch)
+        clock = told.clock if told is not None else None
+        by_outbox: dict[Outbox, list[Answered]] = {}
+        for (outbox, pending, addressed), result in zip(batch, results, strict=True):
+            assert result is not None
+            by_outbox.setdefault(outbox, []).append((pending, addressed, result))
+        again = [outbox.answered(answers, clock) for outbox, answers in by_outbox.items()]
+        self._pause(again=any(again))
+        for outbox in by_outbox:
+            self._look_at(outbox)
+
+    def _pause(self, *, again: bool) -> None:
+        """Before the next call, where one has to be repeated: longer each time, and never the same."""
+        if not again:
+            self._failures = 0
+            return
+        pause_ms = min(FIRST_PAUSE_MS << min(self._failures, 16), PAUSE_BOUND_MS)
+        self._failures += 1
+        self._not_before = time.monotonic() + pause_ms / 1000 * (0.5 + 0.5 * random.random())
+
+    # -- work that may wait, done by others --------------------------------------------------------------------
+
+    def _work(self, work: Callable[[], Any], tell: Callable[[Any, Exception | None], None]) -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except Exception as raised:
+            error = raised
+        self._finish(partial(tell, result, error))
+
+    def _finish(self, finish: Callable[[], None]) -> None:
+        self._finished.append(finish)
+        self._woken.set()

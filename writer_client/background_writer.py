@@ -1,0 +1,320 @@
+"""`BackgroundWriter`: notes that cost the caller a few microseconds, and arrive when they can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from logs import Event, Log, Position, Transaction
+from strandline.changes import Registered
+from strandline.errors import StrandlineError, TimeWentBack
+from strandline.note import DEFAULT_KEY, check_key, check_position, check_time
+from strandline.protocol.transport import Connection
+from strandline.protocol.wire import NoteAnswer
+from writer_client.automatic import AutomaticTime
+from writer_client.background import Background
+from writer_client.driving import do
+from writer_client.errors import ManualNote, WriterClosed
+from writer_client.limits import DRAIN_DEFAULT_MS
+from writer_client.newest import Newest
+from writer_client.outbox import Outbox
+from writer_client.reports import Report, Status
+from writer_client.session import Session, Times, by_key
+from writer_client.waiting import Pending
+
+
+class BackgroundWriter:
+    """Like `Writer`, but `note_time` returns at once, and a controller that is away keeps nobody from going on.
+
+    One thread writes; notes are sent by another one, in batches, and repeated until they are answered. The newest note
+    of each key waits as long as it must, with a bounded number of older ones. What happens to notes is told to
+    `on_report`, in the other thread, and by `status()`; without `on_report` a refusal is raised by the next call.
+    Asyncio programs may call `note_time` and `status` as they are, and the rest in another thread.
+
+    As a context manager it begins to register on entering, and closes on leaving, when all that was noted is answered.
+    """
+
+    def __init__(
+        self,
+        controller: str | Connection | Background,
+        stream: str,
+        name: str,
+        *,
+        token: str | None = None,
+        keys: Iterable[str] = (),
+        log: Log | None = None,
+        on_report: Callable[[Report], None] | None = None,
+        automatically_note_time: AutomaticTime | bool = False,
+    ) -> None:
+        """`controller` is a URL, a connection, or, for many writers in one process, a `Background` that they share.
+
+        With `automatically_note_time` the writer notes the clock every few seconds, from entering or registering on; it
+        needs a log. `AutomaticTime` has the period, and what else can be set.
+        """
+        automatic = AutomaticTime() if automatically_note_time is True else automatically_note_time or None
+        self._session = Session(stream, name, keys, log)
+        if automatic is not None:
+            self._session.bound_log("automatically_note_time")
+        self._outbox = Outbox(self._session, automatic, on_report)
+        self._owns_background = not isinstance(controller, Background)
+        self._background = controller if isinstance(controller, Background) else Background(controller, token=token)
+        self._timed = False
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Position:
+        """Appends events to the log, as `Writer.write` does.
+
+        A writer that is not registered, or was idle, registers before that: this waits for the controller, and raises
+        ControllerAway where it cannot be reached. Time that is noted automatically stops at a write that failed, until
+        `resume()`.
+        """
+        outbox, session = self._outbox, self._session
+        log, rows = session.bound_log("write()"), list(events)
+        self._check()
+        self._hold()
+        try:
+            position = log.append(rows)
+        except Exception as error:
+            if outbox.automatic is not None:
+                with outbox.changed:
+                    outbox.hold_back(error)
+            raise
+        with outbox.changed:
+            session.newest.add(len(rows), by_key(newest))
+        return position
+
+    def begin(self) -> BackgroundTransaction:
+        """Begins a transaction, as `Writer.begin` does; it registers like `write`."""
+        log = self._session.bound_log("begin()")
+        self._check()
+        self._hold()
+        return BackgroundTransaction(self, log, log.begin())
+
+    # -- noting ------------------------------------------------------------------------------------------------
+
+    def note_time(self, time: Times, position: Mapping[str, int] | None = None, *, newest: Times | None = None) -> None:
+        """Notes, as `Writer.note_time` does, without waiting: not for the controller, and not for the log.
+
+        Bound to a log, the note leaves when all that was written before it is acknowledged, with a position that covers
+        it. Raises what can be seen to be wrong at once, ManualNote where time is noted automatically, Fenced once
+        another process has taken the name, and a refusal of an earlier note that nobody was told of.
+        """
+        outbox = self._outbox
+        if outbox.automatic is not None:
+            raise ManualNote(writer=self._session.writer, period_ms=outbox.automatic.period_ms)
+        if position is None:
+            self._session.bound_log("note_time()")
+        else:
+            check_position(position)
+        times: Mapping[str, int] = {DEFAULT_KEY: time} if type(time) is int else by_key(time)
+        known = by_key(newest) if newest is not None else {}
+        with outbox.changed:
+            self._check()
+            self._say(times, known)
+            if position is None:
+                outbox.fresh.update(times)
+                outbox.fresh_newest = known
+            else:
+                outbox.waiting.add(Pending(dict(times), dict(position), dict(known)))
+        self._attend()
+
+    def wait_until_answered(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> bool:
+        """Waits until every note so far is answered, taken or refused; returns whether that is so."""
+        return self._outbox.wait_until_answered(timeout_ms)
+
+    def status(self) -> Status:
+        """What is late, refused or stuck. Cheap, and from any thread."""
+        return self._outbox.status()
+
+    def resume(self) -> None:
+        """Says that what failed to be written was written again, or never will be: notes that were held back go out."""
+        self._outbox.resume()
+        self._attend()
+
+    # -- a writer's life ---------------------------------------------------------------------------------------
+
+    def register(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> Registered:
+        """Registers now, as `Writer.register` does, and waits for it."""
+        with self._outbox.claim(drain=False, timeout_ms=timeout_ms):
+            registered = do(self._session.register(), self._background.connection)
+        self._start_timer()
+        self._attend()
+        return registered
+
+    def idle(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> None:
+        """Says that nothing is to come for now, when all that was noted is answered; see `Writer.idle`.
+
+        Raises what notes are stuck on, or NotDrained, where that takes too long.
+        """
+        self._check()
+        with self._outbox.claim(drain=True, timeout_ms=timeout_ms):
+            do(self._session.idle(None), self._background.connection)
+            self._outbox.wants_registration = False
+        self._attend()
+
+    def close(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> None:
+        """Says that nothing is to come any more, when all that was noted is answered; see `Writer.close`.
+
+        Raises what notes are stuck on, or NotDrained, where that takes too long: it can be called again.
+        """
+        if self._outbox.closed:
+            return
+        self._raise_unheard()
+        with self._outbox.claim(drain=True, timeout_ms=timeout_ms):
+            if self._session.epoch is not None:
+                do(self._session.close(None), self._background.connection)
+        self.release()
+
+    def release(self) -> None:
+        """Lets go of everything, and tells the controller nothing. The writer cannot be used any more."""
+        with self._outbox.changed:
+            self._session.closed = self._outbox.closed = True
+            self._outbox.changed.notify_all()
+        if self._owns_background:
+            self._background.close()
+
+    @property
+    def epoch(self) -> int | None:
+        """Null before the first registration."""
+        return self._session.epoch
+
+    @property
+    def floors(self) -> Mapping[str, int | None]:
+        """By key the time at or above which nothing that this writer has is late, as of its registration."""
+        return self._session.floors
+
+    @property
+    def repaired(self) -> NoteAnswer | StrandlineError | None:
+        """See `Writer.repaired`."""
+        return self._session.repaired
+
+    def __enter__(self) -> Self:
+        self._outbox.wants_registration = True
+        self._start_timer()
+        self._attend()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            self.release()
+
+    # -- inside ------------------------------------------------------------------------------------------------
+
+    def committed(self, times: Mapping[str, int], written: Newest, log: Log) -> None:
+        """A transaction is durable: its time is noted with the position that it ends at."""
+        session, outbox = self._session, self._outbox
+        own = log.positions()
+        with outbox.changed:
+            session.newest.add_all(written)
+            if times:
+                known = session.known(own, {})
+                outbox.last.update(times)
+                outbox.waiting.add(Pending(dict(times), session.reached(own), known, from_log=True))
+        if times:
+            self._attend()
+
+    def check_commit(self, times: Mapping[str, int]) -> None:
+        """What the note would be refused for is found before the commit, not after it."""
+        if times and self._outbox.automatic is not None:
+            raise ManualNote(writer=self._session.writer, period_ms=self._outbox.automatic.period_ms)
+        with self._outbox.changed:
+            self._check()
+            self._check_times(times)
+
+    @property
+    def session(self) -> Session:
+        return self._session
+
+    def _say(self, times: Mapping[str, int], newest: Mapping[str, int]) -> None:
+        self._check_times(times)
+        for key, time in newest.items():
+            check_key(key)
+            check_time("newest", time)
+        self._outbox.last.update(times)
+
+    def _check_times(self, times: Mapping[str, int]) -> None:
+        last = self._outbox.last
+        for key, time in times.items():
+            if key:
+                check_key(key)
+            check_time("time", time)
+            before = last.get(key)
+            if before is not None and time < before:
+                raise TimeWentBack(writer=self._session.writer, key=key, time=time, stored_time=before)
+
+    def _check(self) -> None:
+        if self._outbox.closed:
+            raise WriterClosed(writer=self._session.writer)
+        if self._outbox.unheard is not None:
+            self._raise_unheard()
+        if self._session.fenced is not None:
+            raise self._session.fenced
+
+    def _raise_unheard(self) -> None:
+        error, self._outbox.unheard = self._outbox.unheard, None
+        if error is not None:
+            raise error
+
+    def _hold(self) -> None:
+        if not self._session.holds:
+            with self._outbox.claim(drain=False, timeout_ms=DRAIN_DEFAULT_MS):
+                do(self._session.hold(), self._background.connection)
+                self._outbox.wants_registration = False
+            self._start_timer()
+            self._attend()
+
+    def _start_timer(self) -> None:
+        if self._outbox.automatic is not None and not self._timed:
+            self._timed = True
+            self._background.start_timer(self._outbox)
+
+    def _attend(self) -> None:
+        if not self._outbox.attended:
+            self._outbox.attended = True
+            self._background.attend(self._outbox)
+
+
+class BackgroundTransaction:
+    """A transaction of a `BackgroundWriter`. Leaving the `with` block without a commit aborts, and notes nothing."""
+
+    def __init__(self, writer: BackgroundWriter, log: Log, transaction: Transaction) -> None:
+        self._writer = writer
+        self._log = log
+        self._transaction = transaction
+        self._written = Newest()
+
+    def write(self, events: Iterable[Event], *, newest: Times | None = None) -> None:
+        """Adds events, which no one sees before the commit; `newest` as in `Writer.write`."""
+        rows = list(events)
+        self._transaction.write(rows)
+        self._written.add(len(rows), by_key(newest))
+
+    def commit(self, time: Times | None = None) -> None:
+        """Makes all of it durable and visible. Its time is noted like any other, with the position behind the commit.
+
+        Without a time nothing is noted, and nothing held back. The log keeps the time with the commit: if this process
+        ends before the note is answered, the next one makes up for it when it registers.
+        """
+        times = by_key(time)
+        self._writer.check_commit(times)
+        self._transaction.commit(self._writer.session.memo_of(times) if times else None)
+        self._writer.committed(times, self._written, self._log)
+
+    def abort(self) -> None:
+        """Forgets all of it. Harmless when it is over already."""
+        self._transaction.abort()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()

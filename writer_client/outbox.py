@@ -1,0 +1,321 @@
+"""The notes of one background writer on their way: said, then flushed, then sent, then answered.
+
+    note_time(T) ──► fresh ──flush of the log──► waiting, with a position ──batch──► under way ──► answered
+                       ▲ a write failed: held back until resume()   ▲ the controller is away: put back
+
+`Background` asks what to do next and tells what came of it; the writer's own threads add notes, and claim the outbox
+for what they do themselves. All of it under one lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from logs import Log, Position
+from strandline.changes import Registered
+from strandline.errors import Fenced, Refused, StrandlineError, UnknownSegment
+from strandline.note import DEFAULT_KEY
+from strandline.protocol.wire import NoteAnswer
+from writer_client.automatic import AutomaticTime
+from writer_client.batches import Addressed
+from writer_client.errors import NotDrained
+from writer_client.reports import NoteLate, NoteRefused, NotesMoving, NotesStuck, Report, Status
+from writer_client.session import Job, Session
+from writer_client.waiting import Pending, WaitingNotes
+
+_log = logging.getLogger(__name__)
+
+Answered = tuple[Pending, Addressed, NoteAnswer | Exception]
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """What the background has to do next."""
+
+    register: Job[Registered] | None = None
+    flush: Log | None = None
+    send: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Times that are being given a position, and how much had been appended when the flush began."""
+
+    times: dict[str, int]
+    newest: Mapping[str, int]
+    appended: int
+
+
+class Outbox:
+    """See above."""
+
+    def __init__(
+        self, session: Session, automatic: AutomaticTime | None, on_report: Callable[[Report], None] | None
+    ) -> None:
+        self.session = session
+        self.automatic = automatic
+        self.changed = threading.Condition(threading.Lock())
+        self.attended = False  # the background knows that there is something to do
+        self.fresh: dict[str, int] = {}
+        self.fresh_newest: Mapping[str, int] = {}
+        self.last: dict[str, int] = {}  # what was noted last, answered or not
+        self.waiting = WaitingNotes()
+        self.closed = False
+        self.unheard: Exception | None = None  # a refusal that nobody was told of yet
+        self.wants_registration = False
+        self._on_report = on_report
+        self._reports: list[Report] = []
+        self._claimed = self._registering = self._flushing = False
+        self._said: _Said | None = None
+        self._under_way = 0
+        self._stuck: Exception | None = None
+        self._failed_write = False
+        self._refused: Exception | None = None
+        self._refusals = 0
+        self._late = False
+        self._floors: dict[str, int] = {}
+
+    # -- for the background ------------------------------------------------------------------------------------
+
+    def next_step(self) -> Todo:
+        with self.changed:
+            self.attended = False
+            if self.closed or self._claimed or self._registering:
+                return Todo()
+            if not self.session.holds:
+                if not (self.fresh or self.waiting or self.wants_registration):
+                    return Todo()
+                self._registering = True
+                return Todo(register=self.session.register())
+            log = None
+            if self.fresh and not self._flushing and not self._failed_write:
+                self._flushing, log = True, self.session.log
+            return Todo(flush=log, send=bool(self.waiting) and not self._under_way)
+
+    def registered(self, done: Registered | None, error: Exception | None) -> bool:
+        """Returns whether to try again."""
+        with self._telling():
+            self._registering = False
+            if error is None:
+                self.wants_registration = False
+                self._move()
+                if self.automatic is not None and self.automatic.domain == "ingestion" and self.session.clock:
+                    self.fresh[DEFAULT_KEY] = self.session.clock
+                return False
+            if isinstance(error, Refused):
+                self.wants_registration = False
+                self._refuse(dict(self.last), error)
+                self._drop_all()
+                return False
+            self._stick(error)
+            return True
+
+    def flush_begins(self) -> None:
+        """All that is fresh now is covered by what the log will say."""
+        with self.changed:
+            self._said = _Said(self.fresh, self.fresh_newest, self.session.newest.appended)
+            self.fresh, self.fresh_newest = {}, {}
+
+    def flushed(self, own: Position | None, error: Exception | None) -> None:
+        with self._telling():
+            said, self._said, self._flushing = self._said, None, False
+            assert said is not None
+            if own is None:
+                assert error is not None
+                self.session.newest.lost()
+                self.fresh = said.times | self.fresh
+                self.hold_back(error)
+                return
+            times = said.times
+            if self.automatic is not None:  # a clock that is behind what it was told says nothing yet
+                floors = self.session.floors
+                times = {key: time for key, time in times.items() if time >= (floors.get(key) or time)}
+            if times:
+                newest: Mapping[str, int] = {}
+                if said.newest or said.appended == self.session.newest.appended:  # else the position may hold more
+                    newest = self.session.known(own, said.newest)
+                self.waiting.add(Pending(times, self.session.reached(own), newest, from_log=True))
+
+    def notes_to_send(self) -> list[tuple[Pending, Addressed]]:
+        with self.changed:
+            if self.closed or self._claimed or self._under_way:
+                return []
+            notes = self.waiting.take()
+            self._under_way = len(notes)
+            return [(each, self.session.note_of(each.times, each.position, each.newest)) for each in notes]
+
+    def keep(self, notes: list[Pending]) -> None:
+        """These did not fit into the batch."""
+        with self.changed:
+            self._under_way -= len(notes)
+            self.waiting.put_back(notes)
+
+    def answered(self, answers: Sequence[Answered], clock: int | None) -> bool:
+        """Returns whether something has to be sent again."""
+        with self._telling():
+            self._under_way = 0
+            again: list[Pending] = []
+            for pending, addressed, result in answers:
+                if isinstance(result, NoteAnswer):
+                    self._taken(pending, addressed, result, clock)
+                    # What waits to be repeated is older, and covered where it is of the same keys.
+                    again = [rest for each in again if (rest := each.without(pending.times))]
+                elif _is_final(pending, result):
+                    if isinstance(result, StrandlineError):
+                        self.session.refused(addressed.note, result)
+                    self._refuse(pending.times, result)
+                    if isinstance(result, Fenced):
+                        self._drop_all()
+                        return False
+                else:
+                    self._stick(result)
+                    again.append(pending)
+            self.waiting.put_back(again)
+            return bool(again)
+
+    def note_automatically(self) -> int | None:
+        """Notes the clock; returns when to do so next, or null when that is over."""
+        automatic = self.automatic
+        with self.changed:
+            if self.closed or automatic is None:
+                return None
+            if self._claimed or not (self.session.holds or self.wants_registration):
+                return automatic.period_ms  # idle, or about to be
+            if automatic.domain == "event":
+                now = automatic.clock() - automatic.lag_ms
+                for key in self.session.keys or (DEFAULT_KEY,):
+                    self.fresh[key] = self.last[key] = max(now, self.last.get(key, now))
+            elif self.session.times and not any(each.asks for each in self.waiting):
+                self.waiting.add(Pending(dict(self.session.times), {}, asks=True))
+            return automatic.period_ms
+
+    # -- for the writer ----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def claim(self, *, drain: bool, timeout_ms: int) -> Iterator[None]:
+        """Keeps the background away, after it has done what is under way; to `drain`, all that was noted."""
+
+        def quiet() -> bool:
+            busy = self._claimed or self._registering or self._flushing or self._under_way > 0
+            if drain and not self._failed_write:
+                busy = busy or bool(self.fresh) or bool(self.waiting)
+            return not busy
+
+        with self.changed:
+            if not self.changed.wait_for(quiet, timeout_ms / 1000):
+                raise self._stuck or NotDrained(writer=self.session.writer, count=self.count(), waited_ms=timeout_ms)
+            if drain and self._failed_write and self._stuck is not None:
+                raise self._stuck
+            self._claimed = True
+        try:
+            yield
+        finally:
+            with self.changed:
+                self._claimed = False
+                self.changed.notify_all()
+
+    def wait_until_answered(self, timeout_ms: int) -> bool:
+        with self.changed:
+            return self.changed.wait_for(lambda: not self.count() or self.closed, timeout_ms / 1000)
+
+    def hold_back(self, error: Exception) -> None:
+        """A write failed. Under the lock."""
+        self._failed_write = True
+        self._stuck = error
+        self._reports.append(NotesStuck(error, failed_write=True))
+
+    def resume(self) -> None:
+        with self.changed:
+            self._failed_write, self._stuck = False, None
+
+    def count(self) -> int:
+        """How many notes are not answered. Under the lock."""
+        unsaid = int(bool(self.fresh)) + int(self._said is not None)
+        return unsaid + len(self.waiting) + self._under_way
+
+    def status(self) -> Status:
+        with self.changed:
+            return Status(
+                epoch=self.session.epoch,
+                noted=dict(self.session.times),
+                waiting=self.count(),
+                late=self._late,
+                floors=dict(self._floors),
+                refused=self._refused,
+                refusals=self._refusals,
+                stuck=self._stuck,
+                failed_write=self._failed_write,
+            )
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Under the lock; afterwards whoever waits is woken, and the callback hears what happened."""
+        with self.changed:
+            try:
+                yield
+            finally:
+                self.changed.notify_all()
+                reports, self._reports = self._reports, []
+        for report in reports:
+            self.tell(report)
+
+    def tell(self, report: Report) -> None:
+        if self._on_report is not None:
+            try:
+                self._on_report(report)
+            except Exception:
+                _log.exception("on_report of writer %r failed on %r", self.session.writer, report)
+
+    # -- inside, under the lock --------------------------------------------------------------------------------
+
+    def _taken(self, pending: Pending, addressed: Addressed, answer: NoteAnswer, clock: int | None) -> None:
+        self.session.noted(addressed.note)
+        self.session.clock = clock
+        self._refused = None
+        self._move()
+        if pending.asks:
+            if clock is not None:
+                self.fresh[DEFAULT_KEY] = clock
+            return
+        self._late = answer.late
+        self._floors = {key: floor for key, floor in answer.floors.items() if floor is not None}
+        if self._late or self._floors:
+            self._reports.append(NoteLate(pending.times, self._late, self._floors))
+
+    def _refuse(self, times: Mapping[str, int], error: Exception) -> None:
+        self._refused = error
+        self._refusals += 1
+        if self._on_report is None:
+            self.unheard = error
+        self._reports.append(NoteRefused(times, error))
+        # A time that was never taken does not bind the next one.
+        self.last = dict(self.session.times)
+        for pending in self.waiting:
+            self.last.update(pending.times)
+        self.last.update(self._said.times if self._said is not None else {})
+        self.last.update(self.fresh)
+
+    def _drop_all(self) -> None:
+        self.waiting.take()
+        self.fresh = {}
+        self.last = dict(self.session.times)
+
+    def _stick(self, error: Exception) -> None:
+        if self._stuck is None:
+            self._reports.append(NotesStuck(error, failed_write=False))
+        if not self._failed_write:
+            self._stuck = error
+
+    def _move(self) -> None:
+        if self._stuck is not None and not self._failed_write:
+            self._stuck = None
+            self._reports.append(NotesMoving())
+
+
+def _is_final(pending: Pending, error: Exception) -> bool:
+    """A segment that the log has and the controller does not know yet is one that it is about to hear of."""
+    return isinstance(error, Refused) and not (isinstance(error, UnknownSegment) and pending.from_log)

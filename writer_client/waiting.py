@@ -1,0 +1,84 @@
+"""Notes of one writer that wait to be sent: the newest of each key, and older ones that tight cuts can still use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from writer_client.limits import WAITING_NOTES_PER_WRITER
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A note without its writer. `asks`: it repeats the last one, so as to hear the controller's clock."""
+
+    times: Mapping[str, int]
+    position: Mapping[str, int]
+    newest: Mapping[str, int] = field(default_factory=dict)
+    from_log: bool = False
+    asks: bool = False
+
+    def without(self, keys: Collection[str]) -> Pending | None:
+        """The same without some keys; null where nothing is left."""
+        times = {key: time for key, time in self.times.items() if key not in keys}
+        return replace(self, times=times) if times else None
+
+
+class WaitingNotes:
+    """A queue of at most WAITING_NOTES_PER_WRITER notes. Beyond it every second note is merged into the one after it,
+    which makes cuts looser, and never wrong."""
+
+    __slots__ = ("_notes",)
+
+    def __init__(self, notes: Iterable[Pending] = ()) -> None:
+        self._notes: list[Pending] = list(notes)
+
+    def add(self, pending: Pending) -> None:
+        """A newer note. At the same position as the one before it, it takes that one's place."""
+        notes = self._notes
+        if notes and notes[-1].position == pending.position and not notes[-1].asks:
+            notes[-1] = merged(notes[-1], pending)
+        else:
+            notes.append(pending)
+            self._thin()
+
+    def take(self) -> list[Pending]:
+        """All of them, oldest first."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    def put_back(self, notes: list[Pending]) -> None:
+        """Notes that were taken, and not answered: they are older than all that came since."""
+        self._notes = notes + self._notes
+        self._thin()
+
+    def _thin(self) -> None:
+        while len(self._notes) > WAITING_NOTES_PER_WRITER:
+            notes = self._notes
+            odd = len(notes) % 2
+            self._notes = notes[:odd] + [merged(*notes[at : at + 2]) for at in range(odd, len(notes), 2)]
+
+    def __iter__(self) -> Iterator[Pending]:
+        return iter(self._notes)
+
+    def __len__(self) -> int:
+        return len(self._notes)
+
+
+def merged(earlier: Pending, later: Pending) -> Pending:
+    """One note that says no more than two did: their times, at the later position."""
+    position = {**earlier.position, **later.position}
+    for segment, offset in earlier.position.items():
+        position[segment] = max(offset, position[segment])
+    if position == later.position:
+        newest = later.newest
+    else:  # what the later one knows, it knows of its own position
+        both = earlier.newest.keys() & later.newest.keys()
+        newest = {key: max(earlier.newest[key], later.newest[key]) for key in both}
+    return Pending(
+        times={**earlier.times, **later.times},
+        position=position,
+        newest=newest,
+        from_log=later.from_log,
+        asks=earlier.asks or later.asks,
+    )
