@@ -3,7 +3,7 @@
 An event is late for a mark (T, C) when it is older than T and not below C. That is said, and so allowed, when
 
     the mark is incomplete and names the event's writer,
-    or the note that covered the event was answered with `late: true`, or with a floor above the event's time,
+    or the note that covered the event was answered with a floor above the event's time, as every late one is,
     or the last word to the process that wrote it was a refusal, after the event.
 
 Nothing here knows how marks are made.
@@ -88,8 +88,7 @@ def _told_of(event: Written, mark: WireMark, told: Sequence[Told]) -> str | None
     after = [each for each in told if each.written > event.number]
     answer = next((each for each in after if each.refused is None), None)
     if answer is not None:
-        lower = answer.floor is not None and answer.floor > event.time
-        return "late" if answer.late or lower else None
+        return "late" if answer.floor is not None and answer.floor > event.time else None
     return after[-1].refused if after else None
 
 

@@ -77,8 +77,21 @@ class Pace:
 
 FULL = Pace(writer_timeout_ms=20_000, away_ms=60_000, calm_ms=5_000, mark_interval_ms=100, patience_ms=180_000)
 
-# name: pause between writes, and how far its events are behind the clock
-SPEEDS = {"w1": (4.0, 0), "w2": (15.0, 40), "w3": (50.0, 150)}
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """How a writer of the story writes: the pause between writes, and how far its events are behind the clock."""
+
+    kind: Literal["plain", "background", "transactions"]
+    pause_ms: float
+    behind_ms: int
+
+
+HABITS = {
+    "w1": Habit("background", 4.0, 0),
+    "w2": Habit("transactions", 15.0, 40),
+    "w3": Habit("plain", 50.0, 150),
+}
 
 
 @dataclass
@@ -97,7 +110,7 @@ class Stage:
         """Starts another life of a writer; gives its name."""
         self.lives[writer] = self.lives.get(writer, 0) + 1
         process = f"{writer}#{self.lives[writer]}"
-        pause_ms, behind_ms = SPEEDS[writer]
+        habit = HABITS[writer]
         part = Part(
             controller=self.connection.controller,
             stream=self.stream,
@@ -105,8 +118,9 @@ class Stage:
             opener=self.place.opener,
             options=self.place.options,
             journal=str(self.journal(process)),
-            pause_ms=pause_ms,
-            behind_ms=behind_ms,
+            kind=habit.kind,
+            pause_ms=habit.pause_ms,
+            behind_ms=habit.behind_ms,
         )
         command = [sys.executable, "-m", "tests.acceptance.writer_process", part.to_json()]
         self.running[process] = subprocess.Popen(command, cwd=ROOT)
@@ -158,7 +172,7 @@ class Stage:
 def tell(connection: Connection, stream: str, place: Place, folder: Path, pace: Pace | None = None) -> Evidence:
     """Runs the story on a real controller, and gives all that is to be judged. It takes some seconds."""
     with _stage(connection, stream, place, folder, pace if pace is not None else Pace()) as stage:
-        first, second, third = (stage.start(writer) for writer in SPEEDS)
+        first, second, third = (stage.start(writer) for writer in HABITS)
         stage.wait_for_mark(lambda mark: mark.complete, "that is complete")
         stage.calm()
         stage.scale(place.split())
@@ -192,7 +206,7 @@ def tell(connection: Connection, stream: str, place: Place, folder: Path, pace: 
 @contextmanager
 def _stage(connection: Connection, stream: str, place: Place, folder: Path, pace: Pace) -> Iterator[Stage]:
     config = StreamConfig(
-        writer_timeout_ms=pace.writer_timeout_ms, mark_interval_ms=pace.mark_interval_ms, min_writers=len(SPEEDS)
+        writer_timeout_ms=pace.writer_timeout_ms, mark_interval_ms=pace.mark_interval_ms, min_writers=len(HABITS)
     )
     connection.run(calls.create_stream(stream, place.segments, config))
     stage = Stage(connection, stream, place, folder, pace)

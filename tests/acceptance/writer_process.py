@@ -14,14 +14,14 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self, TextIO
+from typing import Any, Literal, Protocol, Self, TextIO
 
 from logs import Event, Log
 from strandline.errors import Fenced, Refused, StrandlineError
-from strandline.protocol.wire import NoteAnswer
-from writer_client import Writer
+from writer_client import BackgroundWriter, CommittedWithoutNote, NoteRefused, Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,7 @@ class Part:
     journal: str
     pause_ms: float
     behind_ms: int
+    kind: Literal["plain", "background", "transactions"]
     jitter_ms: int = 30
     note_every: int = 3  # writes
     events_per_write: int = 4
@@ -58,68 +59,136 @@ def call(name: str, options: dict[str, Any]) -> Any:
     return getattr(importlib.import_module(module), function)(**options)
 
 
-class Life:
-    """Writes, notes, and keeps account of both."""
+class Journal:
+    """What a process was told, for the judge. `written` counts the events that a note was meant to cover."""
 
-    def __init__(self, part: Part, writer: Writer, journal: TextIO) -> None:
-        self._part = part
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def tell(self, written: int, **what: Any) -> None:
+        self._file.write(json.dumps({"written": written, **what}) + "\n")
+        self._file.flush()
+
+
+class Hand(Protocol):
+    """How a kind of writer writes and notes. Raises Fenced when it is over."""
+
+    def write(self, events: Sequence[Event], time: int | None, written: int) -> None:
+        """Writes; and notes the time, if there is one, `written` events being written by then."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class PlainHand:
+    """Notes when it has written, and waits for the answer."""
+
+    def __init__(self, writer: Writer, journal: Journal) -> None:
         self._writer = writer
         self._journal = journal
+        self.floor = writer.register().floors.get("") or 0
+
+    def write(self, events: Sequence[Event], time: int | None, written: int) -> None:
+        try:
+            self._write(events, time, written)
+        except Refused as error:
+            self._journal.tell(written, refused=error.code)
+            if isinstance(error, Fenced):
+                raise
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _write(self, events: Sequence[Event], time: int | None, written: int) -> None:
+        self._writer.write(events)
+        if time is not None:
+            answer = self._writer.note_time(time)
+            self._journal.tell(written, late=answer.late, floor=answer.floor)
+
+
+class TransactionHand(PlainHand):
+    """Writes in transactions, and commits some of them with a time."""
+
+    def _write(self, events: Sequence[Event], time: int | None, written: int) -> None:
+        with self._writer.begin() as transaction:
+            transaction.write(events)
+            try:
+                answer = transaction.commit(time)
+            except CommittedWithoutNote as error:
+                assert isinstance(error.__cause__, StrandlineError)
+                raise error.__cause__ from None
+        if answer is not None:
+            self._journal.tell(written, late=answer.late, floor=answer.floor)
+
+
+class BackgroundHand:
+    """Notes without waiting, and looks now and then what became of it."""
+
+    def __init__(self, controller: str, stream: str, writer: str, log: Log, journal: Journal) -> None:
+        self._journal = journal
+        self._covered: dict[int, int] = {}  # by time, how much was written when it was noted
+        self._noted: int | None = None
+        self._writer = BackgroundWriter(controller, stream, writer, log=log, on_report=self._heard)
+        self.floor = self._writer.register().floors.get("") or 0
+
+    def write(self, events: Sequence[Event], time: int | None, written: int) -> None:
+        self._writer.write(events)
+        if time is not None:
+            self._covered[time] = written
+            self._writer.note_time(time)
+        self._look()
+
+    def close(self) -> None:
+        self._writer.wait_until_answered()
+        self._look()
+        self._writer.close()
+
+    def _look(self) -> None:
+        status = self._writer.status()
+        noted = status.noted.get("")
+        if noted is not None and noted != self._noted:
+            self._noted = noted
+            self._journal.tell(self._covered[noted], late=status.late, floor=status.floors.get(""))
+
+    def _heard(self, report: object) -> None:
+        if isinstance(report, NoteRefused) and isinstance(report.error, StrandlineError):
+            self._journal.tell(self._covered[report.times[""]], refused=report.error.code)
+
+
+class Life:
+    """Writes and notes at its pace, until it is told to end or is fenced."""
+
+    def __init__(self, part: Part, hand: Hand, floor: int) -> None:
+        self._part = part
+        self._hand = hand
         self._random = random.Random(part.process)
         self._written = 0
-        self._promised = 0
+        self._promised = floor
         self._over = False
         signal.signal(signal.SIGTERM, self._end)
 
     def run(self) -> None:
-        self._writer.register()
-        self._tell(registered=self._writer.epoch)
-        self._promised = self._writer.floor or 0
         writes = 0
-        while not self._over:
-            self._write()
-            writes += 1
-            if writes % self._part.note_every == 0 and not self._note():
-                return
-            time.sleep(self._part.pause_ms / 1000)  # the pace of this writer
-        self._close()
+        try:
+            while not self._over:
+                writes += 1
+                self._write(notes=writes % self._part.note_every == 0)
+                time.sleep(self._part.pause_ms / 1000)  # the pace of this writer
+            self._write(notes=True)
+            self._hand.close()
+        except Fenced:
+            return
 
-    def _clock(self) -> int:
-        return time.time_ns() // 1_000_000 - self._part.behind_ms
-
-    def _write(self) -> None:
-        now, events = self._clock(), []
+    def _write(self, *, notes: bool) -> None:
+        events, now = [], time.time_ns() // 1_000_000 - self._part.behind_ms
         for number in range(self._written, self._written + self._part.events_per_write):
             moment = max(self._promised, now - self._random.randrange(self._part.jitter_ms))
             value = json.dumps([self._part.process, number, moment]).encode()
             events.append(Event(value, key=b"%d" % self._random.randrange(1000)))
-        self._writer.write(events)
         self._written += len(events)
-
-    def _note(self) -> bool:
-        """Notes what is true; returns whether to go on."""
-        self._promised = max(self._promised, self._clock() - self._part.jitter_ms)
-        try:
-            self._told(self._writer.note_time(self._promised))
-        except Refused as error:
-            self._tell(refused=error.code)
-            return not isinstance(error, Fenced)
-        except StrandlineError as error:  # away, or unknown: the next note says it again
-            self._tell(trouble=error.code)
-        return True
-
-    def _close(self) -> None:
-        while not self._note():
-            return
-        self._writer.close()
-        self._tell(closed=True)
-
-    def _told(self, answer: NoteAnswer) -> None:
-        self._tell(late=answer.late, floor=answer.floor)
-
-    def _tell(self, **what: Any) -> None:
-        self._journal.write(json.dumps({"written": self._written, **what}) + "\n")
-        self._journal.flush()
+        if notes:  # what comes later is no older than this
+            self._promised = max(self._promised, now - self._part.jitter_ms)
+        self._hand.write(events, self._promised if notes else None, self._written)
 
     def _end(self, *_: Any) -> None:
         self._over = True
@@ -128,12 +197,17 @@ class Life:
 def main(text: str) -> None:
     part = Part.from_json(text)
     log: Log = call(part.opener, part.options)
-    writer = Writer(part.controller, part.stream, part.writer, log=log)
-    try:
-        with Path(part.journal).open("a") as journal:
-            Life(part, writer, journal).run()
-    finally:
-        writer.release()
+    hand: PlainHand | BackgroundHand
+    with Path(part.journal).open("a") as file:
+        journal = Journal(file)
+        match part.kind:
+            case "background":
+                hand = BackgroundHand(part.controller, part.stream, part.writer, log, journal)
+            case "transactions":
+                hand = TransactionHand(Writer(part.controller, part.stream, part.writer, log=log), journal)
+            case "plain":
+                hand = PlainHand(Writer(part.controller, part.stream, part.writer, log=log), journal)
+        Life(part, hand, hand.floor).run()
         log.close()
 
 
