@@ -52,6 +52,10 @@ class Controller:
     def describe(self, stream: str) -> StreamDescription:
         return self.run(calls.describe(stream))
 
+    def states(self, stream: str) -> dict[str, int]:
+        """How many of its writers are in which state."""
+        return dict(self.describe(stream).writers)
+
     def marks(self, stream: str, key: str = "") -> tuple[WireMark, ...]:
         return self.run(calls.marks(stream, key=key, limit=1000)).marks
 

@@ -1,0 +1,156 @@
+"""Writers come, are idle, and go."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from strandline.errors import (
+    Fenced,
+    InvalidConfig,
+    InvalidName,
+    UnknownStream,
+)
+from writer_client import AsyncWriter, Event, NeverNoted, Writer, WriterClosed
+
+
+def test_entering_registers_and_leaving_closes(controller: Any, make_writer: Any) -> None:
+    stream = controller.stream()
+    with make_writer(stream) as writer:
+        assert controller.states(stream) == {"joined": 1}
+        assert writer.epoch == 1
+        assert writer.floor is None
+        assert writer.clock is not None
+    assert controller.states(stream) == {"closed": 1}
+
+
+def test_a_writer_that_joins_a_running_stream_is_told_its_floors(controller: Any, make_writer: Any) -> None:
+    stream = controller.stream()
+    with make_writer(stream, "w1", keys=["", "ship_time"]) as first:
+        first.note_time({"": 100, "ship_time": 90}, {"0": 5})
+        second = make_writer(stream, "w2", keys=["", "ship_time"])
+        second.register()
+        assert second.floor == 100
+        assert second.floors == {"": 100, "ship_time": 90}
+        second.close()
+
+
+def test_a_block_that_ends_with_an_exception_does_not_close_its_writer(controller: Any, make_writer: Any) -> None:
+    stream = controller.stream()
+    writer = make_writer(stream)
+    with pytest.raises(ZeroDivisionError), writer:
+        writer.note_time(100, {"0": 5})
+        raise ZeroDivisionError
+    assert controller.states(stream) == {"active": 1}
+    with pytest.raises(WriterClosed):
+        writer.note_time(101, {"0": 5})
+
+
+def test_a_writer_that_cannot_register_says_why(controller: Any, make_writer: Any) -> None:
+    with pytest.raises(UnknownStream), make_writer("nowhere"):
+        raise AssertionError("the block must not be entered")
+
+
+def test_closing_twice_is_once_and_a_closed_writer_is_not_used_again(
+    controller: Any, make_writer: Any, wire: Any
+) -> None:
+    writer = make_writer(controller.stream(), wire=wire)
+    writer.register()
+    writer.close()
+    writer.close()
+    assert wire.lines == ["PUT writers/w1", "DELETE writers/w1?epoch=1"]
+    for use in (writer.register, writer.idle, lambda: writer.note_time(1, {})):
+        with pytest.raises(WriterClosed):
+            use()
+
+
+def test_a_new_registration_fences_the_one_before(controller: Any, make_writer: Any) -> None:
+    stream = controller.stream()
+    old, new = make_writer(stream), make_writer(stream)
+    old.register()
+    new.register()
+    with pytest.raises(Fenced) as raised:
+        old.note_time(100, {"0": 5})
+    assert raised.value.values == {"name": "w1", "epoch": 1, "newest": 2}
+    for use in (old.idle, old.close):
+        with pytest.raises(Fenced):
+            use()
+    assert controller.states(stream) == {"joined": 1}
+
+
+def test_a_writer_back_from_idle_registers_before_it_appends(
+    controller: Any, make_writer: Any, wire: Any, late_log: Any
+) -> None:
+    stream = controller.stream()
+    with make_writer(stream, log=late_log, wire=wire) as writer:
+        writer.write([Event(b"a", segment="0")])
+        writer.note_time(100)
+        writer.write([Event(b"b", segment="0")])
+        writer.idle()
+        assert controller.states(stream) == {"idle": 1}
+        before = len(wire.happened)
+        writer.write([Event(b"c", segment="0")])
+        assert wire.happened[before:] == ["PUT writers/w1", "append"]
+        assert controller.states(stream) == {"joined": 1}
+        assert writer.epoch == 2
+        assert writer.note_time(101).marks[-1].cut == {"0": 3}
+
+
+def test_going_idle_notes_the_final_position_first(controller: Any, make_writer: Any, wire: Any, late_log: Any) -> None:
+    with make_writer(controller.stream(), log=late_log, wire=wire) as writer:
+        writer.write([Event(b"a", segment="0")])
+        writer.note_time(100)
+        writer.write([Event(b"b", segment="0")])
+        writer.idle()
+        assert wire.lines[-2:] == ["POST notes", "POST writers/w1/idle?epoch=1"]
+        assert wire.requests[-2].body["position"] == {"0": 2}
+        assert wire.requests[-2].body["time"] == 100
+
+
+def test_going_idle_without_a_time_is_refused_while_something_was_written(
+    controller: Any, make_writer: Any, late_log: Any
+) -> None:
+    stream = controller.stream()
+    with make_writer(stream, log=late_log) as writer:
+        writer.write([Event(b"a", segment="0")])
+        with pytest.raises(NeverNoted):
+            writer.idle()
+        assert controller.states(stream) == {"joined": 1}
+        writer.note_time(100)
+
+
+def test_a_writer_makes_its_own_connection_from_an_address(controller: Any) -> None:
+    stream = controller.stream()
+    with Writer(controller.url, stream, "w1") as writer:
+        writer.note_time(100, {"0": 1})
+
+    async def run() -> None:
+        async with AsyncWriter(controller.url, stream, "w2") as writer:
+            await writer.note_time(101, {"0": 1})
+
+    asyncio.run(run())
+    assert controller.states(stream) == {"closed": 2}
+
+
+def test_a_shared_connection_stays_open(controller: Any) -> None:
+    stream = controller.stream()
+    for name in ("w1", "w2"):
+        with Writer(controller.connection, stream, name) as writer:
+            writer.note_time(100, {"0": 1})
+    assert controller.states(stream) == {"closed": 2}
+
+
+@pytest.mark.parametrize("kind", [Writer, AsyncWriter])
+def test_what_can_be_seen_to_be_wrong_is_told_at_once(kind: Any) -> None:
+    with pytest.raises(InvalidConfig):
+        kind("127.0.0.1:8433", "orders", "w1")
+    with pytest.raises(InvalidName):
+        kind("http://127.0.0.1:8433", "or/ders", "w1")
+    with pytest.raises(InvalidName):
+        kind("http://127.0.0.1:8433", "orders", "")
+    with pytest.raises(InvalidName):
+        kind("http://127.0.0.1:8433", "orders", "w1", keys=["order time"])
+    with pytest.raises(InvalidConfig):
+        kind("http://127.0.0.1:8433", "orders", "w1", token="a b")

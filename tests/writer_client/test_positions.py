@@ -1,0 +1,160 @@
+"""Notes of a writer that is bound to a log: they cover what was written, and no less."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logs.sqlite import SqliteLog
+from writer_client import Event, NeverNoted, NoLog
+
+
+def test_without_a_log_a_position_must_be_given(controller: Any, make_writer: Any) -> None:
+    with make_writer(controller.stream()) as writer:
+        with pytest.raises(NoLog):
+            writer.note_time(100)
+        with pytest.raises(NoLog):
+            writer.write([Event(b"x", segment="0")])
+        writer.note_time(100, {})
+
+
+def test_a_note_covers_what_was_written_before_it_and_leaves_when_that_is_acknowledged(
+    controller: Any, make_writer: Any, wire: Any, late_log: Any
+) -> None:
+    with make_writer(controller.stream(), log=late_log, wire=wire) as writer:
+        assert writer.write([Event(b"a", segment="0"), Event(b"b", segment="1")]) == {}
+        (mark,) = writer.note_time(100).marks
+        assert mark.cut == {"0": 1, "1": 1}
+    assert wire.happened[:4] == ["PUT writers/w1", "append", "flush", "POST notes"]
+
+
+@pytest.mark.parametrize(("events_before", "newest"), [(0, 180), (1, None)])
+def test_newest_goes_out_only_where_the_writer_can_know_it(
+    controller: Any, make_writer: Any, late_log: Any, events_before: int, newest: int | None
+) -> None:
+    late_log.append([Event(b"another writer's", segment="1")] * events_before)
+    late_log.forget_own()
+    with make_writer(controller.stream(), log=late_log) as writer:
+        writer.write([Event(b"a", segment="0")])
+        (mark,) = writer.note_time(100, newest=180).marks
+        assert mark.newest == newest
+
+
+def test_a_failed_write_holds_the_note_back(controller: Any, make_writer: Any, wire: Any, late_log: Any) -> None:
+    with make_writer(controller.stream(), log=late_log, wire=wire) as writer:
+        writer.write([Event(b"a", segment="0")])
+        late_log.failure = ConnectionError("the log is gone")
+        with pytest.raises(ConnectionError):
+            writer.note_time(100)
+        assert wire.lines == ["PUT writers/w1"]
+        late_log.failure = None
+        (mark,) = writer.note_time(100).marks
+        assert mark.cut == {"0": 1}
+
+
+def test_a_failed_write_holds_closing_back(controller: Any, make_writer: Any, wire: Any, late_log: Any) -> None:
+    stream = controller.stream()
+    writer = make_writer(stream, log=late_log, wire=wire)
+    with pytest.raises(ConnectionError), writer:
+        writer.write([Event(b"a", segment="0")])
+        writer.note_time(100)
+        writer.write([Event(b"b", segment="0")])
+        late_log.failure = ConnectionError("the log is gone")
+    assert controller.states(stream) == {"active": 1}
+
+
+def test_closing_notes_the_final_position_first(controller: Any, make_writer: Any, wire: Any, late_log: Any) -> None:
+    stream = controller.stream()
+    with make_writer(stream, log=late_log, wire=wire) as writer:
+        writer.write([Event(b"a", segment="0")])
+        writer.note_time(100)
+        writer.write([Event(b"b", segment="2")])
+    assert wire.lines[-2:] == ["POST notes", "DELETE writers/w1?epoch=1"]
+    assert wire.requests[-2].body == {
+        "writer": "w1",
+        "time": 100,
+        "position": {"0": 1, "2": 1},
+        "epoch": 1,
+    }
+    with make_writer(stream, "w2") as other:
+        (mark,) = other.note_time(200, {}).marks
+    assert mark.cut == {"0": 1, "2": 1}
+    assert mark.complete
+
+
+def test_closing_notes_nothing_where_nothing_came_after_the_last_note(
+    controller: Any, make_writer: Any, wire: Any, late_log: Any
+) -> None:
+    with make_writer(controller.stream(), log=late_log, wire=wire) as writer:
+        writer.write([Event(b"a", segment="0")])
+        writer.note_time(100)
+    assert wire.lines == ["PUT writers/w1", "POST notes", "DELETE writers/w1?epoch=1"]
+
+
+def test_without_a_log_the_final_position_can_be_given(controller: Any, make_writer: Any) -> None:
+    stream = controller.stream()
+    writer = make_writer(stream, keys=["", "ship_time"])
+    writer.note_time({"": 100, "ship_time": 90}, {"0": 1})
+    writer.close({"0": 3})
+    with make_writer(stream, "w2") as other:
+        assert other.note_time(200, {}).marks[-1].cut == {"0": 3}
+
+
+def test_a_writer_that_has_written_and_never_noted_cannot_close_in_silence(
+    controller: Any, make_writer: Any, late_log: Any
+) -> None:
+    stream = controller.stream()
+    writer = make_writer(stream, log=late_log)
+    with pytest.raises(NeverNoted, match="note a time first"), writer:
+        writer.write([Event(b"a", segment="0")])
+    assert controller.states(stream) == {"joined": 1}
+
+
+def test_a_writer_that_never_noted_closes_at_its_floor_where_it_has_one(
+    controller: Any, make_writer: Any, wire: Any, late_log: Any
+) -> None:
+    stream = controller.stream()
+    with make_writer(stream, "w0") as first:
+        first.note_time(100, {"1": 1})
+    with make_writer(stream, log=late_log, wire=wire) as writer:
+        writer.write([Event(b"a", segment="0")])
+    assert wire.lines == ["PUT writers/w1", "POST notes", "DELETE writers/w1?epoch=2"]
+    with make_writer(stream, "w2") as other:
+        assert other.note_time(200, {}).marks[-1].cut == {"0": 1, "1": 1}
+
+
+def test_a_writer_that_wrote_nothing_opens_and_closes_without_a_note(
+    controller: Any, make_writer: Any, wire: Any, late_log: Any
+) -> None:
+    with make_writer(controller.stream(), log=late_log, wire=wire):
+        pass
+    assert wire.lines == ["PUT writers/w1", "DELETE writers/w1?epoch=1"]
+
+
+def test_what_others_wrote_keeps_no_writer_from_closing(
+    controller: Any, make_writer: Any, wire: Any, late_log: Any
+) -> None:
+    late_log.append([Event(b"another writer's", segment="0")])
+    late_log.forget_own()
+    with make_writer(controller.stream(), log=late_log, wire=wire):
+        pass
+    assert wire.lines == ["PUT writers/w1", "DELETE writers/w1?epoch=1"]
+
+
+def test_what_an_earlier_process_wrote_and_never_noted_lies_below_the_first_note(
+    controller: Any, make_writer: Any, tmp_path: Path
+) -> None:
+    stream = controller.stream()
+    with SqliteLog.create(tmp_path / "log.db", 3) as log:
+        crashed = make_writer(stream, log=log)
+        crashed.write([Event(b"a", segment="0"), Event(b"b", segment="1")])
+        crashed.note_time(100)
+        crashed.write([Event(b"late", segment="2")])
+        crashed.release()
+    with SqliteLog(tmp_path / "log.db") as log, make_writer(stream, log=log) as restarted:
+        assert restarted.floor == 100
+        restarted.write([Event(b"c", segment="1")])
+        (mark,) = restarted.note_time(200).marks
+        assert mark.cut == {"0": 1, "1": 2, "2": 1}
