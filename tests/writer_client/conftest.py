@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -24,7 +26,8 @@ from strandline.protocol.transport import (
 )
 from strandline.protocol.wire import StreamDescription, WireMark
 from tests.served import AT_ONCE, served
-from writer_client import AsyncWriter, Event, Writer
+from writer_client import AsyncWriter, BackgroundWriter, Event, Writer
+from writer_client.transactions import AsyncWriterTransaction
 
 Value = TypeVar("Value")
 
@@ -125,9 +128,9 @@ INSTANT = Seams(sleep=lambda seconds: None, sleep_async=_no_sleep, random=lambda
 
 
 class Blocking:
-    """An AsyncWriter that is used like a Writer: every coroutine runs to its end."""
+    """An AsyncWriter, or its transaction, that is used like a Writer's: every coroutine runs to its end."""
 
-    def __init__(self, writer: AsyncWriter, runner: asyncio.Runner) -> None:
+    def __init__(self, writer: AsyncWriter | AsyncWriterTransaction, runner: asyncio.Runner) -> None:
         self._writer, self._runner = writer, runner
 
     def __getattr__(self, name: str) -> Any:
@@ -137,7 +140,8 @@ class Blocking:
 
         def run(*arguments: Any, **named: Any) -> Any:
             coroutine: Coroutine[Any, Any, Any] = value(*arguments, **named)
-            return self._runner.run(coroutine)
+            result = self._runner.run(coroutine)
+            return Blocking(result, self._runner) if isinstance(result, AsyncWriterTransaction) else result
 
         return run
 
@@ -184,12 +188,30 @@ def make_writer(request: pytest.FixtureRequest, controller: Controller) -> Itera
 
 
 @pytest.fixture
+def make_background(controller: Controller) -> Iterator[Callable[..., BackgroundWriter]]:
+    """Makes background writers: `make_background(stream, name, wire=…, log=…, on_report=…)`."""
+    with contextlib.ExitStack() as made:
+
+        def make(stream: str, name: str = "w1", *, wire: Wire | None = None, **options: Any) -> BackgroundWriter:
+            transport = FaultyTransport(controller.url, wire if wire is not None else Wire())
+            # One attempt a call, so that what is repeated is repeated by the background.
+            connection = Connection(controller.url, transport=transport, patience=Patience(attempts=1), seams=INSTANT)
+            made.callback(connection.close)
+            writer = BackgroundWriter(connection, stream, name, **options)
+            made.callback(writer.release)
+            return writer
+
+        yield make
+
+
+@pytest.fixture
 def wire() -> Wire:
     return Wire()
 
 
 class LateLog:
-    """A log that acknowledges only when flushed, like one behind a network; what a test sets to fail, fails."""
+    """A log that acknowledges only when flushed, like one behind a network, and not before a test lets it; what a test
+    sets to fail, fails."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -197,6 +219,9 @@ class LateLog:
         self._sent: Position = {}
         self._acknowledged: Position = {}
         self.failure: Exception | None = None
+        self.flushes = threading.Event()  # set while someone waits for what is acknowledged
+        self.acknowledges = threading.Event()
+        self.acknowledges.set()
 
     def append(self, events: Iterable[Event]) -> Position:
         for event in events:
@@ -206,10 +231,14 @@ class LateLog:
         return dict(self._acknowledged)
 
     def flush(self) -> Position:
+        sent = dict(self._sent)
+        self.flushes.set()
+        assert self.acknowledges.wait(30), "no test keeps acknowledgements for longer"
+        self.flushes.clear()
         if self.failure is not None:
             raise self.failure
         self._wire.happened.append("flush")
-        self._acknowledged.update(self._sent)
+        self._acknowledged.update(sent)
         return self.positions()
 
     def positions(self) -> Position:

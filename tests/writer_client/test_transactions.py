@@ -1,0 +1,202 @@
+"""Transactions: their time is noted once they are durable, and a crash in between is made up for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logs.sqlite import SqliteLog
+from strandline.config import StreamConfig
+from strandline.errors import InvalidNote, TimeTooFarAhead, TimeWentBack
+from strandline.protocol import calls
+from strandline.protocol.errors import ControllerAway
+from writer_client import CommittedWithoutNote, Event
+
+OpenLog = Callable[[], SqliteLog]
+
+
+@pytest.fixture
+def open_log(tmp_path: Path) -> Iterator[OpenLog]:
+    """Opens the log, as another process would."""
+    opened: list[SqliteLog] = []
+
+    def open_it() -> SqliteLog:
+        opened.append(SqliteLog.create(tmp_path / "log.db", 3))
+        return opened[-1]
+
+    yield open_it
+    for log in opened:
+        log.close()
+
+
+def to(segment: str, *values: bytes) -> list[Event]:
+    return [Event(value, segment=segment) for value in values]
+
+
+def test_a_commit_is_noted_with_the_position_behind_it(
+    controller: Any, make_writer: Any, open_log: OpenLog, wire: Any
+) -> None:
+    stream = controller.stream()
+    with make_writer(stream, log=open_log(), wire=wire) as writer:
+        with writer.begin() as transaction:
+            transaction.write(to("0", b"a", b"b"))
+            transaction.write(to("2", b"c"), newest=90)
+            assert wire.lines == ["PUT writers/w1"]
+            answer = transaction.commit(100)
+        assert wire.lines == ["PUT writers/w1", "POST notes"]
+        assert [mark.cut for mark in answer.marks] == [{"0": 2, "2": 1}]
+
+
+def test_a_commit_without_a_time_notes_nothing_and_holds_nothing_back(
+    controller: Any, make_writer: Any, open_log: OpenLog, wire: Any
+) -> None:
+    stream = controller.stream()
+    with make_writer(stream, log=open_log(), wire=wire) as writer:
+        with writer.begin() as transaction:
+            transaction.write(to("0", b"a"))
+            assert transaction.commit() is None
+        assert wire.lines == ["PUT writers/w1"]
+        with writer.begin() as transaction:
+            transaction.write(to("1", b"b"))
+            (mark,) = transaction.commit(100).marks
+        assert mark.cut == {"0": 1, "1": 1}
+
+
+@pytest.mark.parametrize("end", ["abort", "leave"])
+def test_an_abort_writes_and_notes_nothing(
+    controller: Any, make_writer: Any, open_log: OpenLog, wire: Any, end: str
+) -> None:
+    log = open_log()
+    with make_writer(controller.stream(), log=log, wire=wire) as writer:
+        with writer.begin() as transaction:
+            transaction.write(to("0", b"a"))
+            if end == "abort":
+                transaction.abort()
+        assert log.end_offsets() == {"0": 0, "1": 0, "2": 0}
+    assert wire.lines == ["PUT writers/w1", "DELETE writers/w1?epoch=1"]
+
+
+@pytest.mark.parametrize(("time", "error"), [(99, TimeWentBack), (1.5, InvalidNote), (2**53, InvalidNote)])
+def test_a_time_that_is_seen_to_be_wrong_keeps_the_transaction_from_being_committed(
+    controller: Any, make_writer: Any, open_log: OpenLog, time: Any, error: type[Exception]
+) -> None:
+    log = open_log()
+    with make_writer(controller.stream(), log=log) as writer:
+        writer.note_time(100)
+        with writer.begin() as transaction:
+            transaction.write(to("0", b"a"))
+            with pytest.raises(error):
+                transaction.commit(time)
+        assert log.end_offsets()["0"] == 0
+
+
+def test_a_note_that_does_not_arrive_is_told_apart_from_a_commit_that_failed_and_goes_out_with_the_next(
+    controller: Any, make_writer: Any, open_log: OpenLog, wire: Any
+) -> None:
+    log = open_log()
+    stream = controller.stream()
+    with make_writer(stream, log=log, wire=wire) as writer:
+        with writer.begin() as transaction:
+            transaction.write(to("0", b"a"))
+            wire.faults = ["away"] * 100
+            with pytest.raises(CommittedWithoutNote, match="goes out with the next note") as raised:
+                transaction.commit({"": 100, "ship_time": 90})
+        assert isinstance(raised.value.__cause__, ControllerAway)
+        assert not raised.value.refused
+        assert log.end_offsets()["0"] == 1
+        wire.faults = []
+        writer.note_time(101)
+    assert [mark.time for mark in controller.marks(stream)] == [101]
+    assert [mark.time for mark in controller.marks(stream, "ship_time")] == [90]
+
+
+def test_a_note_that_is_refused_does_not_go_out_again(controller: Any, make_writer: Any, open_log: OpenLog) -> None:
+    log = open_log()
+    stream = controller.stream(config=StreamConfig(mark_interval_ms=0))
+    with make_writer(stream, log=log) as writer:
+        with writer.begin() as transaction:
+            transaction.write(to("0", b"a"))
+            with pytest.raises(CommittedWithoutNote) as raised:
+                transaction.commit(2**52)
+        assert isinstance(raised.value.__cause__, TimeTooFarAhead)
+        assert raised.value.refused
+        (mark,) = writer.note_time(100).marks
+        assert (mark.time, mark.cut) == (100, {"0": 1})
+
+
+def test_a_crash_between_commit_and_note_is_made_up_for_on_registering(
+    controller: Any, make_writer: Any, open_log: OpenLog, wire: Any
+) -> None:
+    stream = controller.stream()
+    crashed = make_writer(stream, log=open_log(), wire=wire)
+    crashed.note_time(50)
+    with crashed.begin() as transaction:
+        transaction.write(to("0", b"a", b"b"))
+        wire.faults = ["away"] * 100
+        with pytest.raises(CommittedWithoutNote):
+            transaction.commit(100)
+    crashed.release()  # as a process that dies does: the note never left
+    assert [mark.time for mark in controller.marks(stream)] == [50]
+
+    with make_writer(stream, log=open_log()) as restarted:
+        mark = controller.marks(stream)[-1]
+        assert (mark.time, mark.cut) == (100, {"0": 2})
+        assert [each.time for each in restarted.repaired.marks] == [100]
+
+
+def test_what_was_noted_before_the_crash_is_not_noted_again(
+    controller: Any, make_writer: Any, open_log: OpenLog, wire: Any
+) -> None:
+    stream = controller.stream()
+    crashed = make_writer(stream, log=open_log())
+    with crashed.begin() as transaction:
+        transaction.write(to("0", b"a"))
+        transaction.commit(100)
+    crashed.release()
+    with make_writer(stream, log=open_log(), wire=wire) as restarted:
+        assert wire.lines == ["PUT writers/w1"]
+        assert (restarted.floor, restarted.repaired) == (100, None)
+
+
+def test_a_writer_that_closed_owes_nothing_to_the_next_of_its_name(
+    controller: Any, make_writer: Any, open_log: OpenLog
+) -> None:
+    stream = controller.stream()
+    make_writer(stream, "w0").register()  # holds time, so that no mark is made at what is noted here
+    with make_writer(stream, log=open_log()) as first, first.begin() as transaction:
+        transaction.write(to("0", b"a"))
+        transaction.commit(100)
+    with make_writer(stream, log=open_log()) as second:
+        assert (second.floor, second.repaired) == (None, None)
+        second.note_time(10)  # starts anew, where it wants
+
+
+def test_a_repair_that_is_refused_keeps_nobody_from_registering(
+    controller: Any, make_writer: Any, open_log: OpenLog
+) -> None:
+    stream = controller.stream(config=StreamConfig(mark_interval_ms=0))
+    crashed = make_writer(stream, log=open_log())
+    with crashed.begin() as transaction, pytest.raises(CommittedWithoutNote):
+        transaction.commit(2**52)
+    crashed.release()
+    with make_writer(stream, log=open_log()) as restarted:
+        assert isinstance(restarted.repaired, TimeTooFarAhead)
+        restarted.note_time(100)
+
+
+def test_no_mark_cuts_a_transaction_in_two(controller: Any, make_writer: Any, open_log: OpenLog) -> None:
+    stream = controller.stream()
+    ends = []
+    first, second = make_writer(stream, "w1", log=open_log()), make_writer(stream, "w2", log=open_log())
+    for number, writer in enumerate([first, second] * 4):
+        with writer.begin() as transaction:
+            for segment in ("0", "1"):
+                transaction.write(to(segment, b"x") * (number + 1))
+            transaction.commit(100 + number)
+        ends.append(sum(range(number + 2)))
+    marks = controller.run(calls.marks(stream, limit=100)).marks
+    assert len(marks) > 3
+    assert all(mark.cut["0"] == mark.cut["1"] and mark.cut["0"] in ends for mark in marks)
