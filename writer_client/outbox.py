@@ -103,8 +103,6 @@ class Outbox:
             if error is None:
                 self.wants_registration = False
                 self._move()
-                if self.automatic is not None and self.automatic.domain == "ingestion" and self.session.clock:
-                    self.fresh[DEFAULT_KEY] = self.session.clock
                 return False
             if isinstance(error, Refused):
                 self.wants_registration = False
@@ -189,7 +187,9 @@ class Outbox:
                 now = automatic.clock() - automatic.lag_ms
                 for key in self.session.keys or (DEFAULT_KEY,):
                     self.fresh[key] = self.last[key] = max(now, self.last.get(key, now))
-            elif self.session.times and not any(each.asks for each in self.waiting):
+            elif not self.session.times:  # registering showed the clock
+                self.fresh.update({DEFAULT_KEY: self.session.clock} if self.session.clock is not None else {})
+            elif not self.count():  # a note that is on its way would be gone back upon
                 self.waiting.add(Pending(dict(self.session.times), {}, asks=True))
             return automatic.period_ms
 

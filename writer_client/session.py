@@ -133,13 +133,13 @@ class Session:
             raise CommittedWithoutNote(writer=self.writer, reason=str(error), refused=refused) from error
 
     def idle(self, position: Mapping[str, int] | None) -> Job[None]:
-        self._check_open()
+        self._check_not_fenced()
         yield from self._settle(position, "idle()")
         yield from self._guarded(_remote(calls.idle(self.stream, self.writer, self.epoch)))
         self.holds = False
 
     def close(self, position: Mapping[str, int] | None) -> Job[None]:
-        self._check_open()
+        self._check_not_fenced()
         yield from self._settle(position, "close()")
         if self._left_memo and self.log is not None:
             # Whoever opens a writer of this name next starts anew, and owes nothing.
@@ -153,9 +153,7 @@ class Session:
 
     def hold(self) -> Job[None]:
         """Registers a writer that does not hold time: it is new, or was idle. A fenced one does nothing more."""
-        self._check_open()
-        if self._fenced is not None:
-            raise self._fenced
+        self._check_not_fenced()
         if not self.holds:
             yield from self.register()
 
@@ -288,6 +286,11 @@ class Session:
     def _check_open(self) -> None:
         if self.closed:
             raise WriterClosed(writer=self.writer)
+
+    def _check_not_fenced(self) -> None:
+        self._check_open()
+        if self._fenced is not None:
+            raise self._fenced
 
     def bound_log(self, call: str) -> Log:
         if self.log is None:

@@ -218,12 +218,15 @@ class LateLog:
         self._ends: Position = {}
         self._sent: Position = {}
         self._acknowledged: Position = {}
-        self.failure: Exception | None = None
+        self.failure: Exception | None = None  # of what is under way
+        self.refusal: Exception | None = None  # of an append
         self.flushes = threading.Event()  # set while someone waits for what is acknowledged
         self.acknowledges = threading.Event()
         self.acknowledges.set()
 
     def append(self, events: Iterable[Event]) -> Position:
+        if self.refusal is not None:
+            raise self.refusal
         for event in events:
             segment = event.segment if event.segment is not None else "0"
             self._ends[segment] = self._sent[segment] = self._ends.get(segment, 0) + 1

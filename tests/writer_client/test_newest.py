@@ -26,8 +26,8 @@ def test_newest_is_said_when_all_below_is_ones_own_and_its_time_was_given(
         end += count
         if own:
             newest.add(count, {} if time is None else {"": time})
-    times = [time for _, _, time in appends]
-    known = bool(appends) and all(own and time is not None for own, _, time in appends)
+    times = [time for own, _, time in appends if own and time is not None]
+    known = bool(appends) and len(times) == len(appends)
     assert newest.below({"0": end // 2, "1": end - end // 2}) == ({"": max(times)} if known else {})
 
 

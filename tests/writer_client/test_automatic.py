@@ -1,0 +1,154 @@
+"""Time that is noted by the clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from strandline.config import StreamConfig, TimeDomain
+from strandline.errors import InvalidConfig
+from strandline.protocol import calls
+from writer_client import AutomaticTime, Event, ManualNote, NoLog
+from writer_client.limits import NOTE_PERIOD_DEFAULT_MS
+
+SOON = 5  # ms
+
+
+class Clock:
+    """The application's clock, as a test sets it."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def next_mark(controller: Any, stream: str) -> Any:
+    """The next mark that is made, which it waits for."""
+    seen = controller.marks(stream)
+    after = seen[-1].seq if seen else 0
+    return controller.run(calls.marks(stream, after=after, wait_ms=20_000)).marks[0]
+
+
+def test_the_clock_is_noted_again_and_again_also_when_nothing_is_written(
+    controller: Any, make_background: Any, late_log: Any
+) -> None:
+    stream, clock = controller.stream(), Clock(1_000)
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=10, clock=clock)
+    with make_background(stream, log=late_log, automatically_note_time=automatic) as writer:
+        assert next_mark(controller, stream).time == 990
+        writer.write([Event(b"a", segment="0")])
+        clock.now = 2_000
+        mark = next_mark(controller, stream)
+        assert (mark.time, mark.cut) == (1_990, {"0": 1})
+        clock.now = 1_500  # a clock that is set back notes nothing older
+        clock.now = 3_000
+        mark = next_mark(controller, stream)
+        assert (mark.time, mark.cut) == (2_990, {"0": 1})
+    assert controller.states(stream) == {"closed": 1}
+
+
+def test_every_key_of_the_writer_is_noted(controller: Any, make_background: Any, late_log: Any) -> None:
+    stream = controller.stream()
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=Clock(1_000))
+    with make_background(stream, log=late_log, keys=["a", "b"], automatically_note_time=automatic) as writer:
+        writer.register()
+        assert writer.wait_until_answered()
+        for key in ("a", "b"):
+            assert controller.run(calls.marks(stream, key=key, wait_ms=20_000)).marks[0].time == 1_000
+
+
+def test_a_manual_note_is_an_error_while_time_is_noted_automatically(
+    controller: Any, make_background: Any, late_log: Any
+) -> None:
+    writer = make_background(controller.stream(), log=late_log, automatically_note_time=True)
+    with pytest.raises(ManualNote, match=f"every {NOTE_PERIOD_DEFAULT_MS} ms"):
+        writer.note_time(100)
+
+
+def test_a_clock_that_is_behind_the_floor_says_nothing_until_it_is_there(
+    controller: Any, make_background: Any, make_writer: Any, late_log: Any, wire: Any
+) -> None:
+    stream, clock = controller.stream(), Clock(900)
+    make_writer(stream, "w0").note_time(1_000, {"1": 1})
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
+    with make_background(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
+        writer.register()
+        late_log.flushes.clear()
+        assert late_log.flushes.wait(30)  # a period has passed
+        assert "POST notes" not in wire.lines
+        assert controller.states(stream) == {"active": 1, "joined": 1}
+        clock.now = 1_100
+        while not writer.status().noted:
+            assert writer.wait_until_answered()
+        assert dict(writer.status().noted)[""] == 1_100
+
+
+def test_the_controllers_clock_is_read_before_the_position(
+    controller: Any, make_background: Any, late_log: Any, wire: Any
+) -> None:
+    stream = controller.stream(config=StreamConfig(time_domain=TimeDomain.INGESTION, mark_interval_ms=0))
+    automatic = AutomaticTime(period_ms=SOON, domain="ingestion")
+    with make_background(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
+        writer.write([Event(b"a", segment="0")])
+        first = next_mark(controller, stream)
+        second = next_mark(controller, stream)
+        assert (first.cut, second.cut) == ({"0": 1}, {"0": 1})
+        assert first.time < second.time <= second.created_at
+    # Registering shows the clock for the first note; each later one asks first, then reads its position, then notes.
+    notes = [line for line in wire.happened if line in ("flush", "POST notes")]
+    assert notes[:5] == ["flush", "POST notes", "POST notes", "flush", "POST notes"]
+    bodies = [request.body for request in wire.requests if request.path.endswith("/notes")]
+    assert bodies[1]["time"] == bodies[0]["time"] < bodies[2]["time"]
+
+
+def test_an_idle_writer_is_left_alone_until_it_writes(
+    controller: Any, make_background: Any, late_log: Any, wire: Any
+) -> None:
+    stream, clock = controller.stream(), Clock(1_000)
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
+    other = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
+    with make_background(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
+        writer.write([Event(b"a", segment="0")])
+        assert next_mark(controller, stream).time == 1_000
+        writer.idle()
+        sent = len(wire.lines)
+        clock.now = 2_000
+        with make_background(stream, "w2", log=late_log, automatically_note_time=other):
+            assert next_mark(controller, stream).time == 2_000  # several periods of the idle one have passed
+        assert len(wire.lines) == sent
+        writer.write([Event(b"b", segment="0")])
+        assert wire.lines[sent] == "PUT writers/w1"
+
+
+def test_a_write_that_failed_stops_the_clock_until_the_application_says_what_became_of_it(
+    controller: Any, make_background: Any, late_log: Any, wire: Any
+) -> None:
+    stream, clock = controller.stream(), Clock(1_000)
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
+    with make_background(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
+        assert next_mark(controller, stream).time == 1_000
+        late_log.refusal = ConnectionError("the log is gone")
+        with pytest.raises(ConnectionError):
+            writer.write([Event(b"a", segment="0")])
+        assert writer.status().failed_write
+        late_log.refusal = None
+        clock.now = 2_000
+        writer.write([Event(b"a", segment="0")])
+        writer.resume()
+        assert next_mark(controller, stream).cut == {"0": 1}
+
+
+def test_the_clock_needs_a_log(make_background: Any) -> None:
+    with pytest.raises(NoLog):
+        make_background("orders", automatically_note_time=True)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"period_ms": 0}, {"period_ms": 1.5}, {"lag_ms": -1}, {"domain": "processing"}], ids=str
+)
+def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidConfig, match=next(iter(wrong))):
+        AutomaticTime(**wrong)

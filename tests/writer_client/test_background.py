@@ -1,0 +1,335 @@
+"""Notes that are made in the background: what becomes of them, and who hears of it."""
+
+from __future__ import annotations
+
+import queue
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logs.sqlite import SqliteLog
+from strandline.config import StreamConfig
+from strandline.errors import Fenced, InvalidNote, TimeTooFarAhead, TimeWentBack, UnknownSegment, UnknownStream
+from strandline.protocol.errors import ControllerAway
+from strandline.segment import NewSegment
+from writer_client import Event, NoLog, NoteLate, NoteRefused, NotesMoving, NotesStuck, WriterClosed
+from writer_client.scaling import scale_log
+
+REFUSING = StreamConfig(mark_interval_ms=0)  # times too far ahead are refused
+
+
+def to(segment: str, *values: bytes) -> list[Event]:
+    return [Event(value, segment=segment) for value in values]
+
+
+@pytest.fixture
+def reports() -> queue.Queue[Any]:
+    """What a writer told its callback: `reports.get(timeout=30)` waits for the next."""
+    return queue.Queue()
+
+
+# -- on its way ------------------------------------------------------------------------------------------------
+
+
+def test_a_note_arrives_without_anyone_waiting_for_it(controller: Any, make_background: Any, late_log: Any) -> None:
+    stream = controller.stream()
+    with make_background(stream, log=late_log) as writer:
+        writer.write(to("0", b"a") + to("1", b"b"), newest=160)
+        writer.note_time(100)
+        assert writer.wait_until_answered()
+        (mark,) = controller.marks(stream)
+        assert (mark.time, mark.cut, mark.newest) == (100, {"0": 1, "1": 1}, 160)
+        assert dict(writer.status().noted) == {"": 100}
+    assert controller.states(stream) == {"closed": 1}
+
+
+def test_a_note_leaves_when_what_was_written_before_it_is_acknowledged_and_not_earlier(
+    controller: Any, make_background: Any, late_log: Any, wire: Any
+) -> None:
+    stream = controller.stream()
+    with make_background(stream, log=late_log, wire=wire) as writer:
+        late_log.acknowledges.clear()
+        writer.write(to("0", b"a"))
+        writer.note_time(100)
+        assert late_log.flushes.wait(30)
+        writer.write(to("0", b"b"))  # while the note waits for the one before
+        writer.note_time(200)
+        assert "POST notes" not in wire.lines
+        assert writer.status().waiting == 2
+        late_log.acknowledges.set()
+        assert writer.wait_until_answered()
+        assert [mark.time for mark in controller.marks(stream)] == [100, 200]
+        assert [mark.cut for mark in controller.marks(stream)] == [{"0": 1}, {"0": 2}]
+        assert wire.happened.index("flush") < wire.happened.index("POST notes")
+
+
+def test_a_controller_that_is_away_keeps_nobody_from_noting_and_hears_it_all_later(
+    controller: Any, make_background: Any, wire: Any, reports: Any
+) -> None:
+    stream = controller.stream()
+    with make_background(stream, wire=wire, on_report=reports.put) as writer:
+        writer.note_time(100, {"0": 1})
+        assert writer.wait_until_answered()
+        wire.faults = ["away"] * 3
+        writer.note_time(200, {"0": 2})
+        stuck = reports.get(timeout=30)
+        assert isinstance(stuck, NotesStuck) and isinstance(stuck.error, ControllerAway)
+        for number in range(3, 200):
+            writer.note_time(number * 100, {"0": number})
+        assert 1 < writer.status().waiting <= 128
+        assert writer.wait_until_answered()
+        assert isinstance(reports.get(timeout=30), NotesMoving)
+        assert writer.status().stuck is None
+    marks = controller.marks(stream)
+    assert (marks[-1].time, marks[-1].cut) == (19_900, {"0": 199})
+    assert len(marks) > 10  # older ones came along, and made marks with cuts of their own
+    assert all(mark.cut["0"] * 100 >= mark.time for mark in marks)
+
+
+def test_a_controller_that_is_away_at_the_start_is_registered_with_later(
+    controller: Any, make_background: Any, wire: Any
+) -> None:
+    stream = controller.stream()
+    wire.faults = ["away"] * 3
+    with make_background(stream, wire=wire) as writer:
+        writer.note_time(100, {"0": 1})
+        assert writer.wait_until_answered()
+    assert wire.lines == ["PUT writers/w1"] * 4 + ["POST notes", "DELETE writers/w1?epoch=1"]
+
+
+def test_an_answer_that_is_lost_is_asked_for_again(controller: Any, make_background: Any, wire: Any) -> None:
+    stream = controller.stream()
+    with make_background(stream, wire=wire) as writer:
+        writer.register()
+        wire.faults = ["lost", "lost"]
+        writer.note_time(100, {"0": 1})
+        assert writer.wait_until_answered()
+        assert wire.lines[1:] == ["POST notes"] * 3
+        assert [mark.time for mark in controller.marks(stream)] == [100]
+
+
+# -- failed writes ---------------------------------------------------------------------------------------------
+
+
+def test_a_failed_write_holds_notes_back_and_says_so(
+    controller: Any, make_background: Any, late_log: Any, wire: Any, reports: Any
+) -> None:
+    stream = controller.stream()
+    with make_background(stream, log=late_log, wire=wire, on_report=reports.put) as writer:
+        writer.write(to("0", b"a"))
+        late_log.failure = ConnectionError("the log is gone")
+        writer.note_time(100)
+        stuck = reports.get(timeout=30)
+        assert isinstance(stuck, NotesStuck) and stuck.failed_write
+        late_log.failure = None
+        writer.note_time(200)
+        status = writer.status()
+        assert (str(status.stuck), status.failed_write, status.waiting) == ("the log is gone", True, 1)
+        with pytest.raises(ConnectionError):
+            writer.close()
+        assert "POST notes" not in wire.lines
+        writer.write(to("0", b"a"))
+        writer.resume()
+        assert writer.wait_until_answered()
+        assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(200, {"0": 2})]
+
+
+# -- refusals --------------------------------------------------------------------------------------------------
+
+
+def test_a_refusal_reaches_the_callback_and_the_status(controller: Any, make_background: Any, reports: Any) -> None:
+    with make_background(controller.stream(config=REFUSING), on_report=reports.put) as writer:
+        writer.note_time(2**52, {"0": 1})
+        refused = reports.get(timeout=30)
+        assert isinstance(refused, NoteRefused) and isinstance(refused.error, TimeTooFarAhead)
+        assert refused.times == {"": 2**52}
+        assert (writer.status().refused, writer.status().refusals) == (refused.error, 1)
+        writer.note_time(100, {"0": 1})  # what was refused does not bind what is noted next
+        assert writer.wait_until_answered()
+        assert (writer.status().refused, writer.status().refusals) == (None, 1)
+
+
+def test_without_a_callback_a_refusal_is_raised_by_the_next_call(controller: Any, make_background: Any) -> None:
+    with make_background(controller.stream(config=REFUSING)) as writer:
+        writer.note_time(2**52, {"0": 1})
+        assert writer.wait_until_answered()
+        with pytest.raises(TimeTooFarAhead):
+            writer.note_time(100, {"0": 1})
+        writer.note_time(100, {"0": 1})
+
+
+def test_a_stream_that_is_not_there_refuses(make_background: Any, reports: Any) -> None:
+    writer = make_background("nowhere", on_report=reports.put)
+    writer.note_time(100, {"0": 1})
+    assert isinstance(reports.get(timeout=30).error, UnknownStream)
+    assert writer.status().waiting == 0
+
+
+def test_a_fenced_writer_notes_and_appends_nothing_more(
+    controller: Any, make_background: Any, make_writer: Any, late_log: Any, reports: Any
+) -> None:
+    stream = controller.stream()
+    old = make_background(stream, log=late_log, on_report=reports.put)
+    old.write(to("0", b"a"))
+    make_writer(stream).register()
+    old.note_time(100)
+    assert isinstance(reports.get(timeout=30).error, Fenced)
+    before = late_log.end_offsets()
+    for use in (lambda: old.note_time(200), lambda: old.write(to("0", b"b")), old.close):
+        with pytest.raises(Fenced):
+            use()
+    assert late_log.end_offsets() == before
+
+
+def test_what_can_be_seen_to_be_wrong_is_raised_at_once(controller: Any, make_background: Any) -> None:
+    with make_background(controller.stream()) as writer:
+        writer.note_time(100, {"0": 1})
+        for time, position, error in (
+            (99, {"0": 1}, TimeWentBack),
+            (1.5, {"0": 1}, InvalidNote),
+            (101, {"0": -1}, InvalidNote),
+            (101, None, NoLog),
+        ):
+            with pytest.raises(error):
+                writer.note_time(time, position)
+    with pytest.raises(WriterClosed):
+        writer.note_time(101, {"0": 1})
+
+
+def test_a_late_note_is_reported_with_the_floor(
+    controller: Any, make_background: Any, make_writer: Any, reports: Any
+) -> None:
+    stream = controller.stream(config=StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=0))
+    with make_background(stream, on_report=reports.put) as writer, make_writer(stream, "quick") as quick:
+        writer.note_time(100, {"0": 1})
+        assert writer.wait_until_answered()
+        quick.note_time(500, {"1": 1})
+        quick.note_time(501, {"1": 1})
+        assert controller.marks(stream)[-1].excluded == ("w1",)
+        writer.note_time(200, {"0": 2})
+        late = reports.get(timeout=30)
+        assert isinstance(late, NoteLate) and late.late
+        assert late.floors[""] == writer.status().floors[""] == controller.marks(stream)[-1].time
+
+
+def test_a_callback_that_fails_keeps_no_note_from_going_out(
+    controller: Any, make_background: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = controller.stream(config=REFUSING)
+
+    def fail(report: object) -> None:
+        raise ZeroDivisionError
+
+    with make_background(stream, on_report=fail) as writer:
+        writer.note_time(2**52, {"0": 1})
+        assert writer.wait_until_answered()
+        writer.note_time(100, {"0": 1})
+        assert writer.wait_until_answered()
+    assert "on_report of writer 'w1' failed" in caplog.text
+    assert [mark.time for mark in controller.marks(stream)] == [100]
+
+
+# -- lives -----------------------------------------------------------------------------------------------------
+
+
+def test_a_writer_back_from_idle_registers_before_it_appends(
+    controller: Any, make_background: Any, late_log: Any, wire: Any
+) -> None:
+    stream = controller.stream()
+    with make_background(stream, log=late_log, wire=wire) as writer:
+        writer.write(to("0", b"a"))
+        writer.note_time(100)
+        writer.idle()
+        assert controller.states(stream) == {"idle": 1}
+        before = len(wire.happened)
+        writer.write(to("0", b"b"))
+        assert wire.happened[before:] == ["PUT writers/w1", "append"]
+        writer.note_time(101)
+    assert [mark.cut for mark in controller.marks(stream)] == [{"0": 1}, {"0": 2}]
+
+
+def test_a_writer_that_cannot_be_closed_says_what_its_notes_wait_for(
+    controller: Any, make_background: Any, wire: Any
+) -> None:
+    writer = make_background(controller.stream(), wire=wire)
+    writer.register()
+    wire.faults = ["away"] * 1_000
+    writer.note_time(100, {"0": 1})
+    with pytest.raises(ControllerAway):
+        writer.close(timeout_ms=50)
+    wire.faults = []
+    writer.close()
+
+
+def test_a_transaction_is_noted_when_it_is_committed_and_a_crash_is_made_up_for(
+    controller: Any, make_background: Any, tmp_path: Path, wire: Any
+) -> None:
+    stream = controller.stream()
+    with SqliteLog.create(tmp_path / "log.db", 3) as log:
+        crashed = make_background(stream, log=log, wire=wire)
+        for time, faults in ((100, []), (None, []), (200, ["away"] * 1_000)):
+            wire.faults = faults
+            with crashed.begin() as transaction:
+                transaction.write(to("0", b"a"))
+                transaction.commit(time)
+            if not faults:
+                assert crashed.wait_until_answered()
+        crashed.release()
+    assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(100, {"0": 1})]
+    with SqliteLog(tmp_path / "log.db") as log, make_background(stream, log=log) as restarted:
+        restarted.register()
+        assert [(mark.time, mark.cut) for mark in restarted.repaired.marks] == [(200, {"0": 3})]
+
+
+# -- scaling ---------------------------------------------------------------------------------------------------
+
+
+def test_a_writer_goes_on_by_key_over_a_split_and_a_merge(
+    controller: Any, make_background: Any, tmp_path: Path
+) -> None:
+    stream = controller.stream(2)
+    keys = [b"key-%d" % number for number in range(20)]
+    with (
+        SqliteLog.create(tmp_path / "log.db", 2) as log,
+        SqliteLog(tmp_path / "log.db") as operator,
+        make_background(stream, log=log) as writer,
+    ):
+        writer.write(Event(b"x", key=key) for key in keys)
+        writer.note_time(100)
+        halves = [NewSegment("2", 0.0, 0.25), NewSegment("3", 0.25, 0.5)]
+        finals = scale_log(controller.connection, stream, operator, ["0"], halves)
+        assert finals == scale_log(controller.connection, stream, operator, ["0"], halves)
+        writer.write(Event(b"x", key=key) for key in keys)
+        writer.note_time(200)
+        finals |= scale_log(controller.connection, stream, operator, ["3", "1"], [NewSegment("4", 0.25, 1.0)])
+        writer.write(Event(b"x", key=key) for key in keys)
+        writer.note_time(300)
+        assert writer.wait_until_answered()
+        last = controller.marks(stream)[-1]
+        ends = operator.end_offsets()
+    assert last.time == 300
+    assert last.cut == {segment: ends[segment] for segment in ("2", "4")}
+    assert sum(ends.values()) == 60
+    assert finals == {segment: ends[segment] for segment in ("0", "1", "3")}
+
+
+def test_a_note_in_a_segment_that_the_controller_has_not_heard_of_waits_until_it_has(
+    controller: Any, make_background: Any, tmp_path: Path, reports: Any
+) -> None:
+    stream = controller.stream(1)
+    successors = [NewSegment("1", 0.0, 0.5), NewSegment("2", 0.5, 1.0)]
+    with (
+        SqliteLog.create(tmp_path / "log.db", 1) as log,
+        make_background(stream, log=log, on_report=reports.put) as writer,
+    ):
+        log.scale(["0"], successors)
+        writer.write([Event(b"x", key=b"k")])
+        writer.note_time(100)
+        assert isinstance(reports.get(timeout=30).error, UnknownSegment)
+        writer.note_time(200)
+        scale_log(controller.connection, stream, log, ["0"], successors)
+        assert writer.wait_until_answered()
+        assert isinstance(reports.get(timeout=30), NotesMoving)
+        assert writer.status().refusals == 0
+    assert controller.marks(stream)[-1].time == 200
