@@ -187,10 +187,12 @@ class Outbox:
                 now = automatic.clock() - automatic.lag_ms
                 for key in self.session.keys or (DEFAULT_KEY,):
                     self.fresh[key] = self.last[key] = max(now, self.last.get(key, now))
-            elif not self.session.times:  # registering showed the clock
-                self.fresh.update({DEFAULT_KEY: self.session.clock} if self.session.clock is not None else {})
-            elif not self.count():  # a note that is on its way would be gone back upon
+            elif self.count():
+                pass  # what is on its way would be gone back upon; its answer shows the clock as well
+            elif self.session.times:
                 self.waiting.add(Pending(dict(self.session.times), {}, asks=True))
+            elif self.session.clock is not None:  # registering showed it
+                self.fresh[DEFAULT_KEY] = self.session.clock
             return automatic.period_ms
 
     # -- for the writer ----------------------------------------------------------------------------------------

@@ -25,11 +25,16 @@ class Clock:
         return self.now
 
 
-def next_mark(controller: Any, stream: str) -> Any:
-    """The next mark that is made, which it waits for."""
-    seen = controller.marks(stream)
-    after = seen[-1].seq if seen else 0
-    return controller.run(calls.marks(stream, after=after, wait_ms=20_000)).marks[0]
+def mark_after(controller: Any, stream: str, time: int) -> Any:
+    """The first mark later than this, which it waits for."""
+    after = 0
+    while True:
+        page = controller.run(calls.marks(stream, after=after, wait_ms=20_000)).marks
+        assert page, f"no mark after {time}"
+        for mark in page:
+            if mark.time > time:
+                return mark
+        after = page[-1].seq
 
 
 def test_the_clock_is_noted_again_and_again_also_when_nothing_is_written(
@@ -38,14 +43,14 @@ def test_the_clock_is_noted_again_and_again_also_when_nothing_is_written(
     stream, clock = controller.stream(), Clock(1_000)
     automatic = AutomaticTime(period_ms=SOON, lag_ms=10, clock=clock)
     with make_background(stream, log=late_log, automatically_note_time=automatic) as writer:
-        assert next_mark(controller, stream).time == 990
+        assert mark_after(controller, stream, 0).time == 990
         writer.write([Event(b"a", segment="0")])
         clock.now = 2_000
-        mark = next_mark(controller, stream)
+        mark = mark_after(controller, stream, 990)
         assert (mark.time, mark.cut) == (1_990, {"0": 1})
         clock.now = 1_500  # a clock that is set back notes nothing older
         clock.now = 3_000
-        mark = next_mark(controller, stream)
+        mark = mark_after(controller, stream, 1_990)
         assert (mark.time, mark.cut) == (2_990, {"0": 1})
     assert controller.states(stream) == {"closed": 1}
 
@@ -93,8 +98,8 @@ def test_the_controllers_clock_is_read_before_the_position(
     automatic = AutomaticTime(period_ms=SOON, domain="ingestion")
     with make_background(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
         writer.write([Event(b"a", segment="0")])
-        first = next_mark(controller, stream)
-        second = next_mark(controller, stream)
+        first = mark_after(controller, stream, 0)
+        second = mark_after(controller, stream, first.time)
         assert (first.cut, second.cut) == ({"0": 1}, {"0": 1})
         assert first.time < second.time <= second.created_at
     # Registering shows the clock for the first note; each later one asks first, then reads its position, then notes.
@@ -112,12 +117,12 @@ def test_an_idle_writer_is_left_alone_until_it_writes(
     other = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
     with make_background(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
         writer.write([Event(b"a", segment="0")])
-        assert next_mark(controller, stream).time == 1_000
+        assert mark_after(controller, stream, 0).time == 1_000
         writer.idle()
         sent = len(wire.lines)
         clock.now = 2_000
         with make_background(stream, "w2", log=late_log, automatically_note_time=other):
-            assert next_mark(controller, stream).time == 2_000  # several periods of the idle one have passed
+            assert mark_after(controller, stream, 1_000).time == 2_000  # several periods of the idle one have passed
         assert len(wire.lines) == sent
         writer.write([Event(b"b", segment="0")])
         assert wire.lines[sent] == "PUT writers/w1"
@@ -129,7 +134,7 @@ def test_a_write_that_failed_stops_the_clock_until_the_application_says_what_bec
     stream, clock = controller.stream(), Clock(1_000)
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
     with make_background(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
-        assert next_mark(controller, stream).time == 1_000
+        assert mark_after(controller, stream, 0).time == 1_000
         late_log.refusal = ConnectionError("the log is gone")
         with pytest.raises(ConnectionError):
             writer.write([Event(b"a", segment="0")])
@@ -138,7 +143,7 @@ def test_a_write_that_failed_stops_the_clock_until_the_application_says_what_bec
         clock.now = 2_000
         writer.write([Event(b"a", segment="0")])
         writer.resume()
-        assert next_mark(controller, stream).cut == {"0": 1}
+        assert mark_after(controller, stream, 1_000).cut == {"0": 1}
 
 
 def test_the_clock_needs_a_log(make_background: Any) -> None:
