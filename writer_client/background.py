@@ -38,6 +38,7 @@ from writer_client.limits import (
     FLUSHES_AT_ONCE,
     GATHER_MS,
     PAUSE_BOUND_MS,
+    REGISTERING_BATCH_WRITERS,
 )
 from writer_client.outbox import Answered, Outbox
 from writer_client.session import Job
@@ -215,6 +216,8 @@ class Background:
     # -- batches -----------------------------------------------------------------------------------------------
 
     def _send(self) -> None:
+        if self._to_register and len(self._ready) < REGISTERING_BATCH_WRITERS:
+            return  # those who are about to be registered come along
         while self._ready and self._batches < BATCHES_AT_ONCE and (batch := self._next_batch()):
             self._batches += 1
             call = call_for([addressed for _, _, addressed in batch])

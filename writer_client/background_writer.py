@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
@@ -67,20 +68,15 @@ class BackgroundWriter:
         """Appends events to the log, as `Writer.write` does.
 
         A writer that is not registered, or was idle, registers before that: this waits for the controller, and raises
-        ControllerAway where it cannot be reached. Time that is noted automatically stops at a write that failed, until
-        `resume()`.
+        ControllerAway where it cannot be reached. After a write that failed no note leaves until `resume()`: one that
+        was made before may cover what is not there.
         """
         outbox, session = self._outbox, self._session
         log, rows = session.bound_log("write()"), list(events)
         self._check()
         self._hold()
-        try:
+        with outbox.holding_back():
             position = log.append(rows)
-        except Exception as error:
-            if outbox.automatic is not None:
-                with outbox.changed:
-                    outbox.hold_back(error)
-            raise
         with outbox.changed:
             session.newest.add(len(rows), by_key(newest))
         return position
@@ -232,6 +228,10 @@ class BackgroundWriter:
     def session(self) -> Session:
         return self._session
 
+    def holding_back(self) -> AbstractContextManager[None]:
+        """What fails inside holds notes back."""
+        return self._outbox.holding_back()
+
     def _say(self, times: Mapping[str, int], newest: Mapping[str, int]) -> None:
         self._check_times(times)
         for key, time in newest.items():
@@ -299,12 +299,14 @@ class BackgroundTransaction:
     def commit(self, time: Times | None = None) -> None:
         """Makes all of it durable and visible. Its time is noted like any other, with the position behind the commit.
 
-        Without a time nothing is noted, and nothing held back. The log keeps the time with the commit: if this process
+        Without a time nothing is noted, and nothing held back. A commit that failed is a write that failed. The log keeps the time with the commit: if this process
         ends before the note is answered, the next one makes up for it when it registers.
         """
         times = by_key(time)
         self._writer.check_commit(times)
-        self._transaction.commit(self._writer.session.memo_of(times) if times else None)
+        memo = self._writer.session.memo_of(times) if times else None
+        with self._writer.holding_back():
+            self._transaction.commit(memo)
         self._writer.committed(times, self._written, self._log)
 
     def abort(self) -> None:

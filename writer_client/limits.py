@@ -15,6 +15,7 @@ GATHER_MS: Final = 5  # how long a note waits for others to come along
 WAITING_NOTES_PER_WRITER: Final = (
     64  # while the controller is away; beyond it every second goes, the later of two stays
 )
+REGISTERING_BATCH_WRITERS: Final = 500  # while others register, fewer are not worth a request of their own
 FLUSHES_AT_ONCE: Final = 8  # of different logs; one that hangs keeps others waiting only when there are as many
 FIRST_PAUSE_MS: Final = 50  # after the first attempt that failed; twice as long each time, up to the bound
 PAUSE_BOUND_MS: Final = 5_000

@@ -124,9 +124,8 @@ class Outbox:
             assert said is not None
             if own is None:
                 assert error is not None
-                self.session.newest.lost()
                 self.fresh = said.times | self.fresh
-                self.hold_back(error)
+                self._hold_back(error)
                 return
             times = said.times
             if self.automatic is not None:  # a clock that is behind what it was told says nothing yet
@@ -224,11 +223,15 @@ class Outbox:
         with self.changed:
             return self.changed.wait_for(lambda: not self.count() or self.closed, timeout_ms / 1000)
 
-    def hold_back(self, error: Exception) -> None:
-        """A write failed. Under the lock."""
-        self._failed_write = True
-        self._stuck = error
-        self._reports.append(NotesStuck(error, failed_write=True))
+    @contextmanager
+    def holding_back(self) -> Iterator[None]:
+        """A write: where it fails, notes are held back."""
+        try:
+            yield
+        except Exception as error:
+            with self._telling():
+                self._hold_back(error)
+            raise
 
     def resume(self) -> None:
         with self.changed:
@@ -300,6 +303,12 @@ class Outbox:
             self.last.update(pending.times)
         self.last.update(self._said.times if self._said is not None else {})
         self.last.update(self.fresh)
+
+    def _hold_back(self, error: Exception) -> None:
+        """A write failed."""
+        self.session.newest.lost()
+        self._failed_write, self._stuck = True, error
+        self._reports.append(NotesStuck(error, failed_write=True))
 
     def _drop_all(self) -> None:
         self.waiting.take()

@@ -90,7 +90,7 @@ class Session:
         log = self.bound_log("write()")
         rows = list(events)
         yield from self.hold()
-        position = yield from _local(lambda: log.append(rows))
+        position = yield from self._counted(lambda: log.append(rows))
         self.newest.add(len(rows), by_key(newest))
         return position
 
@@ -254,8 +254,12 @@ class Session:
 
     def _flush(self) -> Job[Position]:
         assert self.log is not None
+        return (yield from self._counted(self.log.flush))
+
+    def _counted(self, work: Callable[[], Value]) -> Job[Value]:
+        """Work of the log: where it fails, it is not known any more what was appended."""
         try:
-            return (yield from _local(self.log.flush))
+            return (yield from _local(work))
         except BaseException:
             self.newest.lost()
             raise

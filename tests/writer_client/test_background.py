@@ -135,6 +135,30 @@ def test_a_failed_write_holds_notes_back_and_says_so(
         assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(200, {"0": 2})]
 
 
+def test_a_write_that_fails_at_once_holds_back_the_notes_before_it_too(
+    controller: Any, make_background: Any, late_log: Any, reports: Any
+) -> None:
+    """A log may tell of an earlier append that failed when the next one is made."""
+    stream = controller.stream()
+    with make_background(stream, log=late_log, on_report=reports.put) as writer:
+        late_log.acknowledges.clear()
+        writer.write(to("0", b"a"))
+        writer.note_time(100)
+        assert late_log.flushes.wait(30)
+        writer.note_time(200)  # waits for the next flush
+        late_log.refusal = ConnectionError("an append has failed")
+        with pytest.raises(ConnectionError):
+            writer.write(to("0", b"b"))
+        late_log.refusal = None
+        assert reports.get(timeout=30).failed_write
+        late_log.acknowledges.set()
+        with pytest.raises(ConnectionError):
+            writer.close()
+        assert [mark.time for mark in controller.marks(stream)] in ([], [100])
+        writer.resume()
+    assert controller.marks(stream)[-1].time == 200
+
+
 # -- refusals --------------------------------------------------------------------------------------------------
 
 

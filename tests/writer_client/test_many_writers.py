@@ -1,0 +1,64 @@
+"""Ten thousand writers in one process share one thread, a few connections, and a few requests."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from strandline.protocol.attempts import Outcome
+from strandline.protocol.calls import Request
+from strandline.protocol.transport import Connection, HttpxTransport
+from writer_client import Background, BackgroundWriter
+from writer_client.limits import CALLS_AT_ONCE
+
+WRITERS = 10_000
+
+
+class CountingTransport:
+    """httpx, and how many requests were under way at once: it opens no more connections than that."""
+
+    def __init__(self, url: str) -> None:
+        self._inner = HttpxTransport(url)
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self.most_at_once = 0
+        self.requests_with_notes = 0
+
+    def send(self, request: Request, timeout_ms: float) -> Outcome:
+        with self._lock:
+            self._under_way += 1
+            self.most_at_once = max(self.most_at_once, self._under_way)
+            self.requests_with_notes += request.path.endswith("/notes")
+        try:
+            return self._inner.send(request, timeout_ms)
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+@pytest.mark.timeout(300)
+def test_ten_thousand_writers_share_few_connections(controller: Any) -> None:
+    stream = controller.stream(4)
+    transport = CountingTransport(controller.url)
+    threads = threading.active_count()
+    connection = Connection(controller.url, transport=transport)
+    with connection, Background(connection) as background:
+        writers = [BackgroundWriter(background, stream, f"w{number}") for number in range(WRITERS)]
+        for time in (100, 200):
+            for number, writer in enumerate(writers):
+                writer.note_time(time, {str(number % 4): time + number})
+            assert all(writer.wait_until_answered(120_000) for writer in writers)
+        assert threading.active_count() <= threads + 1 + CALLS_AT_ONCE
+        for writer in writers:
+            writer.release()
+    assert transport.most_at_once <= CALLS_AT_ONCE
+    assert transport.requests_with_notes <= 60
+    assert controller.states(stream) == {"active": WRITERS}
+    last = controller.marks(stream)[-1]
+    assert (last.time, last.complete) == (200, True)
+    assert last.cut == {str(segment): 200 + WRITERS - 4 + segment for segment in range(4)}
