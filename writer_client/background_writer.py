@@ -299,8 +299,9 @@ class BackgroundTransaction:
     def commit(self, time: Times | None = None) -> None:
         """Makes all of it durable and visible. Its time is noted like any other, with the position behind the commit.
 
-        Without a time nothing is noted, and nothing held back. A commit that failed is a write that failed. The log keeps the time with the commit: if this process
-        ends before the note is answered, the next one makes up for it when it registers.
+        Without a time nothing is noted, and nothing held back; a commit that failed is a write that failed. The log
+        keeps the time with the commit: if this process ends before the note is answered, the next one makes up for it
+        when it registers.
         """
         times = by_key(time)
         self._writer.check_commit(times)

@@ -122,10 +122,10 @@ class Outbox:
         with self._telling():
             said, self._said, self._flushing = self._said, None, False
             assert said is not None
-            if own is None:
-                assert error is not None
-                self.fresh = said.times | self.fresh
+            if error is not None:
                 self._hold_back(error)
+            if own is None or self._failed_write:  # a failure that an append was told of is not told here again
+                self.fresh = said.times | self.fresh
                 return
             times = said.times
             if self.automatic is not None:  # a clock that is behind what it was told says nothing yet
