@@ -19,10 +19,12 @@ jars: environment ## Fetch Kafka and Spark's Kafka connector from Maven Central,
 demo: environment ## Watch an exact watermark beside a guessed one; KNOBS="--outage 12" turns knobs
 	$(BIN)/strandline demo $(KNOBS)
 
-bench: environment ## Measure durable notes a second beside a bare uvicorn app
+bench: environment ## Measure durable notes a second beside a bare uvicorn app, and what a note costs its writer
+	$(BIN)/python -m benchmarks.noting
 	$(BIN)/python -m benchmarks.notes
 
-soak: environment ## Kill controllers 400 times, serve 10 000 streams, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
+soak: environment ## Lose writers for a minute, kill controllers 400 times, serve 10 000 streams, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
+	STORY=full $(BIN)/python -m pytest --timeout 900 tests/acceptance
 	CRASH_SEEDS=40 $(BIN)/python -m pytest --timeout 900 tests/controller/test_durability.py -k crash_under_load
 	MANY_STREAMS=10000 $(BIN)/python -m pytest --timeout 900 tests/controller/test_many_streams.py
 	$(BIN)/python -m tests.simulation.soak $(SOAK)

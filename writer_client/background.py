@@ -26,7 +26,7 @@ from logs import Log, Position
 from strandline.changes import Registered
 from strandline.protocol.attempts import Patience
 from strandline.protocol.calls import Clocked
-from strandline.protocol.transport import Connection, HttpxTransport
+from strandline.protocol.transport import Connection
 from strandline.protocol.wire import NoteAnswer
 from writer_client.batches import Addressed, Results, call_for, count_for_batch
 from writer_client.driving import do
@@ -70,11 +70,10 @@ class Background:
         """`controller` is a URL, or a connection that is shared, which brings its own token and stays open."""
         self._owned: Connection | None = None
         if isinstance(controller, str):
-            transport = HttpxTransport(controller, token=token)
-            self.connection = self._owned = Connection(controller, transport=transport)
+            self.connection = self._owned = Connection(controller, token=token)
             # What fails is repeated from here, with what has come in the meantime.
-            patience = Patience(deadline_ms=ATTEMPT_MS, attempt_ms=ATTEMPT_MS, attempts=1)
-            self._connection = Connection(controller, transport=transport, patience=patience)
+            once = Patience(deadline_ms=ATTEMPT_MS, attempt_ms=ATTEMPT_MS, attempts=1)
+            self._connection = self.connection.with_patience(once)
         else:
             self.connection = self._connection = controller
         self._calls = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="strandline-calls")

@@ -89,6 +89,10 @@ class Connection:
         self._patience = patience if patience is not None else Patience()
         self._seams = seams if seams is not None else Seams()
 
+    def with_patience(self, patience: Patience) -> Connection:
+        """The same connection, and the same transport, for calls that are kept up for longer or less long."""
+        return Connection(self.controller, patience=patience, transport=self._transport, seams=self._seams)
+
     def run(self, call: Call[Value]) -> Value:
         """Makes a call; returns or raises what it does, or ControllerAway or OutcomeUnknown."""
         seams = self._seams

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 from strandline.protocol.transport import Connection
 from tests.acceptance.late_events import Evidence, Told, judge
 from tests.acceptance.sqlite_place import SqlitePlace
-from tests.acceptance.story import tell
+from tests.acceptance.story import FULL, Pace, tell
 from tests.served import served
 
 
@@ -24,7 +25,8 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
 @pytest.fixture(scope="module")
 def evidence(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     folder = tmp_path_factory.mktemp("story")
-    return tell(connection, "orders", SqlitePlace(folder / "orders.log"), folder)
+    pace = FULL if os.environ.get("STORY") == "full" else Pace()  # a minute away, as `make soak` has it, or less
+    return tell(connection, "orders", SqlitePlace(folder / "orders.log"), folder, pace)
 
 
 def test_no_event_is_late_in_silence(evidence: Evidence) -> None:
