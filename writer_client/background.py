@@ -106,9 +106,10 @@ class Background:
         """Ends the thread. What was not sent is not sent any more: close the writers first."""
         self._over.set()
         self._woken.set()
-        self._thread.join()
-        self._calls.shutdown()
-        self._flushes.shutdown()
+        if threading.current_thread() is not self._thread:  # a callback may give up its writer
+            self._thread.join()
+            self._calls.shutdown()
+        self._flushes.shutdown(wait=False)  # a log that hangs is not waited for
         if self._owned is not None:
             self._owned.close()
 

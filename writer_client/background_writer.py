@@ -29,9 +29,10 @@ class BackgroundWriter:
     """Like `Writer`, but `note_time` returns at once, and a controller that is away keeps nobody from going on.
 
     One thread writes; notes are sent by another one, in batches, and repeated until they are answered. The newest note
-    of each key waits as long as it must, with a bounded number of older ones. What happens to notes is told to
-    `on_report`, in the other thread, and by `status()`; without `on_report` a refusal is raised by the next call.
-    Asyncio programs may call `note_time` and `status` as they are, and the rest in another thread.
+    of each key waits as long as it must, with a bounded number of older ones. What happens to notes is told by
+    `status()`, and to `on_report`, in the other thread: it must not wait for the writer. Without `on_report` a refusal
+    is raised by the next call. Asyncio programs may call `note_time` and `status` as they are, and the rest in another
+    thread.
 
     As a context manager it begins to register on entering, and closes on leaving, when all that was noted is answered.
     """

@@ -177,13 +177,17 @@ class Outbox:
     def note_automatically(self) -> int | None:
         """Notes the clock; returns when to do so next, or null when that is over."""
         automatic = self.automatic
-        with self.changed:
+        with self._telling():
             if self.closed or automatic is None:
                 return None
             if self._claimed or not (self.session.holds or self.wants_registration):
                 return automatic.period_ms  # idle, or about to be
             if automatic.domain == "event":
-                now = automatic.clock() - automatic.lag_ms
+                try:
+                    now = automatic.clock() - automatic.lag_ms
+                except Exception as error:  # the application's own: its next period may do better
+                    self._stick(error)
+                    return automatic.period_ms
                 for key in self.session.keys or (DEFAULT_KEY,):
                     self.fresh[key] = self.last[key] = max(now, self.last.get(key, now))
             elif self.count():

@@ -146,6 +146,22 @@ def test_a_write_that_failed_stops_the_clock_until_the_application_says_what_bec
         assert mark_after(controller, stream, 1_000).cut == {"0": 1}
 
 
+def test_a_clock_that_fails_is_told_of_and_asked_again(controller: Any, make_background: Any, late_log: Any) -> None:
+    stream = controller.stream()
+    readings = iter([ZeroDivisionError, ZeroDivisionError])
+    reports: list[Any] = []
+
+    def clock() -> int:
+        if (failure := next(readings, None)) is not None:
+            raise failure
+        return 1_000
+
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
+    with make_background(stream, log=late_log, on_report=reports.append, automatically_note_time=automatic):
+        assert mark_after(controller, stream, 0).time == 1_000
+    assert isinstance(reports[0].error, ZeroDivisionError)
+
+
 def test_the_clock_needs_a_log(make_background: Any) -> None:
     with pytest.raises(NoLog):
         make_background("orders", automatically_note_time=True)
