@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -31,10 +31,8 @@ from strandline.protocol.wire import NoteAnswer
 from writer_client.batches import Addressed, Results, call_for, count_for_batch
 from writer_client.driving import do
 from writer_client.limits import (
-    ATTEMPT_MS,
     BATCHES_AT_ONCE,
     CALLS_AT_ONCE,
-    FIRST_PAUSE_MS,
     FLUSHES_AT_ONCE,
     GATHER_MS,
     PAUSE_BOUND_MS,
@@ -43,6 +41,8 @@ from writer_client.limits import (
 from writer_client.outbox import Answered, Outbox
 from writer_client.session import Job
 from writer_client.waiting import Pending
+
+PATIENCE = Patience(pause_bound_ms=PAUSE_BOUND_MS)
 
 _log = logging.getLogger(__name__)
 
@@ -66,14 +66,20 @@ class Background:
     Callbacks of writers run in its thread: a slow one keeps all others waiting.
     """
 
-    def __init__(self, controller: str | Connection, *, token: str | None = None) -> None:
-        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open."""
+    def __init__(
+        self, controller: str | Connection, *, token: str | None = None, patience: Patience | None = None
+    ) -> None:
+        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open.
+
+        Notes that were not answered are sent again until they are; of `patience` the pauses count, and how long an
+        attempt may take.
+        """
+        self._patience = patience if patience is not None else PATIENCE
         self._owned: Connection | None = None
         if isinstance(controller, str):
             self.connection = self._owned = Connection(controller, token=token)
             # What fails is repeated from here, with what has come in the meantime.
-            once = Patience(deadline_ms=ATTEMPT_MS, attempt_ms=ATTEMPT_MS, attempts=1)
-            self._connection = self.connection.with_patience(once)
+            self._connection = self.connection.with_patience(replace(self._patience, attempts=1))
         else:
             self.connection = self._connection = controller
         self._calls = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="strandline-calls")
@@ -259,7 +265,7 @@ class Background:
         if not again:
             self._failures = 0
             return
-        pause_ms = min(FIRST_PAUSE_MS << min(self._failures, 16), PAUSE_BOUND_MS)
+        pause_ms = min(self._patience.first_pause_ms << min(self._failures, 16), self._patience.pause_bound_ms)
         self._failures += 1
         self._not_before = time.monotonic() + pause_ms / 1000 * (0.5 + 0.5 * random.random())
 

@@ -17,9 +17,7 @@ WAITING_NOTES_PER_WRITER: Final = (
 )
 REGISTERING_BATCH_WRITERS: Final = 500  # while others register, fewer are not worth a request of their own
 FLUSHES_AT_ONCE: Final = 8  # of different logs; one that hangs keeps others waiting only when there are as many
-FIRST_PAUSE_MS: Final = 50  # after the first attempt that failed; twice as long each time, up to the bound
-PAUSE_BOUND_MS: Final = 5_000
-ATTEMPT_MS: Final = 5_000
+PAUSE_BOUND_MS: Final = 5_000  # between attempts to send the same notes
 DRAIN_DEFAULT_MS: Final = 15_000  # how long closing waits for notes that are under way
 NOTE_PERIOD_DEFAULT_MS: Final = 5_000
 NOTE_LAG_DEFAULT_MS: Final = 1_000

@@ -26,7 +26,7 @@ from strandline.protocol.transport import (
 )
 from strandline.protocol.wire import StreamDescription, WireMark
 from tests.served import AT_ONCE, served
-from writer_client import AsyncWriter, BackgroundWriter, Event, Writer
+from writer_client import AsyncWriter, Background, BackgroundWriter, Event, Writer
 from writer_client.transactions import AsyncWriterTransaction
 
 Value = TypeVar("Value")
@@ -124,6 +124,7 @@ class FaultyAsyncTransport:
 async def _no_sleep(seconds: float) -> None: ...
 
 
+AT_ONCE_AGAIN = Patience(first_pause_ms=1, pause_bound_ms=1)
 INSTANT = Seams(sleep=lambda seconds: None, sleep_async=_no_sleep, random=lambda: 0.0)
 
 
@@ -197,7 +198,8 @@ def make_background(controller: Controller) -> Iterator[Callable[..., Background
             # One attempt a call, so that what is repeated is repeated by the background.
             connection = Connection(controller.url, transport=transport, patience=Patience(attempts=1), seams=INSTANT)
             made.callback(connection.close)
-            writer = BackgroundWriter(connection, stream, name, **options)
+            background = made.enter_context(Background(connection, patience=AT_ONCE_AGAIN))
+            writer = BackgroundWriter(background, stream, name, **options)
             made.callback(writer.release)
             return writer
 

@@ -16,6 +16,7 @@ from strandline.segment import NewSegment
 from writer_client import Event, NoLog, NoteLate, NoteRefused, NotesMoving, NotesStuck, WriterClosed
 from writer_client.scaling import scale_log
 
+AWAY = ["away"] * 20_000  # for as long as a test likes
 REFUSING = StreamConfig(mark_interval_ms=0)  # times too far ahead are refused
 
 
@@ -71,13 +72,14 @@ def test_a_controller_that_is_away_keeps_nobody_from_noting_and_hears_it_all_lat
     with make_background(stream, wire=wire, on_report=reports.put) as writer:
         writer.note_time(100, {"0": 1})
         assert writer.wait_until_answered()
-        wire.faults = ["away"] * 3
+        wire.faults = list(AWAY)
         writer.note_time(200, {"0": 2})
         stuck = reports.get(timeout=30)
         assert isinstance(stuck, NotesStuck) and isinstance(stuck.error, ControllerAway)
         for number in range(3, 200):
             writer.note_time(number * 100, {"0": number})
         assert 1 < writer.status().waiting <= 128
+        wire.faults = []
         assert writer.wait_until_answered()
         assert isinstance(reports.get(timeout=30), NotesMoving)
         assert writer.status().stuck is None
@@ -274,12 +276,13 @@ def test_a_writer_back_from_idle_registers_before_it_appends(
 
 
 def test_a_writer_that_cannot_be_closed_says_what_its_notes_wait_for(
-    controller: Any, make_background: Any, wire: Any
+    controller: Any, make_background: Any, wire: Any, reports: Any
 ) -> None:
-    writer = make_background(controller.stream(), wire=wire)
+    writer = make_background(controller.stream(), wire=wire, on_report=reports.put)
     writer.register()
-    wire.faults = ["away"] * 1_000
+    wire.faults = list(AWAY)
     writer.note_time(100, {"0": 1})
+    assert isinstance(reports.get(timeout=30), NotesStuck)
     with pytest.raises(ControllerAway):
         writer.close(timeout_ms=50)
     wire.faults = []
@@ -292,7 +295,7 @@ def test_a_transaction_is_noted_when_it_is_committed_and_a_crash_is_made_up_for(
     stream = controller.stream()
     with SqliteLog.create(tmp_path / "log.db", 3) as log:
         crashed = make_background(stream, log=log, wire=wire)
-        for time, faults in ((100, []), (None, []), (200, ["away"] * 1_000)):
+        for time, faults in ((100, []), (None, []), (200, list(AWAY))):
             wire.faults = faults
             with crashed.begin() as transaction:
                 transaction.write(to("0", b"a"))
