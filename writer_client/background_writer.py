@@ -217,13 +217,14 @@ class BackgroundWriter:
         if times:
             self._attend()
 
-    def check_commit(self, times: Mapping[str, int]) -> None:
-        """What the note would be refused for is found before the commit, not after it."""
+    def before_commit(self, times: Mapping[str, int]) -> None:
+        """What the note would be refused for is found now, and a writer that went idle registers."""
         if times and self._outbox.automatic is not None:
             raise ManualNote(writer=self._session.writer, period_ms=self._outbox.automatic.period_ms)
         with self._outbox.changed:
             self._check()
             self._check_times(times)
+        self._hold()
 
     @property
     def session(self) -> Session:
@@ -305,7 +306,7 @@ class BackgroundTransaction:
         when it registers.
         """
         times = by_key(time)
-        self._writer.check_commit(times)
+        self._writer.before_commit(times)
         memo = self._writer.session.memo_of(times) if times else None
         with self._writer.holding_back():
             self._transaction.commit(memo)

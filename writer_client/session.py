@@ -113,7 +113,7 @@ class Session:
         """Commits, and then notes the time, if there is one. The log keeps the time with the commit, so that the note
         is made up for where this process ends in between."""
         log = self.bound_log("commit()")
-        self._check_not_fenced()
+        yield from self.hold()  # it may have gone idle since the transaction began
         times = by_key(time)
         if not times:
             yield from _local(transaction.commit)

@@ -79,6 +79,20 @@ def test_an_abort_writes_and_notes_nothing(
     assert wire.lines == ["PUT writers/w1", "DELETE writers/w1?epoch=1"]
 
 
+def test_a_writer_that_went_idle_during_a_transaction_registers_before_it_commits(
+    controller: Any, make_writer: Any, open_log: OpenLog, wire: Any
+) -> None:
+    stream = controller.stream()
+    with make_writer(stream, log=open_log(), wire=wire) as writer:
+        writer.note_time(50)
+        with writer.begin() as transaction:
+            transaction.write(to("0", b"a"))
+            writer.idle()
+            transaction.commit()
+        assert wire.lines[-1] == "PUT writers/w1"
+        assert controller.states(stream) == {"joined": 1}
+
+
 @pytest.mark.parametrize(("time", "error"), [(99, TimeWentBack), (1.5, InvalidNote), (2**53, InvalidNote)])
 def test_a_time_that_is_seen_to_be_wrong_keeps_the_transaction_from_being_committed(
     controller: Any, make_writer: Any, open_log: OpenLog, time: Any, error: type[Exception]
