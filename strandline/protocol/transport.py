@@ -221,11 +221,11 @@ class HttpxTransport:
                 asked.method, asked.url, content=asked.content, headers=asked.headers, timeout=asked.timeout
             ) as response:
                 for chunk in response.iter_bytes():
+                    if body and time.monotonic() > late_at:  # whoever was stopped meanwhile finds it all there
+                        return AnswerLost(f"only {len(body)} bytes of the answer came in time")
                     body += chunk
                     if len(body) > self._answer_bytes:
                         raise _too_large(request, response, self._answer_bytes)
-                    if time.monotonic() > late_at:
-                        return AnswerLost(f"only {len(body)} bytes of the answer came in time")
                 return _response(response, bytes(body))
         except httpx.RequestError as error:
             return _outcome_of(error)
@@ -260,11 +260,11 @@ class AsyncHttpxTransport:
                 asked.method, asked.url, content=asked.content, headers=asked.headers, timeout=asked.timeout
             ) as response:
                 async for chunk in response.aiter_bytes():
+                    if body and time.monotonic() > late_at:  # whoever was stopped meanwhile finds it all there
+                        return AnswerLost(f"only {len(body)} bytes of the answer came in time")
                     body += chunk
                     if len(body) > self._answer_bytes:
                         raise _too_large(request, response, self._answer_bytes)
-                    if time.monotonic() > late_at:
-                        return AnswerLost(f"only {len(body)} bytes of the answer came in time")
                 return _response(response, bytes(body))
         except httpx.RequestError as error:
             return _outcome_of(error)

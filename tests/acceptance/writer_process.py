@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TextIO
 
 from logs import Event, Log
-from strandline.errors import Fenced, Refused, StrandlineError
+from strandline.errors import Fenced, Refused, StrandlineError, Unavailable
+from strandline.protocol.errors import Undecided
 from writer_client import BackgroundWriter, CommittedWithoutNote, NoteRefused, Writer
 
 
@@ -95,6 +96,8 @@ class PlainHand:
             self._journal.tell(written, refused=error.code)
             if isinstance(error, Fenced):
                 raise
+        except (Unavailable, Undecided) as error:  # the next note says it again
+            self._journal.tell(written, trouble=error.code)
 
     def close(self) -> None:
         self._writer.close()

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,6 +136,18 @@ def test_an_answer_past_the_bound_is_not_read_to_its_end(flavour: Flavour, scrip
     scripted.then(scripted.answer(200, b"x" * 100_001))
     with pytest.raises(UnexpectedAnswer, match="larger than 100000 bytes"):
         flavour.send(scripted.url, answer_bytes=100_000)
+
+
+def test_an_answer_that_came_while_the_process_was_stopped_counts(flavour: Flavour) -> None:
+    def stopped(request: httpx.Request) -> httpx.Response:
+        time.sleep(0.02)  # for longer than the attempt may take; what is measured is time, so time has to pass
+        return httpx.Response(200, content=b"{}")
+
+    kind = httpx.Client if flavour.runner is None else httpx.AsyncClient
+    client = kind(transport=httpx.MockTransport(stopped))
+    outcome = flavour.send("http://127.0.0.1:1", timeout_ms=1, client=client)
+    assert isinstance(outcome, Response)
+    assert outcome.body == b"{}"
 
 
 def test_a_client_of_ones_own_is_used(scripted: Any) -> None:
