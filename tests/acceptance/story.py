@@ -103,6 +103,7 @@ class Stage:
     place: Place
     folder: Path
     pace: Pace
+    transactions: bool = False
     lives: dict[str, int] = field(default_factory=dict)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -118,7 +119,7 @@ class Stage:
             opener=self.place.opener,
             options=self.place.options,
             journal=str(self.journal(process)),
-            kind=habit.kind,
+            kind=habit.kind if self.transactions or habit.kind != "transactions" else "plain",
             pause_ms=habit.pause_ms,
             behind_ms=habit.behind_ms,
         )
@@ -169,9 +170,21 @@ class Stage:
             self.wait_for_mark(lambda mark: bool(names & mark.cut.keys()), f"that names one of {names}")
 
 
-def tell(connection: Connection, stream: str, place: Place, folder: Path, pace: Pace | None = None) -> Evidence:
-    """Runs the story on a real controller, and gives all that is to be judged. It takes some seconds."""
+def tell(
+    connection: Connection,
+    stream: str,
+    place: Place,
+    folder: Path,
+    pace: Pace | None = None,
+    *,
+    transactions: bool = False,
+) -> Evidence:
+    """Runs the story on a real controller, and gives all that is to be judged. It takes some seconds.
+
+    With `transactions`, which the log as it is opened has to allow, w2 writes in them.
+    """
     with _stage(connection, stream, place, folder, pace if pace is not None else Pace()) as stage:
+        stage.transactions = transactions
         first, second, third = (stage.start(writer) for writer in HABITS)
         stage.wait_for_mark(lambda mark: mark.complete, "that is complete")
         stage.calm()

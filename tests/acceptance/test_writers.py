@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from strandline.protocol.transport import Connection
-from tests.acceptance.late_events import Evidence, Told, judge
+from tests.acceptance.late_events import Evidence, Told, Written, judge
 from tests.acceptance.sqlite_place import SqlitePlace
 from tests.acceptance.story import FULL, Pace, tell
 from tests.served import served
@@ -26,7 +26,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
 def evidence(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     folder = tmp_path_factory.mktemp("story")
     pace = FULL if os.environ.get("STORY") == "full" else Pace()  # a minute away, as `make soak` has it, or less
-    return tell(connection, "orders", SqlitePlace(folder / "orders.log"), folder, pace)
+    return tell(connection, "orders", SqlitePlace(folder / "orders.log"), folder, pace, transactions=True)
 
 
 def test_no_event_is_late_in_silence(evidence: Evidence) -> None:
@@ -52,10 +52,15 @@ def test_everything_noted_lies_below_the_last_mark(evidence: Evidence) -> None:
 
 
 def test_a_mark_that_does_not_name_the_lost_writer_is_found_out(evidence: Evidence) -> None:
-    """The judge can find something: take away what the marks and the answers say, and events are late in silence."""
+    """The judge can find something: put an event where a lost writer may have left one, and take away what is said."""
+    lost = next(mark for mark in evidence.marks if "w1" in mark.excluded)
+    segment, offset = next(iter(lost.cut.items()))
+    left = replace(evidence, events=[*evidence.events, Written("w1#1", 1_000_000, lost.time - 1, segment, offset)])
+    assert judge(left).silent == []
+    assert judge(left).said["incomplete"] >= 1
     marks = [replace(mark, excluded=(), complete=True) for mark in evidence.marks]
     told = {process: [Told(each.written) for each in given] for process, given in evidence.told.items()}
-    assert judge(replace(evidence, marks=marks, told=told)).silent
+    assert judge(replace(left, marks=marks, told=told)).silent
 
 
 def test_a_mark_that_claims_too_much_is_found_out(evidence: Evidence) -> None:
