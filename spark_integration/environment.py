@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from spark_integration.errors import JavaMissing, PythonMismatch
+from spark_integration.options import BACKLOG_THRESHOLD
 from spark_integration.source import StrandlineSource
 from spark_integration.watch import MarkWatch
 from strandline.limits import PROGRAM_CHECK_S
@@ -19,21 +20,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _WATCHED: Final[WeakSet[SparkSession]] = WeakSet()
-_PROBE: Final = "import sys, adbc_driver_sqlite, spark_integration.source; print(*sys.version_info[:2])"
+_PROBE: Final = "import sys, pyarrow, spark_integration.source; print(*sys.version_info[:2])"
 
 
 def register(spark: SparkSession) -> None:
     """Makes `spark.readStream.format("strandline")` known to a session, and adds a MarkWatch. Raises PythonMismatch.
 
     With Spark Connect the Python processes are the server's, and it is the server that must have the package; and
-    the watch is left out, since a session that stops with a listener complains. Doing it again changes nothing.
+    the watch is left out, since a session that stops with a listener complains. Doing it again changes nothing, but
+    that `spark.strandline.backlog.watermarkLagThreshold` is read anew: set it before.
     """
     if hasattr(spark, "_jsparkSession"):
         check_python(spark.sparkContext.pythonExec)
         if spark not in _WATCHED:
             spark.streams.addListener(MarkWatch())
             _WATCHED.add(spark)
-    spark.dataSource.register(StrandlineSource)
+    spark.dataSource.register(_with_settings_of(spark))
+
+
+def _with_settings_of(spark: SparkSession) -> type[StrandlineSource]:
+    """The source, with what the session's configuration says of it: a data source is not told that by Spark."""
+    threshold = spark.conf.get(BACKLOG_THRESHOLD, None)
+    if threshold is None:
+        return StrandlineSource
+    return type(StrandlineSource.__name__, (StrandlineSource,), {"job": {BACKLOG_THRESHOLD: threshold}})
 
 
 def prepare() -> None:

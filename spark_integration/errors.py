@@ -10,7 +10,8 @@
     │       ├── WrongColumn          wrong_column
     │       └── UnsupportedLimit     unsupported_limit
     ├── Unavailable
-    │   └── NoWindow                 no_window
+    │   ├── NoWindow                 no_window
+    │   └── NotYetComplete           not_yet_complete
     └── EnvironmentBroken
         ├── JavaMissing              java_missing
         └── PythonMismatch           python_mismatch
@@ -103,6 +104,27 @@ class NoWindow(Unavailable):
             f"the controller at {self.controller} gave no time window in {self.waited_ms} ms: see that it "
             f"runs and can be reached from Spark's driver, then start the query again from its checkpoint; "
             f"option controllerWaitMs sets how long to wait. What came last: {self.reason}"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class NotYetComplete(Unavailable):
+    """A batch read was to end at a time that the stream has not reached."""
+
+    code: ClassVar[str] = "not_yet_complete"
+    stream: str
+    time: int
+    reached: int | None
+    held_by: str | None
+    waited_ms: int
+
+    @property
+    def detail(self) -> str:
+        reached = "it has no mark yet" if self.reached is None else f"its marks have reached {self.reached}"
+        held = "" if self.held_by is None else f", and {self.held_by} holds time back"
+        return (
+            f"stream {self.stream!r} is not complete up to {self.time}: {reached}{held}. Read to a time that is "
+            f"complete, or set option endingWait to wait for it (this time: {self.waited_ms} ms)"
         )
 
 

@@ -4,7 +4,8 @@
 
 `mark` is the lower bound of the time window at exactly these positions, asked for when the batch was planned
 and kept here, so that a batch that runs again after a failure yields the same rows, and a mark that moves
-without any data makes a batch of its own. It is null as long as no mark is passed.
+without any data makes a batch of its own. It is null as long as no mark is passed. The offsets of a job that works
+off a backlog have `"backlog": true` as well.
 
 Spark compares offsets as text, so the same offset must always come out in the same way: segments are sorted
 and those at 0 left out.
@@ -32,6 +33,7 @@ class SourceOffset:
 
     positions: Mapping[str, int] = field(default_factory=dict)
     mark: int | None = None
+    backlog: bool = False
 
     def __post_init__(self) -> None:
         for segment, offset in self.positions.items():
@@ -39,13 +41,16 @@ class SourceOffset:
                 raise InvalidOffset(offset={segment: offset}, wanted="positions are whole numbers from 0")
         if self.mark is not None and (type(self.mark) is not int or abs(self.mark) >= TIME_BOUND_MS):
             raise InvalidOffset(offset=self.mark, wanted="a mark is a whole number of milliseconds, or null")
+        if type(self.backlog) is not bool:
+            raise InvalidOffset(offset=self.backlog, wanted="backlog is true or left out")
 
     def position(self, segment: str) -> int:
         return self.positions.get(segment, 0)
 
     def to_json(self) -> dict[str, Any]:
         positions = {segment: offset for segment, offset in sorted(self.positions.items()) if offset}
-        return {"v": VERSION, "positions": positions, "mark": self.mark}
+        offset: dict[str, Any] = {"v": VERSION, "positions": positions, "mark": self.mark}
+        return offset | {"backlog": True} if self.backlog else offset
 
     @classmethod
     def from_json(cls, value: object) -> Self:
@@ -57,4 +62,4 @@ class SourceOffset:
                 offset=value,
                 wanted=f"this release knows version {VERSION}; use the release that wrote the checkpoint",
             )
-        return cls(value["positions"], value["mark"])
+        return cls(value["positions"], value["mark"], value.get("backlog", False))

@@ -6,33 +6,66 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
+from spark_integration.durations import duration_ms, time_ms
 from spark_integration.errors import InvalidOption
-from strandline.limits import CONTROLLER_WAIT_DEFAULT_MS, OFFSET_BOUND
+from spark_integration.places import KafkaTopic, Place, SqliteFile
+from strandline.limits import BACKLOG_BATCH_DEFAULT_ROWS, CONTROLLER_WAIT_DEFAULT_MS, OFFSET_BOUND
 from strandline.names import check_name
 
 TOKEN_VARIABLE: Final = "STRANDLINE_TOKEN"
+BACKLOG_THRESHOLD: Final = "spark.strandline.backlog.watermarkLagThreshold"
+KAFKA_PREFIX: Final = "kafka."
 KNOWN: Final = (
-    "controller", "token", "tokenFile", "caFile", "stream", "log", "path", "key", "start", "maxRowsPerBatch",
-    "controllerWaitMs",
+    "controller", "token", "tokenFile", "caFile", "stream", "log", "path", "topic", "group", "timeKey",
+    "startingTime", "startingPositions", "startingSlack", "endingTime", "endingPositions", "endingWait",
+    "maxRowsPerBatch", "maxRowsPerBacklogBatch", BACKLOG_THRESHOLD, "maxEventTimeLag", "controllerWaitMs",
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class AtHead:
+    """From the beginning of the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtEnd:
+    """To where the log ends when it is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtPositions:
+    """From, or to, an offset in each segment; a segment that is left out is unread, or wholly read before one that
+    is named."""
+
+    positions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """From, or to, a time. As a start: `slack_ms` is how far ahead of its note an event may have been written; it
+    is used where the marks do not say it (null: then reading starts at the head)."""
+
+    time: int
+    slack_ms: int | None = None
+
+
+Start: TypeAlias = AtHead | AtPositions | AtTime
+End: TypeAlias = AtEnd | AtPositions | AtTime
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceOptions:
-    """What a source reads and whom it asks. Plain data: it travels to Spark's Python processes."""
+class Asking:
+    """Whom to ask about which stream, and for how long. Plain data: it travels to Spark's Python processes."""
 
     controller: str
     stream: str
-    path: str
+    time_key: str = ""
     token: str | None = field(default=None, repr=False)
     token_file: str | None = None
     ca_file: str | None = None
-    key: str = ""
-    start: Mapping[str, int] = field(default_factory=dict)
-    max_rows_per_batch: int | None = None
-    controller_wait_ms: int = CONTROLLER_WAIT_DEFAULT_MS
+    wait_ms: int = CONTROLLER_WAIT_DEFAULT_MS
 
     def __post_init__(self) -> None:
         if not self.controller.startswith(("http://", "https://")):
@@ -42,14 +75,52 @@ class SourceOptions:
                 wanted="the controller's address, as http://host:port",
             )
         check_name("stream", self.stream)
-        for segment, offset in self.start.items():
-            check_name("segment", segment)
-            if type(offset) is not int or not 0 <= offset < OFFSET_BOUND:
-                raise InvalidOption(name="start", value=offset, wanted="offsets are whole numbers from 0")
-        if self.max_rows_per_batch is not None and self.max_rows_per_batch < 1:
-            raise InvalidOption(name="maxRowsPerBatch", value=self.max_rows_per_batch, wanted="a whole number from 1")
-        if self.controller_wait_ms < 1:
-            raise InvalidOption(name="controllerWaitMs", value=self.controller_wait_ms, wanted="a whole number from 1")
+        if self.wait_ms < 1:
+            raise InvalidOption(name="controllerWaitMs", value=self.wait_ms, wanted="a whole number from 1")
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Self:
+        """Of options whose names are in lower case. Raises InvalidOption."""
+        wait = whole(options, "controllerWaitMs")
+        return cls(
+            controller=required(options, "controller", "the controller's address").rstrip("/"),
+            stream=required(options, "stream", "the stream's name"),
+            time_key=options.get("timekey", ""),
+            token=_token(options, environment),
+            token_file=options.get("tokenfile"),
+            ca_file=options.get("cafile"),
+            wait_ms=CONTROLLER_WAIT_DEFAULT_MS if wait is None else wait,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What a source reads and whom it asks. Plain data: it travels to Spark's Python processes."""
+
+    asking: Asking
+    place: Place
+    group: str | None = None
+    start: Start = field(default_factory=AtHead)
+    end: End = field(default_factory=AtEnd)
+    ending_wait_ms: int = 0
+    max_rows_per_batch: int | None = None
+    max_rows_per_backlog_batch: int = BACKLOG_BATCH_DEFAULT_ROWS
+    backlog_threshold_ms: int | None = None
+    max_event_time_lag_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if self.group is not None:
+            check_name("group", self.group)
+        for name, edge in (("startingPositions", self.start), ("endingPositions", self.end)):
+            if isinstance(edge, AtPositions):
+                _check_positions(name, edge.positions)
+        for name, rows in (
+            ("maxRowsPerBatch", self.max_rows_per_batch),
+            ("maxRowsPerBacklogBatch", self.max_rows_per_backlog_batch),
+            (BACKLOG_THRESHOLD, self.backlog_threshold_ms),
+        ):
+            if rows is not None and rows < 1:
+                raise InvalidOption(name=name, value=rows, wanted="a whole number from 1")
 
     @classmethod
     def parse(cls, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Self:
@@ -61,23 +132,21 @@ class SourceOptions:
         options = {name.lower(): value for name, value in given.items()}
         known = {name.lower() for name in KNOWN}
         for name, value in options.items():
-            if name not in known:
-                raise InvalidOption(name=name, value=value, wanted=f"known are {', '.join(KNOWN)}")
-        if (log := options.get("log", "sqlite")) != "sqlite":
-            raise InvalidOption(name="log", value=log, wanted="sqlite is the only log so far")
+            if name not in known and not name.startswith(KAFKA_PREFIX):
+                raise InvalidOption(name=name, value=value, wanted=f"known are {', '.join(KNOWN)}, and {KAFKA_PREFIX}…")
+        large = whole(options, "maxRowsPerBacklogBatch")
+        threshold = options.get(BACKLOG_THRESHOLD.lower())
         return cls(
-            controller=_required(options, "controller", "the controller's address").rstrip("/"),
-            stream=_required(options, "stream", "the stream's name"),
-            path=_required(options, "path", "the log's file, at the same place on every machine"),
-            token=_token(options, environment),
-            token_file=options.get("tokenfile"),
-            ca_file=options.get("cafile"),
-            key=options.get("key", ""),
-            start=_start(options.get("start", "head")),
-            max_rows_per_batch=_whole(options, "maxRowsPerBatch"),
-            controller_wait_ms=(
-                CONTROLLER_WAIT_DEFAULT_MS if (wait := _whole(options, "controllerWaitMs")) is None else wait
-            ),
+            asking=Asking.parse(options, environment),
+            place=_place(options),
+            group=options.get("group") or None,
+            start=_start(options),
+            end=_end(options),
+            ending_wait_ms=_duration(options, "endingWait"),
+            max_rows_per_batch=whole(options, "maxRowsPerBatch"),
+            max_rows_per_backlog_batch=BACKLOG_BATCH_DEFAULT_ROWS if large is None else large,
+            backlog_threshold_ms=None if threshold is None else duration_ms(BACKLOG_THRESHOLD, threshold),
+            max_event_time_lag_ms=_duration(options, "maxEventTimeLag"),
         )
 
 
@@ -90,14 +159,14 @@ def _token(options: Mapping[str, str], environment: Mapping[str, str]) -> str | 
     return options.get("token") or environment.get(TOKEN_VARIABLE) or None
 
 
-def _required(options: Mapping[str, str], name: str, wanted: str) -> str:
+def required(options: Mapping[str, str], name: str, wanted: str) -> str:
     value = options.get(name.lower())
     if not value:
         raise InvalidOption(name=name, value=None, wanted=f"give {wanted}")
     return value
 
 
-def _whole(options: Mapping[str, str], name: str) -> int | None:
+def whole(options: Mapping[str, str], name: str) -> int | None:
     value = options.get(name.lower())
     if value is None:
         return None
@@ -107,13 +176,67 @@ def _whole(options: Mapping[str, str], name: str) -> int | None:
         raise InvalidOption(name=name, value=value, wanted="a whole number") from None
 
 
-def _start(value: str) -> dict[str, int]:
-    if value == "head":
-        return {}
+def _duration(options: Mapping[str, str], name: str) -> int:
+    return duration_ms(name, options.get(name.lower(), "0"))
+
+
+def _place(options: Mapping[str, str]) -> Place:
+    match options.get("log", "sqlite"):
+        case "sqlite":
+            return SqliteFile(required(options, "path", "the log's file, at the same place on every machine"))
+        case "kafka":
+            required(options, "kafka.bootstrap.servers", "the brokers, as host:port")
+            settings = {
+                name.removeprefix(KAFKA_PREFIX): value
+                for name, value in options.items()
+                if name.startswith(KAFKA_PREFIX)
+            }
+            return KafkaTopic(options.get("topic") or required(options, "stream", "the stream's name"), settings)
+        case other:
+            raise InvalidOption(name="log", value=other, wanted="sqlite or kafka")
+
+
+def _start(options: Mapping[str, str]) -> Start:
+    time, positions = _one_of(options, "startingTime", "startingPositions")
+    slack = options.get("startingslack")
+    if slack is not None and time is None:
+        raise InvalidOption(name="startingSlack", value=slack, wanted="it goes with startingTime")
+    if time is not None:
+        slack_ms = None if slack is None else duration_ms("startingSlack", slack)
+        return AtTime(time_ms("startingTime", time), slack_ms)
+    if positions is None or positions == "head":
+        return AtHead()
+    return AtPositions(_positions("startingPositions", positions, "head"))
+
+
+def _end(options: Mapping[str, str]) -> End:
+    time, positions = _one_of(options, "endingTime", "endingPositions")
+    if time is not None:
+        return AtTime(time_ms("endingTime", time))
+    if positions is None or positions == "end":
+        return AtEnd()
+    return AtPositions(_positions("endingPositions", positions, "end"))
+
+
+def _one_of(options: Mapping[str, str], time: str, positions: str) -> tuple[str | None, str | None]:
+    found = options.get(time.lower()), options.get(positions.lower())
+    if None not in found:
+        raise InvalidOption(name=positions, value=found[1], wanted=f"give it or {time}, not both")
+    return found
+
+
+def _positions(name: str, value: str, word: str) -> dict[str, int]:
     try:
         positions: Any = json.loads(value)
     except ValueError:
         positions = None
     if not isinstance(positions, dict):
-        raise InvalidOption(name="start", value=value, wanted='head, or positions as {"0": 120, "1": 80}')
+        raise InvalidOption(name=name, value=value, wanted=f'{word}, or positions as {{"0": 120, "1": 80}}')
     return positions
+
+
+def _check_positions(name: str, positions: Mapping[str, int]) -> None:
+    for segment, offset in positions.items():
+        check_name("segment", segment)
+        if type(offset) is not int or not 0 <= offset < OFFSET_BOUND:
+            raise InvalidOption(name=name, value=offset, wanted="offsets are whole numbers from 0")

@@ -1,9 +1,7 @@
-"""The streaming source `strandline`: events of a log, and with each batch the watermark that is true at its end.
+"""The data source `strandline`: events of a log; in a stream, with each batch the watermark that is true at its end.
 
-    key binary, value binary, segment string, offset bigint, appended_at timestamp, mark timestamp
-
-A batch has its event rows, whose mark is null, and one *mark row*, of which only the mark is set.
-`exact_watermark` turns that into Spark's watermark.
+A batch of a stream has its event rows, whose mark is null, and one *mark row*, of which the mark is set.
+`exact_watermark` turns that into Spark's watermark. The columns are described in `spark_integration.rows`.
 
 Spark builds the reader anew in several Python processes: one that plans, on the driver, for as long as the
 query lives, and one for each batch whose reader travels to the executors. So a reader is its options and
@@ -12,65 +10,49 @@ nothing else, until it is asked to plan.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import StructType
 
-from logs.columns import event_schema
-from logs.sqlite_reader import SqliteLogReader
 from spark_integration.errors import InvalidOffset, UnsupportedLimit
+from spark_integration.following import GroupFollower
 from spark_integration.offsets import END_OF_TIME_MS, SourceOffset
 from spark_integration.options import SourceOptions
+from spark_integration.places import open_reader
 from spark_integration.planning import plan_end, split
-from spark_integration.windows import ControllerWindows, WindowSettings, WindowSource
+from spark_integration.ranges import begin, find_range
+from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition, read_partition
+from spark_integration.windows import ControllerWindows
+from strandline.backlog import BacklogDetector
+from strandline.eventlag import EventTimeLag
 from strandline.limits import PARTITION_ROWS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA: Final = StructType(
-    [
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("segment", StringType()),
-        StructField("offset", LongType()),
-        StructField("appended_at", TimestampType()),
-        StructField("mark", TimestampType()),
-    ]
-)
+    from logs import LogReader
 
-
-@dataclass(frozen=True)
-class SegmentPartition(InputPartition):
-    """A range of one segment: the work of one task."""
-
-    segment: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True)
-class MarkPartition(InputPartition):
-    """The mark row of a batch."""
-
-    mark: int
+_log = logging.getLogger(__name__)
 
 
 class StrandlineSource(DataSource):
-    """`spark.readStream.format("strandline")`; its options are described in `SourceOptions`."""
+    """`format("strandline")`, to stream from or to read once; its options are described in `SourceOptions`."""
+
+    job: ClassVar[Mapping[str, str]] = {}  # what the session's own settings say; options go before them
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self._settings = SourceOptions.parse(options)
+        self._settings = SourceOptions.parse({**self.job, **options})
 
     @classmethod
     def name(cls) -> str:
@@ -79,8 +61,32 @@ class StrandlineSource(DataSource):
     def schema(self) -> StructType:
         return SCHEMA
 
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return StrandlineReader(self._settings)
+
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         return StrandlineStreamReader(self._settings)
+
+
+class StrandlineReader(DataSourceReader):
+    """Reads once, from one position to another. The marks' columns are null."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        windows = ControllerWindows(self._options.asking)
+        try:
+            with open_reader(self._options.place) as log:
+                found = find_range(self._options, log, windows)
+        finally:
+            windows.close()
+        for remark in found.remarks():
+            _log.warning("stream %s: %s", self._options.asking.stream, remark)
+        return _ranges(found.beginning.positions, found.end, None)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_partition(self._options.place, partition)
 
 
 class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -88,8 +94,10 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._open_log: SqliteLogReader | None = None
-        self._open_windows: WindowSource | None = None
+        self._open_log: LogReader | None = None
+        self._open_windows: ControllerWindows | None = None
+        self._open_follower: GroupFollower | None = None
+        self._detector = BacklogDetector(options.backlog_threshold_ms)
         self._target: SourceOffset | None = None  # set for availableNow: where to stop
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -98,30 +106,46 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     # -- planning, on the driver -----------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        return SourceOffset(self._options.start).to_json()
+        beginning = begin(self._options.start, self._log(), self._windows())
+        for remark in (beginning.doubt, beginning.widened):
+            if remark is not None:
+                _log.warning("stream %s: %s", self._options.asking.stream, remark)
+        return SourceOffset(beginning.positions).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
+        """What Spark passes with each batch: where there may be a backlog, the limit that holds in it."""
+        if self._options.backlog_threshold_ms is not None:
+            return ReadMaxRows(self._options.max_rows_per_backlog_batch)
         rows = self._options.max_rows_per_batch
         return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """The end of the next batch; `start` itself where neither data nor the mark moved."""
+        """The end of the next batch; `start` itself where neither data nor the mark moved.
+
+        Spark asks when the batch that ended at `start` is finished, so this is also when a group hears of it.
+        """
         begin = SourceOffset.from_json(start)
+        segments = self._log().segments()
+        if self._options.group is not None:
+            self._follower(self._options.group).report(begin.positions, segments)
         ends = self._log().end_offsets()
         self._check_reached(begin, ends)
         if self._target is not None:
             ends = {segment: min(end, self._target.position(segment)) for segment, end in ends.items()}
-        # The ends were read before the segments: a segment made in between has no end yet and is left for
-        # later.
-        planned = plan_end(begin.positions, ends, self._log().segments(), _budget(limit))
+        # A segment that was made between the two looks at the log is left for later.
+        backlog = self._in_backlog(begin, ends)
+        planned = plan_end(begin.positions, ends, segments, self._rows(limit, backlog))
         mark = self._bound(planned)
         if self._target is not None:  # the mark may move on for ever, and this run is to end
             mark = None if mark is None or self._target.mark is None else min(mark, self._target.mark)
-        return SourceOffset(planned, _later(begin.mark, mark)).to_json()
+        end = SourceOffset(planned, _later(begin.mark, mark), backlog)
+        if end.mark == begin.mark and not _moved(begin, planned):
+            return start  # a change of the status alone is no reason for a batch
+        return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Where the log ends. The mark there is not asked for: this is for progress reports only."""
-        return SourceOffset(self._log().end_offsets()).to_json()
+        return SourceOffset(self._log().end_offsets(), backlog=self._detector.backlog).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
         ends = self._log().end_offsets()
@@ -132,13 +156,9 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         begin, until = SourceOffset.from_json(start), SourceOffset.from_json(end)
         if begin == until:
             return []
-        work: list[InputPartition] = [
-            SegmentPartition(segment, low, high)
-            for segment, offset in until.positions.items()
-            for low, high in split(begin.position(segment), offset, PARTITION_ROWS)
-        ]
+        work = _ranges(begin.positions, until.positions, begin.mark)
         if until.mark is not None:
-            work.append(MarkPartition(until.mark))
+            work.append(MarkPartition(until.mark, until.backlog))
         return work
 
     def stop(self) -> None:
@@ -151,22 +171,29 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, as Arrow batches of exactly Spark's schema."""
-        match partition:
-            case MarkPartition(mark):
-                yield _mark_batch(mark)
-            case SegmentPartition(segment, start, end):
-                with SqliteLogReader(self._options.path) as log:
-                    for batch in log.read(segment, start, end):
-                        yield _event_batch(batch)
-            case other:
-                raise TypeError(f"{other!r} is not a partition of the strandline source")
+        return read_partition(self._options.place, partition)
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _log(self) -> SqliteLogReader:
+    def _log(self) -> LogReader:
         if self._open_log is None:
-            self._open_log = SqliteLogReader(self._options.path)
+            self._open_log = open_reader(self._options.place)
         return self._open_log
+
+    def _windows(self) -> ControllerWindows:
+        if self._open_windows is None:
+            self._open_windows = ControllerWindows(self._options.asking)
+        return self._open_windows
+
+    def _follower(self, group: str) -> GroupFollower:
+        if self._open_follower is None:
+            self._open_follower = GroupFollower(
+                self._windows(),
+                group,
+                self._options.asking.stream,
+                backlog_threshold_ms=self._options.backlog_threshold_ms,
+            )
+        return self._open_follower
 
     def _check_reached(self, begin: SourceOffset, ends: Mapping[str, int]) -> None:
         """A log that ends before the checkpoint is not the log that the checkpoint was made with."""
@@ -174,29 +201,43 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             if offset > ends.get(segment, 0):
                 raise InvalidOffset(
                     offset={segment: offset},
-                    wanted=f"the log at {self._options.path!r} has {ends.get(segment, 0)} events there; "
+                    wanted=f"the log at {self._options.place} has {ends.get(segment, 0)} events there; "
                     f"go on with the log that this query began with, or with a new checkpoint",
                 )
 
-    def _windows(self) -> WindowSource:
-        if self._open_windows is None:
-            self._open_windows = ControllerWindows(
-                WindowSettings(
-                    controller=self._options.controller,
-                    stream=self._options.stream,
-                    key=self._options.key,
-                    token=self._options.token,
-                    token_file=self._options.token_file,
-                    ca_file=self._options.ca_file,
-                    wait_ms=self._options.controller_wait_ms,
-                )
-            )
-        return self._open_windows
+    def _in_backlog(self, begin: SourceOffset, ends: Mapping[str, int]) -> bool:
+        """Whether the job works off a backlog. Where nothing waits to be read there is none."""
+        if self._options.backlog_threshold_ms is None:
+            return False
+        if all(begin.position(segment) >= end for segment, end in ends.items()):
+            return self._detector.went_idle()
+        return self._detector.woke(begin.mark, time.time_ns() // 1_000_000)
+
+    def _rows(self, limit: ReadLimit, backlog: bool) -> int | None:
+        """How many rows the next batch may have: what Spark asks for, and fewer for a job that has caught up."""
+        asked, usual = _budget(limit), self._options.max_rows_per_batch
+        if asked is None or usual is None or self._options.backlog_threshold_ms is None or backlog:
+            return asked
+        return min(asked, usual)
 
     def _bound(self, positions: Mapping[str, int]) -> int | None:
         """What the watermark may be when exactly these positions are read."""
         window = self._windows().time_window({name: offset for name, offset in positions.items() if offset})
-        return END_OF_TIME_MS if window.end_of_stream else window.lower
+        if window.end_of_stream:
+            return END_OF_TIME_MS
+        return EventTimeLag(self._options.max_event_time_lag_ms).apply(window.lower)
+
+
+def _ranges(start: Mapping[str, int], end: Mapping[str, int], floor: int | None) -> list[InputPartition]:
+    return [
+        SegmentPartition(segment, low, high, floor)
+        for segment, offset in end.items()
+        for low, high in split(start.get(segment, 0), max(offset, start.get(segment, 0)), PARTITION_ROWS)
+    ]
+
+
+def _moved(begin: SourceOffset, planned: Mapping[str, int]) -> bool:
+    return any(offset != begin.position(segment) for segment, offset in planned.items())
 
 
 def _budget(limit: ReadLimit) -> int | None:
@@ -214,28 +255,3 @@ def _later(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)
-
-
-def _arrow_schema() -> pa.Schema:
-    import pyarrow as pa
-
-    return event_schema().append(pa.field("mark", pa.timestamp("us", "UTC")))
-
-
-def _event_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    schema = _arrow_schema()
-    return pa.RecordBatch.from_arrays(
-        [*batch.columns, pa.nulls(batch.num_rows, schema.field("mark").type)], schema=schema
-    )
-
-
-def _mark_batch(mark: int) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    schema = _arrow_schema()
-    columns = [pa.nulls(1, field.type) for field in schema if field.name != "mark"]
-    return pa.RecordBatch.from_arrays(
-        [*columns, pa.array([mark * 1000]).cast(schema.field("mark").type)], schema=schema
-    )

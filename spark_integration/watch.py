@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
-METRICS: Final = ("events", "unreadable", "mark")  # what exact_watermark observes, in this order
+METRICS: Final = ("events", "unreadable", "mark", "late", "backlog")  # what exact_watermark observes, in this order
 
 _log = logging.getLogger(__name__)
 

@@ -21,18 +21,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.types import TimestampType
 
 from spark_integration.errors import MarkDropped, WrongColumn
+from spark_integration.late import keep_late
+from spark_integration.rows import FLOOR, MARK
 
-MARK: Final = "mark"
 WATERMARK_TAG: Final = "spark.watermarkDelayMs"  # Spark's own name, in the column's metadata
 OBSERVATION: Final = "strandline"
 
 
 def exact_watermark(
-    df: DataFrame, *, event_time: str, only_windows: bool = False, observation: str = OBSERVATION
+    df: DataFrame,
+    *,
+    event_time: str,
+    only_windows: bool = False,
+    observation: str = OBSERVATION,
+    late_to: str | None = None,
 ) -> DataFrame:
     """The events of a `strandline` stream, with an exact watermark on `event_time`; the mark column is gone.
 
@@ -45,22 +51,45 @@ def exact_watermark(
     with the next one. It is right where the query has nothing but windowed aggregations, since a row at T belongs to
     a window that ends later. With anything else (joins, deduplication, timers) rows at T would be dropped.
 
-    `observation` names the metrics in progress reports: events, unreadable (events without an event time), and mark
-    (ms). Two streams in one query need two names. Rows at or before 1970-01-01 00:00 UTC are late to Spark whatever
+    `observation` names the metrics in progress reports: events, unreadable (events without an event time), mark (ms),
+    late (events older than the mark that the batch before ended with, which Spark's stateful operators drop: someone
+    broke a promise; null where `df` has lost the column `floor`), and backlog (1 while the job works off one). Two
+    streams in one query need two names.
+
+    `late_to` keeps the late rows as well: a folder that all machines see, to which they go as Parquet files, before
+    Spark drops them. It needs the columns segment and offset, and costs every row a way through Python. A batch that
+    runs again writes the same files again.
+
+    Rows at or before 1970-01-01 00:00 UTC are late to Spark whatever
     the mark says: its watermark begins there.
 
     Raises MarkDropped or WrongColumn.
     """
     _check(df, event_time)
     is_event = functions.col(MARK).isNull()
+    has_floor = FLOOR in df.columns
+    late = is_event & (functions.col(event_time) < functions.col(FLOOR)) if has_floor else None
     marked = df.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond").observe(
         observation,
         functions.count(functions.when(is_event, 1)).alias("events"),
         functions.count(functions.when(is_event & functions.col(event_time).isNull(), 1)).alias("unreadable"),
         functions.max(functions.unix_millis(MARK)).alias("mark"),
+        (_nothing() if late is None else functions.count(functions.when(late, 1))).alias("late"),
+        (
+            _nothing()
+            if not has_floor
+            else functions.max(functions.when(~is_event, functions.col(FLOOR).isNotNull().cast("bigint")))
+        ).alias("backlog"),
     )
     events = marked.where(is_event).drop(MARK)
-    return events.withMetadata(event_time, df.schema[event_time].metadata | {WATERMARK_TAG: 0})
+    if late_to is not None:
+        events = keep_late(events, event_time, late_to)
+    return events.drop(FLOOR).withMetadata(event_time, df.schema[event_time].metadata | {WATERMARK_TAG: 0})
+
+
+def _nothing() -> Column:
+    """A metric that is not known."""
+    return functions.max(functions.lit(None).cast("bigint"))
 
 
 def _check(df: DataFrame, event_time: str) -> None:

@@ -1,86 +1,100 @@
-"""Where the source gets its time windows: a narrow seam, and the controller behind it."""
+"""What Spark's side asks the controller, which may be away for a while."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from spark_integration.errors import NoWindow
+from spark_integration.options import Asking
 from strandline.errors import StrandlineError, Unavailable, UnknownSegment
-from strandline.limits import WINDOW_ATTEMPT_MS, WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS
+from strandline.limits import PAGE_ENTRIES, WINDOW_ATTEMPT_MS, WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS
 from strandline.window import TimeWindow
 
 if TYPE_CHECKING:
+    from strandline.protocol.calls import Call
     from strandline.protocol.transport import Seams, Transport
+    from strandline.protocol.wire import MarksAt, StreamDescription, WireMark
 
-
-class WindowSource(Protocol):
-    """Gives the time window of a position. One thread at a time."""
-
-    def time_window(self, position: Mapping[str, int]) -> TimeWindow: ...
-
-    def close(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowSettings:
-    """Whom to ask for what, and for how long. Plain data, so it can travel."""
-
-    controller: str
-    stream: str
-    key: str
-    token: str | None = field(default=None, repr=False)
-    token_file: str | None = None
-    ca_file: str | None = None
-    wait_ms: int
+Value = TypeVar("Value")
 
 
 class ControllerWindows:
-    """Asks the controller until it answers or `wait_ms` have passed: asking again changes nothing."""
+    """Asks the controller until it answers or `wait_ms` have passed: asking again changes nothing.
 
-    def __init__(
-        self, settings: WindowSettings, *, transport: Transport | None = None, seams: Seams | None = None
-    ) -> None:
+    Each call raises NoWindow after that time, and what waiting cannot mend (a Refused) at once. For one thread.
+    """
+
+    def __init__(self, asking: Asking, *, transport: Transport | None = None, seams: Seams | None = None) -> None:
         # Executors import this module to unpickle the reader and never ask: they are spared the HTTP client.
-        from reader_client.windows import TimeWindows
         from strandline.protocol.attempts import Patience
         from strandline.protocol.transport import Connection, Seams
 
-        self._settings = settings
+        self._asking = asking
         self._seams = Seams() if seams is None else seams
         # One attempt a call. How often to ask is decided here, since there is more to wait for than an answer.
         patience = Patience(attempts=1, attempt_ms=WINDOW_ATTEMPT_MS, deadline_ms=WINDOW_ATTEMPT_MS)
         self._connection = Connection(
-            settings.controller,
-            token=settings.token,
-            token_file=settings.token_file,
-            ca_file=settings.ca_file,
+            asking.controller,
+            token=asking.token,
+            token_file=asking.token_file,
+            ca_file=asking.ca_file,
             patience=patience,
             transport=transport,
             seams=seams,
         )
-        self._windows = TimeWindows(self._connection, settings.stream)
 
     def time_window(self, position: Mapping[str, int]) -> TimeWindow:
-        """The window. Raises NoWindow after `wait_ms`, and what waiting cannot mend (a Refused) at once."""
+        from strandline.protocol import calls
+
+        return self.ask(lambda: calls.time_window(self._asking.stream, position, key=self._asking.time_key))
+
+    def marks_at(self, time: int) -> MarksAt:
+        """The marks around a time, and where reading from it begins."""
+        from strandline.protocol import calls
+
+        return self.ask(lambda: calls.marks_at(self._asking.stream, time, key=self._asking.time_key))
+
+    def marks(self, after: int) -> tuple[WireMark, ...]:
+        """Some of the marks after a seq, oldest first; none where there is none."""
+        from strandline.protocol import calls
+
+        return self.ask(
+            lambda: calls.marks(self._asking.stream, key=self._asking.time_key, after=after, limit=PAGE_ENTRIES)
+        ).marks
+
+    def describe(self) -> StreamDescription:
+        from strandline.protocol import calls
+
+        return self.ask(lambda: calls.describe(self._asking.stream))
+
+    def ask(self, call: Callable[[], Call[Value]]) -> Value:
+        """What a call answers that may be made many times."""
         now_ms = self._seams.now_ms
         started_ms = now_ms()
         pause_ms = WINDOW_FIRST_PAUSE_MS
         while True:
             try:
-                return self._windows.get_time_window(position, self._settings.key)
+                return self._connection.run(call())
             except StrandlineError as error:
                 if not _may_pass(error):
                     raise
                 waited_ms = now_ms() - started_ms
-                left_ms = self._settings.wait_ms - waited_ms
+                left_ms = self._asking.wait_ms - waited_ms
                 if left_ms <= 0:
                     raise NoWindow(
-                        controller=self._settings.controller, waited_ms=round(waited_ms), reason=str(error)
+                        controller=self._asking.controller, waited_ms=round(waited_ms), reason=str(error)
                     ) from error
-            self._seams.sleep(min(pause_ms * (0.5 + 0.5 * self._seams.random()), left_ms) / 1000)
+            self.pause(min(pause_ms, left_ms))
             pause_ms = min(pause_ms * 2, WINDOW_PAUSE_BOUND_MS)
+
+    def pause(self, pause_ms: float) -> None:
+        """Waits up to so long; callers that wait at the same time do not ask again at the same time."""
+        self._seams.sleep(pause_ms * (0.5 + 0.5 * self._seams.random()) / 1000)
+
+    def now_ms(self) -> float:
+        """A clock that never steps back."""
+        return self._seams.now_ms()
 
     def close(self) -> None:
         self._connection.close()

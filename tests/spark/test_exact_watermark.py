@@ -127,7 +127,9 @@ def test_a_batch_that_was_planned_but_not_finished_runs_again_with_the_same_mark
         second.settle()
         repeated = next(one for one in second.progress() if one.batchId == 0)
         assert repeated.numInputRows == 4  # three events and the mark row, as before
-        assert repeated.observedMetrics["strandline"].asDict() == {"events": 3, "unreadable": 0, "mark": 3_000}
+        assert repeated.observedMetrics["strandline"].asDict() == {
+            "events": 3, "unreadable": 0, "mark": 3_000, "late": 0, "backlog": 0
+        }  # fmt: skip
         stream.seal(event_log.log.seal())
         assert second.settle() == event_log.windows(WIDTH_MS)
 
@@ -242,7 +244,7 @@ def test_columns_are_those_of_the_log(read: Read, stream: Any, event_log: Any, t
     raw = read()
     assert raw.schema.simpleString() == (
         "struct<key:binary,value:binary,segment:string,offset:bigint,appended_at:timestamp,"
-        "mark:timestamp,event_time:timestamp>"
+        "mark:timestamp,floor:timestamp,event_time:timestamp>"
     )
     rows: list[Any] = []
     query = (
@@ -262,4 +264,4 @@ def test_columns_are_those_of_the_log(read: Read, stream: Any, event_log: Any, t
     )
     assert event["appended_at"] is not None
     assert mark["mark"].timestamp() == 1.0
-    assert [mark[name] for name in mark.asDict() if name != "mark"] == [None] * 6
+    assert [mark[name] for name in mark.asDict() if name != "mark"] == [None] * 7

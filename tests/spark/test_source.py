@@ -15,13 +15,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from spark_integration.errors import InvalidOffset, InvalidOption, UnsupportedLimit
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import SourceOptions
-from spark_integration.source import (
-    SCHEMA,
-    MarkPartition,
-    SegmentPartition,
-    StrandlineSource,
-    StrandlineStreamReader,
-)
+from spark_integration.places import KafkaTopic
+from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition
+from spark_integration.source import StrandlineSource, StrandlineStreamReader
 from strandline.limits import PARTITION_ROWS
 
 
@@ -84,7 +80,7 @@ def test_the_sealed_end_is_the_end_of_time_in_sparks_feed(
 
 def test_reading_starts_where_it_is_told(options: dict[str, str], event_log: Any) -> None:
     event_log.append("0", range(9))
-    reader = StrandlineStreamReader(StrandlineSource({**options, "start": '{"0": 7}'})._settings)
+    reader = StrandlineStreamReader(StrandlineSource({**options, "startingPositions": '{"0": 7}'})._settings)
     start = reader.initialOffset()
     assert start == offset({"0": 7}, None)
     end = reader.latestOffset(start, ReadAllAvailable())
@@ -152,8 +148,8 @@ class TestPartitions:
     def test_there_is_one_for_each_range_and_one_for_the_mark(self, reader: StrandlineStreamReader) -> None:
         start, end = offset({"0": 3, "1": 4}, 10), offset({"0": 8, "1": 4, "2": 1}, 20)
         assert reader.partitions(start, end) == [
-            SegmentPartition("0", 3, 8),
-            SegmentPartition("2", 0, 1),
+            SegmentPartition("0", 3, 8, floor=10),
+            SegmentPartition("2", 0, 1, floor=10),
             MarkPartition(20),
         ]
 
@@ -170,7 +166,7 @@ class TestPartitions:
     def test_every_batch_has_exactly_sparks_schema(self, reader: StrandlineStreamReader, event_log: Any) -> None:
         event_log.append("1", [5, 6])
         expected = to_arrow_schema(SCHEMA, timezone="UTC")
-        (events,) = reader.read(SegmentPartition("1", 0, 2))
+        (events,) = reader.read(SegmentPartition("1", 0, 2, floor=7))
         (mark,) = reader.read(MarkPartition(END_OF_TIME_MS))
         assert events.schema.equals(expected)
         assert mark.schema.equals(expected)
@@ -178,13 +174,16 @@ class TestPartitions:
             {"key": b"k2", "value": b"5", "segment": "1", "offset": 0, "mark": None},
             {"key": b"k0", "value": b"6", "segment": "1", "offset": 1, "mark": None},
         ]
+        assert events["floor"].cast(pa.int64()).to_pylist() == [7_000, 7_000]
+        assert mark["floor"].null_count == 1
         assert mark["mark"].cast(pa.int64()).to_pylist() == [END_OF_TIME_MS * 1000]
 
     def test_a_reader_travels_as_its_options_only(self, reader: StrandlineStreamReader, event_log: Any) -> None:
         event_log.append("0", [1])
         reader.latestOffset(reader.initialOffset(), ReadAllAvailable())  # it holds connections now
         travelled = pickle.loads(pickle.dumps((reader, SegmentPartition("0", 0, 1), MarkPartition(3))))
-        assert vars(travelled[0]) == {**vars(reader), "_open_log": None, "_open_windows": None}
+        assert travelled[0]._options == reader._options
+        assert (travelled[0]._open_log, travelled[0]._open_windows) == (None, None)
         assert travelled[1:] == (SegmentPartition("0", 0, 1), MarkPartition(3))
 
 
@@ -197,9 +196,16 @@ class TestOptions:
             ({"stream": ""}, "stream"),
             ({"path": ""}, "path"),
             ({"log": "paper"}, "log"),
-            ({"start": "yesterday"}, "start"),
-            ({"start": '{"0": -1}'}, "start"),
-            ({"start": '{"0": true}'}, "start"),
+            ({"startingPositions": "yesterday"}, "startingPositions"),
+            ({"startingTime": "yesterday"}, "startingTime"),
+            ({"startingTime": "5", "startingPositions": "head"}, "startingPositions"),
+            ({"startingSlack": "5"}, "startingSlack"),
+            ({"endingPositions": "soon"}, "endingPositions"),
+            ({"maxEventTimeLag": "2 weeks"}, "maxEventTimeLag"),
+            ({"spark.strandline.backlog.watermarkLagThreshold": "0"}, "spark.strandline"),
+            ({"log": "kafka"}, "kafka.bootstrap.servers"),
+            ({"startingPositions": '{"0": -1}'}, "startingPositions"),
+            ({"startingPositions": '{"0": true}'}, "startingPositions"),
             ({"maxRowsPerBatch": "0"}, "maxRowsPerBatch"),
             ({"maxRowsPerBatch": "many"}, "maxRowsPerBatch"),
             ({"controllerWaitMs": "0"}, "controllerWaitMs"),
@@ -207,14 +213,14 @@ class TestOptions:
         ],
     )
     def test_a_wrong_option_is_named(self, options: dict[str, str], change: dict[str, str], named: str) -> None:
-        with pytest.raises(InvalidOption, match=f"option {named} "):
+        with pytest.raises(InvalidOption, match=f"option {named}"):
             StrandlineSource({**options, **change})
 
     def test_a_file_has_the_token_in_place_of_the_option_and_the_environment(self, options: dict[str, str]) -> None:
         environment = {"STRANDLINE_TOKEN": "from-variable"}
-        with_file = SourceOptions.parse({**options, "tokenFile": "t", "caFile": "c"}, environment)
+        with_file = SourceOptions.parse({**options, "tokenFile": "t", "caFile": "c"}, environment).asking
         assert (with_file.token, with_file.token_file, with_file.ca_file) == (None, "t", "c")
-        assert SourceOptions.parse(options, environment).token == "from-variable"
+        assert SourceOptions.parse(options, environment).asking.token == "from-variable"
         with pytest.raises(InvalidOption, match=r"option tokenFile .* left out where token is given"):
             SourceOptions.parse({**options, "tokenFile": "t", "token": "x"})
 
@@ -223,7 +229,10 @@ class TestOptions:
             StrandlineSource({**options, "tokne": "slt_" + "x" * 43})
         assert "xxx" not in str(raised.value)
 
-    def test_the_token_shows_in_no_representation(self, options: dict[str, str]) -> None:
-        settings = StrandlineSource({**options, "token": "secret"})._settings
-        assert settings.token == "secret"
+    def test_secrets_show_in_no_representation(self, options: dict[str, str]) -> None:
+        kafka = {"log": "kafka", "kafka.bootstrap.servers": "broker:9092", "kafka.sasl.password": "secret"}
+        settings = StrandlineSource({**options, **kafka, "token": "secret"})._settings
+        assert settings.asking.token == "secret"
+        assert settings.place == KafkaTopic(options["stream"], settings.place.settings)
+        assert settings.place.settings["sasl.password"] == "secret"
         assert "secret" not in repr(settings)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from spark_integration.errors import NoWindow
-from spark_integration.windows import ControllerWindows, WindowSettings
+from spark_integration.options import Asking as Settings
+from spark_integration.windows import ControllerWindows
 from strandline.errors import BeyondFinalOffset, Forbidden, StrandlineError, Unauthenticated, UnknownStream
 from strandline.limits import WINDOW_PAUSE_BOUND_MS
 from strandline.note import Note
@@ -55,7 +56,7 @@ class Asking:
     """The windows of a stream, and the wire to them."""
 
     def __init__(self, stream: Any, faults: Iterable[Outcome], key: str = "") -> None:
-        settings = WindowSettings(controller=stream.url, stream=stream.name, key=key, token="secret", wait_ms=WAIT_MS)
+        settings = Settings(controller=stream.url, stream=stream.name, time_key=key, token="secret", wait_ms=WAIT_MS)
         self.wire = Wire(HttpxTransport(stream.url), iter(faults))
         seams = Seams(now_ms=lambda: self.wire.now_ms, sleep=self.wire.sleep, random=lambda: 1.0)
         self.windows = ControllerWindows(settings, transport=self.wire, seams=seams)
@@ -147,5 +148,5 @@ def test_an_answer_that_no_waiting_can_mend_is_raised_at_once(
 
 
 def test_the_token_shows_in_no_representation() -> None:
-    settings = WindowSettings(controller="http://127.0.0.1:1", stream="s", key="", token="secret", wait_ms=1)
+    settings = Settings(controller="http://127.0.0.1:1", stream="s", token="secret", wait_ms=1)
     assert "secret" not in repr(settings)

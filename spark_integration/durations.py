@@ -1,0 +1,47 @@
+"""Times and durations as Spark's users write them: milliseconds, or words."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from spark_integration.errors import InvalidOption
+from strandline.limits import TIME_BOUND_MS
+
+_UNITS_MS: Final = {
+    "ms": 1, "millisecond": 1, "s": 1_000, "second": 1_000, "m": 60_000, "min": 60_000, "minute": 60_000,
+    "h": 3_600_000, "hour": 3_600_000, "d": 86_400_000, "day": 86_400_000,
+}  # fmt: skip
+_DURATION: Final = re.compile(r"(\d+)\s*([a-z]*)")
+
+
+def duration_ms(name: str, value: str) -> int:
+    """ "1500", "1500 ms", "5 minutes" or "1h" as milliseconds. Raises InvalidOption."""
+    found = _DURATION.fullmatch(value.strip().lower())
+    if found is not None:
+        number, unit = int(found[1]), found[2]
+        factor = _UNITS_MS.get(unit or "ms") or _UNITS_MS.get(unit.removesuffix("s"))
+        if factor is not None and number * factor < TIME_BOUND_MS:
+            return number * factor
+    raise InvalidOption(name=name, value=value, wanted="milliseconds, or a number and a unit, as 5 minutes")
+
+
+def time_ms(name: str, value: str) -> int:
+    """Epoch milliseconds, or a moment as 2026-03-01T12:00:00Z; without an offset it is UTC. Raises InvalidOption."""
+    text = value.strip()
+    if re.fullmatch(r"-?\d+", text):
+        time = int(text)
+    else:
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise InvalidOption(
+                name=name, value=value, wanted="epoch milliseconds, or a moment as 2026-03-01T12:00:00Z"
+            ) from None
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+        time = (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
+    if abs(time) >= TIME_BOUND_MS:
+        raise InvalidOption(name=name, value=value, wanted=f"a time below 2^53 ms ({TIME_BOUND_MS})")
+    return time

@@ -1,0 +1,100 @@
+"""The rows that the sources yield, as Arrow batches of exactly Spark's schema, and the partitions they come from.
+
+    key binary, value binary, segment string, offset bigint, appended_at timestamp    an event
+    mark timestamp                                                                    a mark row has this
+    floor timestamp                                                                   an event older than it is late
+
+`floor` is the mark that the batch before ended with, on each event; on a mark row it is set where the job works off a
+backlog. Both columns are for `exact_watermark`, which takes them away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
+
+from logs.columns import event_schema
+from spark_integration.places import Place, open_reader
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MARK: Final = "mark"
+FLOOR: Final = "floor"
+SCHEMA: Final = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("segment", StringType()),
+        StructField("offset", LongType()),
+        StructField("appended_at", TimestampType()),
+        StructField(MARK, TimestampType()),
+        StructField(FLOOR, TimestampType()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class SegmentPartition(InputPartition):
+    """A range of one segment: the work of one task."""
+
+    segment: str
+    start: int
+    end: int
+    floor: int | None = None
+
+
+@dataclass(frozen=True)
+class MarkPartition(InputPartition):
+    """The mark row of a batch."""
+
+    mark: int
+    backlog: bool = False
+
+
+def read_partition(place: Place, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """The rows of one partition. Connections open and close inside."""
+    match partition:
+        case MarkPartition(mark, backlog):
+            yield _mark_batch(mark, backlog)
+        case SegmentPartition(segment, start, end, floor):
+            with open_reader(place) as log:
+                for batch in log.read(segment, start, end):
+                    yield _event_batch(batch, floor)
+        case other:
+            raise TypeError(f"{other!r} is not a partition of the strandline source")
+
+
+def _arrow_schema() -> pa.Schema:
+    import pyarrow as pa
+
+    kind = pa.timestamp("us", "UTC")
+    return event_schema().append(pa.field(MARK, kind)).append(pa.field(FLOOR, kind))
+
+
+def _event_batch(batch: pa.RecordBatch, floor: int | None) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    schema = _arrow_schema()
+    kind, rows = schema.field(MARK).type, batch.num_rows
+    late_below = pa.nulls(rows, kind) if floor is None else pa.repeat(_moment(floor), rows)
+    return pa.RecordBatch.from_arrays([*batch.columns, pa.nulls(rows, kind), late_below], schema=schema)
+
+
+def _mark_batch(mark: int, backlog: bool) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    schema = _arrow_schema()
+    told = {MARK: _moment(mark)} | ({FLOOR: _moment(mark)} if backlog else {})
+    columns = [pa.repeat(told[one.name], 1) if one.name in told else pa.nulls(1, one.type) for one in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _moment(time: int) -> pa.Scalar:
+    import pyarrow as pa
+
+    return pa.scalar(time * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
