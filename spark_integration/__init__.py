@@ -1,26 +1,50 @@
-"""Strandline for Spark: a streaming source over a log, and the exact watermark that goes with it."""
+"""Strandline for Spark: a source over a log, and the exact watermark that goes with it, for other sources as well."""
 
 from typing import TYPE_CHECKING
 
 from strandline.protocol.lazy import names_from
 
 if TYPE_CHECKING:
+    from spark_integration.attaching import attach as attach
+    from spark_integration.attaching import detach as detach
     from spark_integration.environment import prepare as prepare
     from spark_integration.environment import register as register
+    from spark_integration.events import read_between as read_between
+    from spark_integration.events import read_events as read_events
+    from spark_integration.events import read_range as read_range
+    from spark_integration.files import FilePositions as FilePositions
     from spark_integration.source import StrandlineSource as StrandlineSource
     from spark_integration.watch import MarkWatch as MarkWatch
     from spark_integration.watermark import exact_watermark as exact_watermark
 
-__all__ = ["MarkWatch", "StrandlineSource", "exact_watermark", "prepare", "register"]
+__all__ = [
+    "FilePositions",
+    "MarkWatch",
+    "StrandlineSource",
+    "attach",
+    "detach",
+    "exact_watermark",
+    "prepare",
+    "read_between",
+    "read_events",
+    "read_range",
+    "register",
+]
 
 if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
     __getattr__ = names_from(
         __name__,
         {
+            "FilePositions": "spark_integration.files",
             "MarkWatch": "spark_integration.watch",
             "StrandlineSource": "spark_integration.source",
+            "attach": "spark_integration.attaching",
+            "detach": "spark_integration.attaching",
             "exact_watermark": "spark_integration.watermark",
             "prepare": "spark_integration.environment",
+            "read_between": "spark_integration.events",
+            "read_events": "spark_integration.events",
+            "read_range": "spark_integration.events",
             "register": "spark_integration.environment",
         },
     )

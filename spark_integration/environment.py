@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from spark_integration.errors import JavaMissing, PythonMismatch
+from spark_integration.marks import MarkSource
 from spark_integration.options import BACKLOG_THRESHOLD
 from spark_integration.source import StrandlineSource
 from spark_integration.watch import MarkWatch
@@ -19,7 +20,7 @@ from strandline.limits import PROGRAM_CHECK_S
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_WATCHED: Final[WeakSet[SparkSession]] = WeakSet()
+_KNOWN: Final[WeakSet[SparkSession]] = WeakSet()
 _PROBE: Final = "import sys, pyarrow, spark_integration.source; print(*sys.version_info[:2])"
 
 
@@ -30,12 +31,17 @@ def register(spark: SparkSession) -> None:
     the watch is left out, since a session that stops with a listener complains. Doing it again changes nothing, but
     that `spark.strandline.backlog.watermarkLagThreshold` is read anew: set it before.
     """
-    if hasattr(spark, "_jsparkSession"):
+    if is_classic(spark) and spark not in _KNOWN:
         check_python(spark.sparkContext.pythonExec)
-        if spark not in _WATCHED:
-            spark.streams.addListener(MarkWatch())
-            _WATCHED.add(spark)
+        spark.streams.addListener(MarkWatch())
+        _KNOWN.add(spark)
     spark.dataSource.register(_with_settings_of(spark))
+    spark.dataSource.register(MarkSource)
+
+
+def is_classic(spark: SparkSession) -> bool:
+    """Whether this process is Spark's driver, and not a client of a Spark Connect server."""
+    return hasattr(spark, "_jsparkSession")
 
 
 def _with_settings_of(spark: SparkSession) -> type[StrandlineSource]:

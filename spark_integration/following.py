@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from strandline.errors import PositionWentBack, UnknownReader
+from strandline.errors import PositionWentBack, UnknownGroup, UnknownReader
 from strandline.segment import Segment, SegmentGraph
 
 if TYPE_CHECKING:
     from spark_integration.windows import ControllerWindows
-    from strandline.protocol.group_wire import GroupWindow
 
 READER: Final = "spark"
 
 
 class GroupFollower:
-    """The one reader of a group, over one stream. It creates the group where there is none.
+    """Reports the positions of one query, the one reader of its group.
 
     Two queries that report to one group would tear it to and fro: the one that registered last fences the other, which
     then fails with Fenced.
@@ -32,54 +31,53 @@ class GroupFollower:
         self._epoch: int | None = None
         self._told: dict[str, int] | None = None
 
-    def report(self, positions: Mapping[str, int], segments: Sequence[Segment] = ()) -> None:
-        """Everything below these positions is processed. Said again it costs nothing."""
+    def report(self, positions: Mapping[str, int]) -> None:
+        """Everything below these positions is processed. The first time it registers; said again it costs nothing."""
         if self._epoch is None:
-            self.register(positions, segments)
+            self._epoch = self.register(positions)
         elif dict(positions) != self._told:
-            self._report({name: offset for name, offset in positions.items() if offset}, positions, segments)
+            try:
+                report(self._windows, self._group, self._stream, self._epoch, positions)
+            except (UnknownGroup, UnknownReader, PositionWentBack):  # made anew, or an operator moved it
+                self._epoch = self.register(positions)
         self._told = dict(positions)
 
-    def register(self, positions: Mapping[str, int], segments: Sequence[Segment] = ()) -> None:
-        """Takes the group over, from these positions on, also where they are further back than what was reported."""
-        from strandline.protocol import group_calls
+    def register(self, positions: Mapping[str, int] | None) -> int:
+        """Takes the group over, from these positions on, also where they are further back than what was reported;
+        with None where it stands. Creates it where there is none. Returns the epoch."""
+        from strandline.protocol import calls, group_calls
         from strandline.protocol.group_wire import GroupSettings
 
         settings = GroupSettings(
             streams=(self._stream,), backlog_threshold_ms=self._backlog_threshold_ms, reader_timeout_ms=None
         )
         self._windows.ask(lambda: group_calls.create_group(self._group, settings))
-        named = _named(positions, [*self.window().streams[self._stream].position], segments)
-        answer = self._windows.ask(
-            lambda: group_calls.register_reader(self._group, READER, {self._stream: named} if named else {})
-        )
-        self._epoch = answer.epoch
-
-    def window(self) -> GroupWindow:
-        """Where the group stands."""
-        from strandline.protocol import group_calls
-
-        return self._windows.ask(lambda: group_calls.group_window(self._group))
-
-    def _report(self, named: Mapping[str, int], positions: Mapping[str, int], segments: Sequence[Segment]) -> None:
-        from strandline.protocol import group_calls
-
-        epoch = self._epoch or 0
-        try:
-            self._windows.ask(lambda: group_calls.report(self._group, READER, epoch, {self._stream: named}))
-        except (UnknownReader, PositionWentBack):  # the group was made anew, or an operator moved it
-            self.register(positions, segments)
+        stands = self._windows.ask(lambda: group_calls.group_window(self._group)).streams[self._stream].position
+        if positions is None:
+            named = {name: offset for name, offset in stands.items() if offset}
+        else:
+            segments = [one.segment for one in self._windows.ask(lambda: calls.describe(self._stream)).segments]
+            named = _named(positions, stands, segments)
+        return self._windows.ask(lambda: group_calls.register_reader(self._group, READER, {self._stream: named})).epoch
 
 
-def _named(positions: Mapping[str, int], known: Sequence[str], segments: Sequence[Segment]) -> dict[str, int]:
-    """The positions to register at: with the segments that stand at 0, but for those that would say too much.
+def report(windows: ControllerWindows, group: str, stream: str, epoch: int, positions: Mapping[str, int]) -> None:
+    """Says for the registration `epoch` how far is read. Raises Fenced for an old one, PositionWentBack."""
+    from strandline.protocol import group_calls
+
+    named = {stream: {name: offset for name, offset in positions.items() if offset}}
+    windows.ask(lambda: group_calls.report(group, READER, epoch, named))
+
+
+def _named(positions: Mapping[str, int], stands: Iterable[str], segments: Iterable[Segment]) -> dict[str, int]:
+    """The positions to register at: with the segments that go back to 0, but for those that would say too much.
 
     Who names a successor, at 0 even, says that all before it is read.
     """
     graph = SegmentGraph(segments, open=True)
     named = {name: offset for name, offset in positions.items() if offset}
-    for name in known:
+    for name in {*stands, *(segment.id for segment in graph)} - named.keys():
         before = graph[name].predecessors if name in graph else ()
-        if name not in named and all(named.get(each) == graph[each].final_offset for each in before):
+        if all(named.get(each, 0) == graph[each].final_offset for each in before):
             named[name] = 0
     return named

@@ -81,7 +81,7 @@ def _event_batch(batch: pa.RecordBatch, floor: int | None) -> pa.RecordBatch:
 
     schema = _arrow_schema()
     kind, rows = schema.field(MARK).type, batch.num_rows
-    late_below = pa.nulls(rows, kind) if floor is None else pa.repeat(_moment(floor), rows)
+    late_below = pa.nulls(rows, kind) if floor is None else pa.repeat(moment(floor), rows)
     return pa.RecordBatch.from_arrays([*batch.columns, pa.nulls(rows, kind), late_below], schema=schema)
 
 
@@ -89,12 +89,13 @@ def _mark_batch(mark: int, backlog: bool) -> pa.RecordBatch:
     import pyarrow as pa
 
     schema = _arrow_schema()
-    told = {MARK: _moment(mark)} | ({FLOOR: _moment(mark)} if backlog else {})
+    told = {MARK: moment(mark)} | ({FLOOR: moment(mark)} if backlog else {})
     columns = [pa.repeat(told[one.name], 1) if one.name in told else pa.nulls(1, one.type) for one in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _moment(time: int) -> pa.Scalar:
+def moment(time: int) -> pa.Scalar:
+    """A time as the columns have it."""
     import pyarrow as pa
 
     return pa.scalar(time * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))

@@ -127,7 +127,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         begin = SourceOffset.from_json(start)
         segments = self._log().segments()
         if self._options.group is not None:
-            self._follower(self._options.group).report(begin.positions, segments)
+            self._follower(self._options.group).report(begin.positions)
         ends = self._log().end_offsets()
         self._check_reached(begin, ends)
         if self._target is not None:

@@ -92,23 +92,25 @@ def _nothing() -> Column:
     return functions.max(functions.lit(None).cast("bigint"))
 
 
+def check_event_time(df: DataFrame, event_time: str) -> None:
+    """Raises WrongColumn where that is no timestamp of the DataFrame."""
+    _check_timestamp(df, event_time, "parse it to a timestamp before, as with timestamp_millis(…)")
+
+
 def _check(df: DataFrame, event_time: str) -> None:
-    columns = {field.name: field.dataType for field in df.schema}
-    if MARK not in columns:
-        raise MarkDropped(columns=tuple(columns))
-    for column, wanted in (
-        (MARK, "leave it as the source gives it"),
-        (event_time, "parse it to a timestamp before, as with timestamp_millis(…)"),
-    ):
-        if column not in columns:
-            raise WrongColumn(column=column, found="is not there", wanted=f"the DataFrame has {', '.join(columns)}")
-        if not isinstance(columns[column], TimestampType):
-            raise WrongColumn(
-                column=column,
-                found=f"is of type {columns[column].simpleString()}, not timestamp",
-                wanted=wanted,
-            )
+    if MARK not in df.columns:
+        raise MarkDropped(columns=tuple(df.columns))
+    _check_timestamp(df, MARK, "leave it as the source gives it")
     if event_time == MARK:
         raise WrongColumn(
             column=MARK, found="carries the watermark", wanted="name the column that has the events' own time"
         )
+    check_event_time(df, event_time)
+
+
+def _check_timestamp(df: DataFrame, column: str, wanted: str) -> None:
+    if column not in df.columns:
+        raise WrongColumn(column=column, found="is not there", wanted=f"the DataFrame has {', '.join(df.columns)}")
+    kind = df.schema[column].dataType
+    if not isinstance(kind, TimestampType):
+        raise WrongColumn(column=column, found=f"is of type {kind.simpleString()}, not timestamp", wanted=wanted)

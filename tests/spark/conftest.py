@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pytest
 
@@ -72,7 +72,7 @@ class Controller:
         self._process.stdout.close()
         self._process.wait(30)
 
-    def stream(self, config: StreamConfig = AT_ONCE, segments: int = 3) -> Stream:
+    def stream(self, config: StreamConfig = AT_ONCE, segments: int | Literal["open"] = 3) -> Stream:
         """A new stream."""
         name = f"stream-{next(self._names)}"
         self.connection.run(calls.create_stream(name, segments, config))

@@ -233,6 +233,6 @@ class TestOptions:
         kafka = {"log": "kafka", "kafka.bootstrap.servers": "broker:9092", "kafka.sasl.password": "secret"}
         settings = StrandlineSource({**options, **kafka, "token": "secret"})._settings
         assert settings.asking.token == "secret"
-        assert settings.place == KafkaTopic(options["stream"], settings.place.settings)
-        assert settings.place.settings["sasl.password"] == "secret"
+        client = {"bootstrap.servers": "broker:9092", "sasl.password": "secret"}
+        assert settings.place == KafkaTopic(options["stream"], client)
         assert "secret" not in repr(settings)

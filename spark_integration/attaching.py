@@ -1,0 +1,90 @@
+"""`attach`: an exact watermark for a source that is not ours: Spark's own Kafka connector, files, a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import functions
+
+from spark_integration.environment import register
+from spark_integration.errors import WrongColumn
+from spark_integration.marks import as_options
+from spark_integration.options import Asking
+from spark_integration.reporting import KafkaPositions, PositionReporter, Positions
+from spark_integration.rows import MARK
+from spark_integration.watermark import OBSERVATION, WATERMARK_TAG, check_event_time
+from strandline.limits import CONTROLLER_WAIT_DEFAULT_MS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_REPORTERS: Final[WeakKeyDictionary[SparkSession, PositionReporter]] = WeakKeyDictionary()
+
+
+def attach(
+    spark: SparkSession,
+    df: DataFrame,
+    *,
+    controller: str,
+    stream: str,
+    event_time: str,
+    source: str | None = None,
+    positions: Positions | None = None,
+    token: str | None = None,
+    time_key: str = "",
+    group: str | None = None,
+    only_windows: bool = False,
+    observation: str = OBSERVATION,
+    controller_wait_ms: int = CONTROLLER_WAIT_DEFAULT_MS,
+) -> DataFrame:
+    """The same rows as `df`, a stream of any source, with an exact watermark on `event_time`.
+
+    What the writers noted on `stream` counts, at the positions that this query has read: a listener reports them after
+    each batch, and the next one gets the watermark that is true there. So windows close one batch later than with the
+    source `strandline`, and never early. The session keeps the listener until `detach`.
+
+    `source` is the topic that Spark's Kafka connector reads, where it is not named like the stream; its partitions are
+    the stream's segments. For another source give `positions`, which reads a position off its progress (`FilePositions`
+    does for files), and any word for `source`. `group` names the reader group that shows the query's position on the
+    controller; without it each checkpoint has one of its own. `only_windows` and `observation` are as in
+    `exact_watermark`; of the metrics there is the mark.
+
+    A checkpoint that was put back to an older state is taken for one that has read as far as the group says: begin with
+    a new checkpoint then. An `availableNow` run ends before the marks behind its last batch: the next run has them.
+
+    Raises WrongColumn, InvalidOption, and what `register` does.
+    """
+    check_event_time(df, event_time)
+    if MARK in df.columns:
+        raise WrongColumn(column=MARK, found="is there", wanted="events of the source strandline go to exact_watermark")
+    asking = Asking(controller=controller, stream=stream, time_key=time_key, token=token, wait_ms=controller_wait_ms)
+    register(spark)
+    named = source if source is not None else stream
+    reporter(spark).attach(asking, named, positions if positions is not None else KafkaPositions(named))
+    rows = spark.readStream.format("strandline-marks").options(**as_options(asking, group, named)).load()
+    marks = (
+        rows.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond")
+        .observe(observation, functions.max(functions.unix_millis(MARK)).alias("mark"))
+        .where(functions.col(MARK).isNull())
+        .select(*(functions.lit(None).cast(field.dataType).alias(field.name) for field in df.schema))
+    )
+    # The rows of the marks end here: a union of nothing, but the plan has a watermark, and below the observation.
+    return df.union(marks).withMetadata(event_time, df.schema[event_time].metadata | {WATERMARK_TAG: 0})
+
+
+def reporter(spark: SparkSession) -> PositionReporter:
+    """The session's listener; added when it is first asked for."""
+    found = _REPORTERS.get(spark)
+    if found is None:
+        found = _REPORTERS[spark] = PositionReporter()
+        spark.streams.addListener(found)
+    return found
+
+
+def detach(spark: SparkSession) -> None:
+    """Takes the listener from the session: attached queries get no new watermark. Call it before the session stops."""
+    found = _REPORTERS.pop(spark, None)
+    if found is not None:
+        spark.streams.removeListener(found)
+        found.close()

@@ -1,0 +1,141 @@
+"""`read_events` and `read_between`: source, parsing and watermark in one call."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions
+from pyspark.sql.types import IntegralType, StructType, TimestampType
+
+from spark_integration.durations import time_ms
+from spark_integration.environment import register
+from spark_integration.errors import WrongColumn
+from spark_integration.options import BACKLOG_THRESHOLD, SourceOptions
+from spark_integration.places import open_reader
+from spark_integration.ranges import ReadRange, find_range
+from spark_integration.rows import FLOOR, MARK, SCHEMA
+from spark_integration.watermark import OBSERVATION, exact_watermark
+from spark_integration.windows import ControllerWindows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Moment = int | str | datetime  # epoch milliseconds, a moment as ISO 8601 writes it, or one that knows its zone
+
+
+def read_events(
+    spark: SparkSession,
+    *,
+    controller: str,
+    stream: str,
+    schema: str | StructType,
+    event_time: str,
+    only_windows: bool = False,
+    observation: str = OBSERVATION,
+    late_to: str | None = None,
+    **options: object,
+) -> DataFrame:
+    """The events of a stream as they come, parsed, with an exact watermark on `event_time`.
+
+    Each event's value is a JSON object; `schema` says which of its fields become columns, and `event_time` which of
+    them is the time: a timestamp, or whole epoch milliseconds, which become a timestamp. The log's own columns (key,
+    segment, offset, appended_at) come along where no field has their name. An event that cannot be parsed has nulls,
+    and the metric `unreadable` counts it.
+
+    `options` are the source's: `log="sqlite", path=…`, or `log="kafka"` with names in quotes for the client
+    (`**{"kafka.bootstrap.servers": …}`). The rest is as in `exact_watermark`. It registers the source where that was
+    not done. Raises WrongColumn, and what `register` does.
+    """
+    register(spark)
+    threshold = spark.conf.get(BACKLOG_THRESHOLD, None)
+    known = {} if threshold is None else {BACKLOG_THRESHOLD: threshold}
+    given = {**known, **options, "controller": controller, "stream": stream}
+    reader = spark.readStream.format("strandline").options(**_texts(given))
+    parsed = _parsed(reader.load(), schema, event_time, keep=(MARK, FLOOR))
+    return exact_watermark(
+        parsed, event_time=event_time, only_windows=only_windows, observation=observation, late_to=late_to
+    )
+
+
+def read_between(
+    spark: SparkSession,
+    *,
+    controller: str,
+    stream: str,
+    schema: str | StructType,
+    event_time: str,
+    start: Moment,
+    end: Moment,
+    **options: object,
+) -> DataFrame:
+    """Exactly the events from `start` up to, not including, `end`: read once, for a batch job.
+
+    What they are does not change any more: up to `end` the stream is complete, otherwise the job fails with
+    NotYetComplete, or waits for `endingWait`. Columns and options are as in `read_events`. Two things can make the
+    answer less than exact, and the driver's log says so: an explicit `startingSlack` that was too short, and a mark on
+    the way that left writers out; `read_range` gives both as values.
+    """
+    register(spark)
+    from_ms, to_ms = _moment("start", start), _moment("end", end)
+    given = {**options, "controller": controller, "stream": stream, "startingTime": from_ms, "endingTime": to_ms}
+    parsed = _parsed(spark.read.format("strandline").options(**_texts(given)).load(), schema, event_time, keep=())
+    time = functions.col(event_time)
+    return parsed.where(
+        (time >= functions.timestamp_millis(functions.lit(from_ms)))
+        & (time < functions.timestamp_millis(functions.lit(to_ms)))
+    )
+
+
+def read_range(*, controller: str, stream: str, start: Moment, end: Moment, **options: object) -> ReadRange:
+    """Where `read_between` would read, and what is to be said of it, as values. Asked from here: this process must
+    reach the log. Raises NotYetComplete."""
+    given = {**options, "controller": controller, "stream": stream}
+    settings = SourceOptions.parse(
+        _texts({**given, "startingTime": _moment("start", start), "endingTime": _moment("end", end)})
+    )
+    windows = ControllerWindows(settings.asking)
+    try:
+        with open_reader(settings.place) as log:
+            return find_range(settings, log, windows)
+    finally:
+        windows.close()
+
+
+def _parsed(raw: DataFrame, schema: str | StructType, event_time: str, keep: tuple[str, ...]) -> DataFrame:
+    fields = functions.from_json(functions.col("value").cast("string"), schema)
+    opened = raw.withColumn("value", fields)
+    names = [field.name for field in _struct(opened, "value")]
+    for name in names:
+        if name in (MARK, FLOOR):
+            raise WrongColumn(column=name, found="is a field of the schema", wanted="that name is the watermark's")
+    if event_time not in names:
+        raise WrongColumn(column=event_time, found="is not there", wanted=f"the schema has {', '.join(names)}")
+    log_columns = [name for name in SCHEMA.names if name not in ("value", MARK, FLOOR, *names)]
+    columns = [functions.col("value")[name].alias(name) for name in names]
+    parsed = opened.select(*columns, *log_columns, *keep)
+    kind = parsed.schema[event_time].dataType
+    if isinstance(kind, IntegralType):
+        return parsed.withColumn(event_time, functions.timestamp_millis(functions.col(event_time)))
+    if not isinstance(kind, TimestampType):
+        raise WrongColumn(
+            column=event_time,
+            found=f"is of type {kind.simpleString()}",
+            wanted="timestamp, or whole epoch milliseconds",
+        )
+    return parsed
+
+
+def _struct(df: DataFrame, column: str) -> StructType:
+    kind = df.schema[column].dataType
+    if not isinstance(kind, StructType):
+        raise WrongColumn(column=column, found=f"is of type {kind.simpleString()}", wanted="the schema of an object")
+    return kind
+
+
+def _moment(name: str, moment: Moment) -> int:
+    return time_ms(name, moment.isoformat() if isinstance(moment, datetime) else str(moment))
+
+
+def _texts(options: dict[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in options.items() if value is not None}

@@ -1,0 +1,113 @@
+"""Sources that are not ours: with `attach` their windows are the truth as well, one batch later."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from spark_integration import attach, detach
+from spark_integration.attaching import reporter
+from spark_integration.files import FilePositions
+
+WIDTH_MS = 10_000
+
+pytestmark = pytest.mark.spark
+
+
+class Folder:
+    """Writers put files in a folder, each under its own name and number, and note how many they put there."""
+
+    def __init__(self, path: Path, stream: Any) -> None:
+        self.path, self._stream = path, stream
+        self._counts: dict[str, int] = {}
+        self.written: list[int] = []
+        path.mkdir()
+
+    def put(self, writer: str, times: list[int]) -> None:
+        number = self._counts.get(writer, 0)
+        hidden = self.path / f".{writer}-{number:06d}.json"
+        hidden.write_text("".join(json.dumps({"time": time}) + "\n" for time in times))
+        hidden.rename(self.path / f"{writer}-{number:06d}.json")
+        self._counts[writer] = number + 1
+        self.written += times
+
+    def mark(self, time: int) -> None:
+        self._stream.mark(time, self._counts)
+
+    def seal(self) -> None:
+        self._stream.seal(self._counts)
+
+    def truth(self) -> dict[int, int]:
+        counts: dict[int, int] = {}
+        for time in self.written:
+            counts[time // WIDTH_MS * WIDTH_MS] = counts.get(time // WIDTH_MS * WIDTH_MS, 0) + 1
+        return counts
+
+
+@pytest.fixture
+def folder(controller: Any, tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "events", controller.stream(segments="open"))
+
+
+@pytest.fixture
+def attached(spark: SparkSession, folder: Folder, tmp_path: Path) -> Iterator[Callable[..., DataFrame]]:
+    def attached(**options: Any) -> DataFrame:
+        raw = spark.readStream.schema("time bigint").option("maxFilesPerTrigger", "2").json(str(folder.path))
+        events = raw.withColumn("event_time", functions.timestamp_millis("time"))
+        exact = attach(
+            spark,
+            events,
+            controller=folder._stream.url,
+            stream=folder._stream.name,
+            event_time="event_time",
+            positions=FilePositions(tmp_path / "checkpoint"),
+            **options,
+        )
+        return exact.groupBy(functions.window("event_time", f"{WIDTH_MS} milliseconds")).count()
+
+    yield attached
+    detach(spark)
+
+
+def settle(spark: SparkSession, run: Any) -> dict[int, int]:
+    """What is out when query and listener have nothing left to do: each has something for the other to do."""
+    found: dict[int, int] = run.settle()
+    for _ in range(3):
+        reporter(spark).hear(run.query.lastProgress)  # which Spark may be about to tell the listener
+        assert reporter(spark).settle(60)
+        found = run.settle()
+    return found
+
+
+def test_a_file_stream_is_exact_through_a_restart_and_to_its_end(
+    spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any, tmp_path: Path
+) -> None:
+    with running(attached(group="files")) as run:
+        folder.put("one", [1_000, 12_000])
+        folder.put("two", [9_000, 4_000])
+        folder.put("two", [11_000])
+        assert settle(spark, run) == {}
+        folder.mark(11_000)
+        assert settle(spark, run) == {0: 3}
+        folder.put("one", [11_000, 11_500])  # at the time of the mark, and not late
+        folder.put("one", [25_000])
+        assert settle(spark, run) == {0: 3}
+        folder.mark(21_000)
+        assert settle(spark, run) == {0: 3, 10_000: 4}
+    folder.put("two", [21_000, 31_000])
+    folder.mark(31_000)
+    with running(attached(group="files"), before=run) as again:
+        assert settle(spark, again) == {0: 3, 10_000: 4, 20_000: 2}
+        folder.put("two", [31_000])
+        folder.seal()
+        assert settle(spark, again) == folder.truth()
+    # A query that begins anew is not told what another one has read, though it reports to the same group.
+    shutil.rmtree(tmp_path / "checkpoint")
+    with running(attached(group="files")) as anew:
+        assert settle(spark, anew) == folder.truth()
