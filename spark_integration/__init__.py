@@ -7,6 +7,8 @@ from strandline.protocol.lazy import names_from
 if TYPE_CHECKING:
     from spark_integration.attaching import attach as attach
     from spark_integration.attaching import detach as detach
+    from spark_integration.chaining import LogSink as LogSink
+    from spark_integration.chaining import OutputNotes as OutputNotes
     from spark_integration.environment import prepare as prepare
     from spark_integration.environment import register as register
     from spark_integration.events import read_between as read_between
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FilePositions",
+    "LogSink",
     "MarkWatch",
+    "OutputNotes",
     "StrandlineSource",
     "attach",
     "detach",
@@ -35,6 +39,8 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
     __getattr__ = names_from(
         __name__,
         {
+            "LogSink": "spark_integration.chaining",
+            "OutputNotes": "spark_integration.chaining",
             "FilePositions": "spark_integration.files",
             "MarkWatch": "spark_integration.watch",
             "StrandlineSource": "spark_integration.source",

@@ -138,7 +138,7 @@ class SourceOptions:
         threshold = options.get(BACKLOG_THRESHOLD.lower())
         return cls(
             asking=Asking.parse(options, environment),
-            place=_place(options),
+            place=place_of(options),
             group=options.get("group") or None,
             start=_start(options),
             end=_end(options),
@@ -180,7 +180,8 @@ def _duration(options: Mapping[str, str], name: str) -> int:
     return duration_ms(name, options.get(name.lower(), "0"))
 
 
-def _place(options: Mapping[str, str]) -> Place:
+def place_of(options: Mapping[str, str]) -> Place:
+    """The log that options name, whose names are in lower case. Raises InvalidOption."""
     match options.get("log", "sqlite"):
         case "sqlite":
             return SqliteFile(required(options, "path", "the log's file, at the same place on every machine"))

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 if TYPE_CHECKING:
-    from logs import LogReader
+    from logs import Log, LogReader
+
+SERVERS = "bootstrap.servers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,12 @@ class KafkaTopic:
     topic: str
     settings: Mapping[str, str] = field(repr=False)
 
+    @property
+    def servers(self) -> str:
+        return self.settings[SERVERS]
+
     def __str__(self) -> str:
-        return f"Kafka topic {self.topic!r} at {self.settings['bootstrap.servers']}"
+        return f"Kafka topic {self.topic!r} at {self.servers}"
 
 
 Place: TypeAlias = SqliteFile | KafkaTopic
@@ -44,6 +50,34 @@ def open_reader(place: Place) -> LogReader:
         case KafkaTopic(topic, settings):
             from logs.kafka_reader import KafkaLogReader
 
-            return KafkaLogReader(dict(settings), topic)
+            return KafkaLogReader(place.servers, topic, settings=settings)
+        case _:
+            assert_never(place)
+
+
+def open_log(place: Place, writer: str) -> Log:
+    """Opens the append side, for a writer that fences an earlier one of its name where the log can do that."""
+    match place:
+        case SqliteFile(path):
+            from logs.sqlite import SqliteLog
+
+            return SqliteLog(path)
+        case KafkaTopic(topic, settings):
+            from logs.kafka import KafkaLog
+
+            return KafkaLog.connect(place.servers, topic, transactional_id=writer, settings=settings)
+        case _:
+            assert_never(place)
+
+
+def head_of(place: Place) -> dict[str, int]:
+    """Where a log begins: retention may have taken what was before."""
+    match place:
+        case SqliteFile():
+            return {}
+        case KafkaTopic(topic, settings):
+            from logs.kafka_topic import Topic
+
+            return {name: offset for name, offset in Topic(topic, settings).heads().items() if offset}
         case _:
             assert_never(place)

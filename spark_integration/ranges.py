@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from spark_integration.errors import NotYetComplete
 from spark_integration.options import AtEnd, AtHead, AtPositions, AtTime, End, SourceOptions, Start
+from spark_integration.places import head_of
 from spark_integration.windows import ControllerWindows
 from strandline.limits import START_SEARCH_STEPS, WINDOW_PAUSE_BOUND_MS
 from strandline.segment import Segment, SegmentGraph
@@ -64,11 +65,12 @@ def opened(positions: Mapping[str, int], segments: Sequence[Segment]) -> Positio
     return {name: offset for name, offset in (before | dict(positions)).items() if offset}
 
 
-def begin(start: Start, log: LogReader, windows: ControllerWindows) -> Beginning:
+def begin(options: SourceOptions, log: LogReader, windows: ControllerWindows) -> Beginning:
     """Where reading starts in a log."""
+    start: Start = options.start
     match start:
         case AtHead():
-            return Beginning(positions=_head(log))
+            return Beginning(positions=head_of(options.place))
         case AtPositions(positions):
             return Beginning(positions=opened(positions, log.segments()))
         case AtTime(time, slack_ms):
@@ -77,9 +79,9 @@ def begin(start: Start, log: LogReader, windows: ControllerWindows) -> Beginning
                 return Beginning(positions=opened(at.start, log.segments()))
             if slack_ms is None:
                 why = f"the marks do not say what is older than {time}, so reading starts at the head"
-                return Beginning(positions=_head(log), widened=why)
+                return Beginning(positions=head_of(options.place), widened=why)
             mark = _noted_by(time - slack_ms, windows)
-            positions = _head(log) if mark is None else opened(mark.cut, log.segments())
+            positions = head_of(options.place) if mark is None else opened(mark.cut, log.segments())
             why = (
                 f"the marks do not say what is older than {time}: reading starts where all was noted up to "
                 f"{time - slack_ms}, and misses what was written more than {slack_ms} ms ahead of its note"
@@ -91,7 +93,7 @@ def begin(start: Start, log: LogReader, windows: ControllerWindows) -> Beginning
 
 def find_range(options: SourceOptions, log: LogReader, windows: ControllerWindows) -> ReadRange:
     """The range of a batch read. Raises NotYetComplete where the end is not known, after the time to wait for it."""
-    beginning = begin(options.start, log, windows)
+    beginning = begin(options, log, windows)
     end = _end(options, log, windows)
     incomplete = tuple(
         IncompleteMark(time=mark.time, excluded=mark.excluded)
@@ -141,10 +143,6 @@ def _not_yet(time: int, options: SourceOptions, stream: StreamDescription, waite
         held_by=None if holder is None else holder.writer or holder.state,
         waited_ms=waited_ms,
     )
-
-
-def _head(log: LogReader) -> Positions:
-    return {}
 
 
 def _noted_by(time: int, windows: ControllerWindows) -> WireMark | None:

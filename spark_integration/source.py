@@ -106,7 +106,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     # -- planning, on the driver -----------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        beginning = begin(self._options.start, self._log(), self._windows())
+        beginning = begin(self._options, self._log(), self._windows())
         for remark in (beginning.doubt, beginning.widened):
             if remark is not None:
                 _log.warning("stream %s: %s", self._options.asking.stream, remark)

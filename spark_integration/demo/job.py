@@ -16,13 +16,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_integration import exact_watermark, register
 from spark_integration.demo.messages import Drained, Emitted, Message, Progress, Ready, to_line
 from spark_integration.offsets import END_OF_TIME_MS
+from spark_integration.progress import epoch_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -161,13 +161,6 @@ def progress_of(name: str, progress: Any) -> Progress:
         watermark_ms=epoch_ms(progress.eventTime.get("watermark", "1970-01-01T00:00:00.000Z")),
         rows_dropped=sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators),
     )
-
-
-def epoch_ms(text: str) -> int:
-    """Spark's way of writing a moment, as epoch milliseconds. A year of more than four digits is the end of time."""
-    if text.startswith("+"):
-        return END_OF_TIME_MS
-    return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def run(part: JobPart, tell: Callable[[Message], None]) -> None:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_integration.demo.job import epoch_ms
 from spark_integration.demo.messages import (
     Drained,
     Emitted,
@@ -29,6 +28,7 @@ from spark_integration.demo.settings import DemoSettings
 from spark_integration.demo.table import render
 from spark_integration.demo.truth import Emission, LoggedEvent, Outcome
 from spark_integration.offsets import END_OF_TIME_MS
+from spark_integration.progress import epoch_ms
 from strandline.aggregate import Holder
 
 whole = st.integers(-(2**53), 2**53)

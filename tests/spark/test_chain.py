@@ -1,0 +1,109 @@
+"""Two jobs in a row: the first one notes its time on what it writes, and the second one is as exact as the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from logs.sqlite import SqliteLog
+from logs.sqlite_reader import SqliteLogReader
+from spark_integration import LogSink, OutputNotes, exact_watermark, read_events
+
+Read = Callable[..., DataFrame]
+
+WIDTH_MS, WIDER_MS = 10_000, 30_000
+
+pytestmark = pytest.mark.spark
+
+
+class Chain:
+    """A first job, from the test's stream to an output stream, that can be stopped and started."""
+
+    def __init__(self, spark: SparkSession, read: Read, output: Any, folder: Path) -> None:
+        self._spark, self._read, self._folder = spark, read, folder
+        self.output, self.path = output, folder / "output.db"
+        SqliteLog.create(self.path, 3).close()
+
+    @contextmanager
+    def first_job(self) -> Iterator[Callable[[], None]]:
+        counts = exact_watermark(self._read(), event_time="event_time").groupBy(
+            functions.window("event_time", f"{WIDTH_MS} milliseconds"), "key"
+        )
+        end = functions.unix_millis("window.end")
+        rows = counts.count().select(
+            "key", functions.to_json(functions.struct(end.alias("time"), "count")).alias("value")
+        )
+        notes = OutputNotes(
+            self._spark, controller=self.output.url, stream=self.output.name, writer="job-1", path=self.path,
+            seal_at_end=True,
+        )  # fmt: skip
+        sink = LogSink("job-1", path=self.path)
+        writer = rows.writeStream.foreachBatch(sink).option("checkpointLocation", str(self._folder / "first"))
+        query = writer.start()
+        notes.follow(query)
+
+        def settle() -> None:
+            query.processAllAvailable()
+            if (last := query.lastProgress) is not None:
+                notes.hear(last)
+            assert notes.settle(60)
+
+        yield settle
+        query.stop()
+        assert not any(one.numRowsDroppedByWatermark for each in query.recentProgress for one in each.stateOperators)
+        notes.close()
+        sink.close()
+
+    def written(self) -> int:
+        with SqliteLogReader(self.path) as log:
+            return sum(log.end_offsets().values())
+
+    def second_job(self) -> DataFrame:
+        events = read_events(
+            self._spark, controller=self.output.url, stream=self.output.name, path=self.path,
+            schema="time bigint, count bigint", event_time="time",
+        )  # fmt: skip
+        wider = events.groupBy(functions.window("time", f"{WIDER_MS} milliseconds"))
+        return wider.agg(functions.sum("count").alias("count"))
+
+
+def truth(written: list[int]) -> dict[int, int]:
+    """By the start of the wider windows, in which each narrow one lies with its end."""
+    counts: dict[int, int] = {}
+    for time in written:
+        end = time // WIDTH_MS * WIDTH_MS + WIDTH_MS
+        counts[end // WIDER_MS * WIDER_MS] = counts.get(end // WIDER_MS * WIDER_MS, 0) + 1
+    return counts
+
+
+#   seconds         0         10        20        30        40       end
+#   first job       ··········|·········|·········|·········|·········
+#   its windows' ends         x         x         x         x         x
+#   second job      ······························|··················
+def test_the_second_job_of_a_chain_is_exact_though_the_first_one_restarts(
+    spark: SparkSession, read: Read, running: Any, stream: Any, controller: Any, event_log: Any, tmp_path: Path
+) -> None:
+    chain = Chain(spark, read, controller.stream(), tmp_path)
+    with running(chain.second_job(), "second") as second:
+        with chain.first_job() as settle:
+            event_log.append("0", range(0, 34_000, 700))
+            event_log.append("1", range(0, 26_000, 900))
+            stream.mark(25_000, {"0": 36, "1": 28})
+            settle()
+            assert chain.written() == 6  # three keys, two windows
+            assert second.settle() == {}
+            stream.mark(33_000, {"0": 49, "1": 29})
+            settle()
+            # The narrow window that ends at 30 s is out, and belongs to the wide one that begins there.
+            assert second.settle() == {0: len([time for time in event_log.written if time < 20_000])}
+        with chain.first_job() as settle:
+            event_log.append("2", range(33_000, 55_000, 1_100))
+            stream.seal(event_log.log.seal())
+            settle()
+            assert second.settle() == truth(event_log.written)
+    assert chain.written() == 3 * 6
