@@ -1,0 +1,138 @@
+"""Where reading begins and ends, without Spark around it: exact, or it says why not."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from spark_integration import read_range
+from spark_integration.errors import NotYetComplete
+from spark_integration.ranges import IncompleteMark
+from spark_integration.rows import SCHEMA, SegmentPartition
+from spark_integration.source import StrandlineSource
+from strandline.config import StreamConfig
+from strandline.note import Note
+from strandline.protocol import calls
+from strandline.segment import NewSegment
+
+
+@pytest.fixture
+def options(stream: Any, event_log: Any) -> dict[str, str]:
+    return {"controller": stream.url, "stream": stream.name, "path": str(event_log.path)}
+
+
+def note(stream: Any, time: int, cut: dict[str, int], newest: int | None) -> None:
+    stream.run(
+        calls.note(
+            stream.name,
+            Note(writer="script", times={"": time}, position=cut, newest={} if newest is None else {"": newest}),
+        )
+    )
+
+
+def partitions(options: dict[str, str], **more: object) -> list[Any]:
+    given = {**options, **{name: str(value) for name, value in more.items()}}
+    return list(StrandlineSource(given).reader(SCHEMA).partitions())
+
+
+def test_between_two_times_the_start_is_exact_where_newest_is_noted(
+    options: dict[str, str], stream: Any, event_log: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    event_log.append("0", [100, 180, 210, 290, 350])
+    note(stream, 200, {"0": 2}, 180)
+    note(stream, 300, {"0": 4}, 290)
+    note(stream, 400, {"0": 5}, 350)
+    # Nothing below the first mark is newer than 180, and everything older than 290 lies below the second.
+    assert partitions(options, startingTime=190, endingTime=290) == [SegmentPartition("0", 2, 4)]
+    assert partitions(options, startingTime=180, endingTime=301) == [SegmentPartition("0", 0, 5)]
+    assert partitions(options, startingTime=300) == [SegmentPartition("0", 4, 5)]
+    assert caplog.records == []
+
+
+def test_a_start_that_the_marks_do_not_know_is_the_head_or_a_slack_and_the_log_says_so(
+    options: dict[str, str], stream: Any, event_log: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    event_log.append("0", range(100, 600, 100))
+    for offset, time in enumerate((200, 300, 400), start=1):
+        note(stream, time, {"0": offset}, None)
+    with caplog.at_level(logging.WARNING):
+        assert partitions(options, startingTime=390) == [SegmentPartition("0", 0, 5)]
+        assert partitions(options, startingTime=390, startingSlack=50) == [SegmentPartition("0", 2, 5)]
+        assert partitions(options, startingTime=390, startingSlack="1 hour") == [SegmentPartition("0", 0, 5)]
+    head, slack, _ = (record.getMessage() for record in caplog.records)
+    assert "reading starts at the head" in head
+    assert "noted up to 340, and misses what was written more than 50 ms ahead of its note" in slack
+
+
+def test_slack_counts_from_what_was_noted_not_from_the_marks_time(
+    options: dict[str, str], stream: Any, event_log: Any
+) -> None:
+    """A writer that notes seldom contributes a note far ahead of the mark: what is below its cut may be that new."""
+    event_log.append("0", range(100, 600, 100))
+    stream.run(calls.register(stream.name, "slow"))
+    note(stream, 500, {"0": 5}, None)
+    stream.run(calls.note(stream.name, Note(writer="slow", times={"": 150}, position={})))  # mark 150, upper 500
+    assert partitions(options, startingTime=390, startingSlack=50) == [SegmentPartition("0", 0, 5)]
+
+
+def test_a_time_that_is_not_complete_is_refused_with_the_reason_or_waited_for(
+    options: dict[str, str], stream: Any, event_log: Any
+) -> None:
+    event_log.append("0", [100, 250])
+    stream.run(calls.register(stream.name, "late riser"[:4]))
+    note(stream, 300, {"0": 2}, None)
+    stream.run(calls.note(stream.name, Note(writer="late", times={"": 200}, position={})))
+    with pytest.raises(NotYetComplete, match=r"not complete up to 250: its marks have reached 200, and late holds"):
+        partitions(options, endingTime=250)
+    with pytest.raises(NotYetComplete, match=r"this time: \d{3} ms"):
+        partitions(options, endingTime=250, endingWait="120 ms")
+    assert partitions(options, endingTime=200) == [SegmentPartition("0", 0, 2)]
+    stream.seal(event_log.log.seal())
+    assert partitions(options, endingTime=250) == [SegmentPartition("0", 0, 2)]
+
+
+def test_an_incomplete_mark_on_the_way_is_told(
+    controller: Any, event_log: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = controller.stream(StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=0))
+    event_log.append("0", [100, 250])
+    stream.run(calls.note(stream.name, Note(writer="lost", times={"": 100}, position={"0": 1})))
+    note(stream, 200, {"0": 1}, 100)
+    note(stream, 300, {"0": 2}, 250)
+    options = {"controller": stream.url, "stream": stream.name, "path": str(event_log.path)}
+    found = read_range(**options, start=0, end=300)
+    assert found.incomplete == tuple(IncompleteMark(time=time, excluded=("lost",)) for time in (200, 300))
+    with caplog.at_level(logging.WARNING):
+        partitions(options, endingTime=300)
+    assert "2 of the marks on the way are not complete, the first at 200: they left out lost" in caplog.text
+
+
+def test_cuts_are_ends_too_and_one_behind_a_scaling_begins_and_ends_where_it_says(
+    options: dict[str, str], stream: Any, event_log: Any
+) -> None:
+    event_log.append("0", range(8))
+    halves = [NewSegment("3", 0.0, 1 / 6), NewSegment("4", 1 / 6, 1 / 3)]
+    stream.scale(event_log.log.scale(["0"], halves), halves)
+    event_log.append("3", range(4))
+    event_log.append("4", range(4))
+    assert partitions(options, startingPositions='{"0": 6}', endingPositions='{"3": 1}') == [
+        SegmentPartition("0", 6, 8),
+        SegmentPartition("3", 0, 1),
+    ]
+    assert partitions(options, startingPositions='{"3": 3}') == [
+        SegmentPartition("3", 3, 4),
+        SegmentPartition("4", 0, 4),
+    ]
+    reader = StrandlineSource({**options, "startingPositions": '{"3": 3}'}).streamReader(SCHEMA)
+    assert reader.initialOffset()["positions"] == {"0": 8, "3": 3}
+    reader.stop()
+
+
+def test_a_stream_read_starts_at_a_time_as_well(options: dict[str, str], stream: Any, event_log: Any) -> None:
+    event_log.append("0", [100, 210])
+    note(stream, 200, {"0": 1}, 100)
+    reader = StrandlineSource({**options, "startingTime": "1970-01-01T00:00:00.150Z"}).streamReader(SCHEMA)
+    assert reader.initialOffset()["positions"] == {"0": 1}
+    reader.stop()
