@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -18,9 +19,10 @@ from spark_integration.errors import WrongColumn
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import Asking, place_of
 from spark_integration.outbox import Outbox
-from spark_integration.places import Place, open_log, open_reader
+from spark_integration.places import KafkaTopic, Place, SqliteFile, decided_end, open_log, written_to
 from spark_integration.progress import watermark_of
 from strandline.errors import TimeWentBack
+from strandline.limits import REPORT_PAUSE_MS
 from strandline.names import check_name
 
 if TYPE_CHECKING:
@@ -166,19 +168,19 @@ class OutputNotes(StreamingQueryListener):
         else:
             self._outbox.put("time", lambda: self._note(watermark + 1 - self._behind_ms))
 
-    def _note(self, time: int) -> None:
-        if self._ended or (self._noted is not None and time <= self._noted):
+    def _note(self, moment: int) -> None:
+        if self._ended or (self._noted is not None and moment <= self._noted):
             return
         try:
-            self._writer.note_time(time, self._end_offsets())
+            self._writer.note_time(moment, written_to(self._place))
         except TimeWentBack as error:
             _log.warning("this job began anew, and what it writes is late till it is where it was before: %s", error)
             return
-        self._noted = time
+        self._noted = moment
 
     def _repeat(self) -> None:
         if self._noted is not None and not self._ended:
-            self._writer.note_time(self._noted, self._end_offsets())
+            self._writer.note_time(self._noted, written_to(self._place))
 
     def _end(self) -> None:
         if self._ended:
@@ -186,24 +188,23 @@ class OutputNotes(StreamingQueryListener):
         if self._seal_at_end:
             self._seal()
         elif self._noted is not None:
-            self._writer.close(self._end_offsets())
+            self._writer.close(written_to(self._place))
         self._ended = True
 
     def _seal(self) -> None:
-        from logs.sqlite import SqliteLog
-        from spark_integration.places import SqliteFile
         from strandline.protocol import calls
 
-        if isinstance(self._place, SqliteFile):
-            with SqliteLog(self._place.path) as log:
-                final = log.seal()
-        else:
-            final = self._end_offsets()
-        self._connection.run(calls.seal(self._stream, final))
+        match self._place:
+            case SqliteFile(path):
+                from logs.sqlite import SqliteLog
 
-    def _end_offsets(self) -> dict[str, int]:
-        with open_reader(self._place) as log:
-            return {name: offset for name, offset in log.end_offsets().items() if offset}
+                with SqliteLog(path) as log:
+                    final = log.seal()
+            case KafkaTopic() as topic:
+                final = decided_end(topic, pause=lambda: time.sleep(REPORT_PAUSE_MS / 1000))
+            case _:
+                assert_never(self._place)
+        self._connection.run(calls.seal(self._stream, final))
 
 
 def _sink(name: str, place: Place) -> LogSink:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
+
+from logs.errors import LogUnavailable
+from strandline.limits import DECIDED_ATTEMPTS
 
 if TYPE_CHECKING:
     from logs import Log, LogReader
 
-SERVERS = "bootstrap.servers"
+SERVERS: Final = "bootstrap.servers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +84,32 @@ def head_of(place: Place) -> dict[str, int]:
             return {name: offset for name, offset in Topic(topic, settings).heads().items() if offset}
         case _:
             assert_never(place)
+
+
+def written_to(place: Place) -> dict[str, int]:
+    """Where a log ends, with what is in transactions that may be open still or just committed: all that was written
+    lies below."""
+    match place:
+        case SqliteFile():
+            with open_reader(place) as log:
+                ends = log.end_offsets()
+        case KafkaTopic(topic, settings):
+            from logs.kafka_topic import Topic
+
+            ends = Topic(topic, settings).ends()
+        case _:
+            assert_never(place)
+    return {name: offset for name, offset in ends.items() if offset}
+
+
+def decided_end(place: KafkaTopic, *, pause: Callable[[], None]) -> dict[str, int]:
+    """Where a topic ends, once no transaction is open: Kafka answers a commit before it has told every partition."""
+    from logs.kafka_topic import Topic
+
+    topic = Topic(place.topic, place.settings)
+    for _ in range(DECIDED_ATTEMPTS):
+        ends = topic.ends()
+        if topic.ends(committed=True) == ends:
+            return ends
+        pause()
+    raise LogUnavailable(path=str(place), reason="a transaction stays open: end or abort it")

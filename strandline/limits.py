@@ -69,6 +69,7 @@ WINDOW_FIRST_PAUSE_MS: Final = 50
 WINDOW_PAUSE_BOUND_MS: Final = 2_000
 BACKLOG_BATCH_DEFAULT_ROWS: Final = 10_000_000  # a batch of a job that works off a backlog
 REPORT_PAUSE_MS: Final = 500  # between attempts to tell the controller what a query has read, or how far its time is
+DECIDED_ATTEMPTS: Final = 240  # looks at a topic until none of its transactions is open, REPORT_PAUSE_MS apart
 REPORTS_WAITING: Final = 1_024  # queries whose newest report is still to be sent
 START_SEARCH_STEPS: Final = 64  # to a mark below a time; each step back is twice the one before
 PROGRAM_CHECK_S: Final = 60  # how long Java or Python may take to say what it is

@@ -23,6 +23,7 @@ from strandline.protocol.attempts import Patience
 from strandline.protocol.calls import Call
 from strandline.protocol.transport import Connection
 from strandline.segment import NewSegment
+from tools.jars import JarsError, fetched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -152,6 +153,14 @@ def event_log(tmp_path: Path) -> Iterator[EventLog]:
     created.log.close()
 
 
+def _connector() -> list[str]:
+    """The jars of Spark's Kafka connector: Java is started once, so every session has them; without Maven none has."""
+    try:
+        return sorted(map(str, fetched("spark-kafka").glob("*.jar")))
+    except JarsError:
+        return []
+
+
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     """One small local session a module, with the source registered; the first one starts Java for all of them."""
@@ -173,6 +182,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.python.worker.reuse", "true")
         .config("spark.sql.streaming.pollingDelay", "20ms")
         .config("spark.sql.streaming.numRecentProgressUpdates", "100000")
+        .config("spark.jars", ",".join(_connector()))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -1,0 +1,149 @@
+"""Real Kafka by both roads: the source `strandline`, and Spark's own connector with `attach`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from benchmarks.disorder import PhoneEvent, generate
+from logs.kafka import KafkaLog
+from logs.kafka_reader import KafkaLogReader
+from spark_integration import attach, detach, exact_watermark, read_between
+from spark_integration.attaching import reporter
+from strandline.config import StreamConfig
+from tests.kafka import Kafka
+from writer_client import Event, Writer
+
+WIDTH_MS = 10_000
+TOPIC = "phones"
+CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
+
+pytestmark = pytest.mark.spark
+
+
+class Phones:
+    """Phones that send what a seed says, and note time when they have an answer."""
+
+    def __init__(self, stream: Any, kafka: Kafka, opened: ExitStack) -> None:
+        self._stream, self._kafka, self._opened = stream, kafka, opened
+        self._writers: dict[str, Writer] = {}
+        self._newest: dict[str, int] = {}
+        self.sent: list[PhoneEvent] = []
+
+    def send(self, events: list[PhoneEvent]) -> None:
+        """Each phone sends its own, in the order in which the server received them, and notes its oldest to come."""
+        for each in events:
+            if each.device not in self._writers:
+                log = self._opened.enter_context(KafkaLog.connect(self._kafka.servers, TOPIC))
+                writer = Writer(self._stream.controller.connection, self._stream.name, each.device, log=log)
+                writer.register()
+                self._writers[each.device] = writer
+            self._writers[each.device].write([Event(b'{"time": %d}' % each.event_ms, key=each.device.encode())])
+        self.sent += events
+
+    def note(self, rest: list[PhoneEvent]) -> None:
+        for device, writer in self._writers.items():
+            writer.note_time(min((each.event_ms for each in rest if each.device == device), default=self.end_ms))
+
+    @property
+    def end_ms(self) -> int:
+        return max(each.event_ms for each in self.sent) + 1
+
+    def truth(self) -> dict[int, int]:
+        return dict(Counter(each.event_ms // WIDTH_MS * WIDTH_MS for each in self.sent))
+
+
+@pytest.fixture
+def stream(controller: Any, kafka: Kafka) -> Any:
+    kafka.create_topic(TOPIC, 2)
+    return controller.stream(CONFIG, segments="open")
+
+
+@pytest.fixture
+def phones(stream: Any, kafka: Kafka) -> Iterator[Phones]:
+    with ExitStack() as opened:
+        yield Phones(stream, kafka, opened)
+
+
+def windows(events: DataFrame) -> DataFrame:
+    return events.groupBy(functions.window("event_time", f"{WIDTH_MS} milliseconds")).count()
+
+
+def timed(raw: DataFrame) -> DataFrame:
+    time = functions.get_json_object(functions.col("value").cast("string"), "$.time").cast("bigint")
+    return raw.withColumn("event_time", functions.timestamp_millis(time))
+
+
+def by_own_source(spark: SparkSession, stream: Any, kafka: Kafka) -> DataFrame:
+    reader = spark.readStream.format("strandline").option("kafka.bootstrap.servers", kafka.servers)
+    raw = reader.options(controller=stream.url, stream=stream.name, log="kafka", topic=TOPIC).load()
+    return windows(exact_watermark(timed(raw), event_time="event_time"))
+
+
+def by_connector(spark: SparkSession, stream: Any, kafka: Kafka) -> DataFrame:
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", kafka.servers)
+    raw = reader.options(subscribe=TOPIC, startingOffsets="earliest", maxOffsetsPerTrigger="900").load()
+    exact = attach(
+        spark,
+        timed(raw),
+        controller=stream.url,
+        stream=stream.name,
+        source=TOPIC,
+        event_time="event_time",
+        group="roads",
+    )
+    return windows(exact)
+
+
+def settle(spark: SparkSession, own: Any, other: Any) -> tuple[dict[int, int], dict[int, int]]:
+    for _ in range(3):
+        other.settle()
+        reporter(spark).hear(other.query.lastProgress)
+        assert reporter(spark).settle(60)
+    return own.settle(), other.settle()
+
+
+def test_both_roads_give_the_truth_of_phones_out_of_order_through_new_partitions_and_a_restart(
+    spark: SparkSession, spark_kafka_jars: Path, kafka: Kafka, stream: Any, phones: Phones, running: Any
+) -> None:
+    events = generate(11, devices=4, events=240)
+    third = len(events) // 3 - 25
+    with (
+        running(by_own_source(spark, stream, kafka), "own") as own,
+        running(by_connector(spark, stream, kafka), "connector") as other,
+    ):
+        phones.send(events[:third])
+        phones.note(events[third:])
+        partly = settle(spark, own, other)
+        assert partly[0] == partly[1] != {}
+        assert partly[0].items() < phones.truth().items()
+        AdminClient(kafka.client).create_partitions([NewPartitions(TOPIC, 3)])[TOPIC].result(60)
+        phones.send(events[third : 2 * third])
+        phones.note(events[2 * third :])
+        settle(spark, own, other)
+    with (
+        running(by_own_source(spark, stream, kafka), "own", before=own) as own,
+        running(by_connector(spark, stream, kafka), "connector", before=other) as other,
+    ):
+        phones.send(events[2 * third :])
+        phones.note([])
+        with KafkaLogReader(kafka.servers, TOPIC) as log:
+            ends = log.end_offsets()
+        assert len(ends) == 3 and all(ends.values())
+        stream.seal(ends)
+        assert settle(spark, own, other) == (phones.truth(), phones.truth())
+    detach(spark)
+    # Read once more, as a batch between two times.
+    start, end = events[third].event_ms, events[2 * third].event_ms
+    between = read_between(
+        spark, controller=stream.url, stream=stream.name, log="kafka", topic=TOPIC,
+        schema="time bigint", event_time="time", start=start, end=end, **{"kafka.bootstrap.servers": kafka.servers},
+    )  # fmt: skip
+    assert between.count() == sum(start <= each.event_ms < end for each in events)
