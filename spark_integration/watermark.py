@@ -52,9 +52,9 @@ def exact_watermark(
     a window that ends later. With anything else (joins, deduplication, timers) rows at T would be dropped.
 
     `observation` names the metrics in progress reports: events, unreadable (events without an event time), mark (ms),
-    late (events older than the mark that the batch before ended with, which Spark's stateful operators drop: someone
-    broke a promise; null where `df` has lost the column `floor`), and backlog (1 while the job works off one). Two
-    streams in one query need two names.
+    late (events older than the mark that the batch before ended with: someone broke a promise, and Spark drops them,
+    but for those whose window is still open; null where `df` has lost the column `floor`), and backlog (1 while the
+    job works off one). Two streams in one query need two names.
 
     `late_to` keeps the late rows as well: a folder that all machines see, to which they go as Parquet files, before
     Spark drops them. It needs the columns segment and offset, and costs every row a way through Python. A batch that

@@ -1,0 +1,128 @@
+"""`read_events` and `read_between`, late rows, and a job with a backlog: in one call what takes several steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from logs import Event
+from reader_client import ReaderGroup
+from spark_integration import read_between, read_events, register
+from spark_integration.errors import WrongColumn
+from spark_integration.offsets import SourceOffset
+from spark_integration.options import BACKLOG_THRESHOLD
+from strandline.note import Note
+from strandline.protocol import calls
+
+WIDTH_MS = 10_000
+NOW_MS = 4_000_000_000_000  # a time of events that is not behind the clock
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def append(event_log: Any) -> Callable[..., None]:
+    def append(segment: str, *times: int) -> None:
+        event_log.log.append(
+            Event(json.dumps({"at": time, "device": f"d{time % 2}"}).encode(), key=b"k", segment=segment)
+            for time in times
+        )
+        event_log.written += times
+
+    return append
+
+
+@pytest.fixture
+def place(stream: Any, event_log: Any) -> dict[str, Any]:
+    return {
+        "controller": stream.url, "stream": stream.name, "path": event_log.path,
+        "schema": "at bigint, device string", "event_time": "at",
+    }  # fmt: skip
+
+
+def counted(df: DataFrame) -> DataFrame:
+    return df.groupBy(functions.window("at", f"{WIDTH_MS} milliseconds")).count()
+
+
+def metrics(run: Any) -> list[dict[str, Any]]:
+    return [one.observedMetrics["strandline"].asDict() for one in run.progress() if one.observedMetrics]
+
+
+def test_a_late_row_is_counted_and_kept_and_a_group_hears_how_far_the_query_is(
+    spark: SparkSession, running: Any, stream: Any, event_log: Any, append: Any, place: Any, tmp_path: Path
+) -> None:
+    side = tmp_path / "late rows"
+    events = read_events(spark, **place, late_to=str(side), group="jobs")
+    assert events.columns == ["at", "device", "key", "segment", "offset", "appended_at"]
+    with running(counted(events), exact=False) as run:
+        append("0", 1_000, 11_000)
+        stream.mark(10_500, {"0": 2})
+        assert run.settle() == {0: 1}
+        append("1", 10_500, 9_000, 10_499)  # the second and the third break the promise that the mark was made of
+        event_log.log.append([Event(b"nonsense", segment="2")])
+        run.settle()
+        stream.mark(20_001, {"0": 2, "1": 3, "2": 1})
+        assert run.settle() == {0: 1, 10_000: 3}  # a window takes what is late for as long as it is open
+        late = [one["late"] for one in metrics(run)]
+        assert (sum(late), sum(one["unreadable"] for one in metrics(run))) == (2, 1)
+        with ReaderGroup(stream.controller.connection, "jobs") as group:
+            assert group.get_time_window().streams[stream.name].position == {"0": 2, "1": 3, "2": 1}
+    kept = spark.read.parquet(str(side)).orderBy("offset").collect()
+    assert [(row["segment"], row["offset"], row["at"].timestamp(), row["device"]) for row in kept] == [
+        ("1", 1, 9.0, "d0"),
+        ("1", 2, 10.499, "d1"),
+    ]
+
+
+def test_between_two_times_are_exactly_the_events_and_what_is_not_complete_is_refused_on_the_driver(
+    spark: SparkSession, stream: Any, append: Any, place: Any
+) -> None:
+    append("0", 1_000, 25_000, 11_000, 19_999, 20_000)
+    append("1", 10_000, 9_999, 30_000)
+    newest = {"": 30_000}
+    stream.run(calls.note(stream.name, Note(writer="w", times={"": 20_000}, position={"0": 4, "1": 3}, newest=newest)))
+    found = read_between(spark, **place, start=10_000, end=20_000)
+    times = sorted(row["at"].timestamp() for row in found.collect())
+    assert times == [10.0, 11.0, 19.999]
+    with pytest.raises(PythonException, match=r"not complete up to 20001: its marks have reached 20000, and w holds"):
+        read_between(spark, **place, start=10_000, end=20_001).collect()
+    with pytest.raises(WrongColumn, match="'when' is not there: the schema has at, device"):
+        read_between(spark, **{**place, "event_time": "when"}, start=0, end=1)
+
+
+def test_batches_are_large_while_the_job_is_behind_and_small_when_it_has_caught_up(
+    spark: SparkSession, running: Any, stream: Any, append: Any, place: Any
+) -> None:
+    spark.conf.set(BACKLOG_THRESHOLD, "1 hour")
+    try:
+        register(spark)
+        events = read_events(spark, **place, group="behind", maxRowsPerBatch=10, maxRowsPerBacklogBatch=100)
+    finally:
+        spark.conf.unset(BACKLOG_THRESHOLD)
+        register(spark)
+    append("0", *range(1_000, 151_000, 1_000))
+    stream.mark(100_000, {"0": 100})
+    with running(counted(events), available_now=True) as run:
+        assert run.query.awaitTermination(60)
+        old = [one["events"] for one in metrics(run) if one["events"]]
+        assert {one["backlog"] for one in metrics(run) if one["mark"]} == {1}
+        assert SourceOffset.from_json(json.loads(run.progress()[0].sources[0].endOffset)).backlog
+        with ReaderGroup(stream.controller.connection, "behind") as group:
+            assert group.get_time_window().backlog
+    append("0", *range(NOW_MS, NOW_MS + 35))
+    stream.mark(NOW_MS, {"0": 151})
+    with running(counted(events), before=run) as again:
+        again.settle()
+        append("0", *range(NOW_MS + 50, NOW_MS + 85))
+        again.settle()
+        new = [one["events"] for one in metrics(again) if one["events"]]
+        assert metrics(again)[-1]["backlog"] == 0
+        with ReaderGroup(stream.controller.connection, "behind") as group:
+            assert not group.get_time_window().backlog
+    assert (old, new) == ([100, 50], [35, 10, 10, 10, 5])
