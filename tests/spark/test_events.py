@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PythonException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from logs import Event
@@ -90,7 +90,7 @@ def test_between_two_times_are_exactly_the_events_and_what_is_not_complete_is_re
     found = read_between(spark, **place, start=10_000, end=20_000)
     times = sorted(row["at"].timestamp() for row in found.collect())
     assert times == [10.0, 11.0, 19.999]
-    with pytest.raises(PythonException, match=r"not complete up to 20001: its marks have reached 20000, and w holds"):
+    with pytest.raises(AnalysisException, match=r"not complete up to 20001: its marks have reached 20000, and w holds"):
         read_between(spark, **place, start=10_000, end=20_001).collect()
     with pytest.raises(WrongColumn, match="'when' is not there: the schema has at, device"):
         read_between(spark, **{**place, "event_time": "when"}, start=0, end=1)

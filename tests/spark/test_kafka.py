@@ -124,7 +124,8 @@ def test_both_roads_give_the_truth_of_phones_out_of_order_through_new_partitions
         partly = settle(spark, own, other)
         assert partly[0] == partly[1] != {}
         assert partly[0].items() < phones.truth().items()
-        AdminClient(kafka.client).create_partitions([NewPartitions(TOPIC, 3)])[TOPIC].result(60)
+        admin = AdminClient(kafka.client)
+        admin.create_partitions([NewPartitions(TOPIC, 3)])[TOPIC].result(60)
         phones.send(events[third : 2 * third])
         phones.note(events[2 * third :])
         settle(spark, own, other)
