@@ -15,17 +15,20 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from benchmarks.disorder import PhoneEvent, generate
 from logs.kafka import KafkaLog
 from logs.kafka_reader import KafkaLogReader
-from spark_integration import attach, detach, exact_watermark, read_between
+from spark_integration import LogSink, OutputNotes, attach, detach, exact_watermark, read_between, read_events
 from spark_integration.attaching import reporter
 from strandline.config import StreamConfig
 from tests.kafka import Kafka
 from writer_client import Event, Writer
 
 WIDTH_MS = 10_000
-TOPIC = "phones"
 CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
 pytestmark = pytest.mark.spark
+
+
+def topic_of(stream: Any) -> str:
+    return f"phones-of-{stream.name}"
 
 
 class Phones:
@@ -41,7 +44,7 @@ class Phones:
         """Each phone sends its own, in the order in which the server received them, and notes its oldest to come."""
         for each in events:
             if each.device not in self._writers:
-                log = self._opened.enter_context(KafkaLog.connect(self._kafka.servers, TOPIC))
+                log = self._opened.enter_context(KafkaLog.connect(self._kafka.servers, topic_of(self._stream)))
                 writer = Writer(self._stream.controller.connection, self._stream.name, each.device, log=log)
                 writer.register()
                 self._writers[each.device] = writer
@@ -62,8 +65,9 @@ class Phones:
 
 @pytest.fixture
 def stream(controller: Any, kafka: Kafka) -> Any:
-    kafka.create_topic(TOPIC, 2)
-    return controller.stream(CONFIG, segments="open")
+    stream = controller.stream(CONFIG, segments="open")
+    kafka.create_topic(topic_of(stream), 2)
+    return stream
 
 
 @pytest.fixture
@@ -83,19 +87,19 @@ def timed(raw: DataFrame) -> DataFrame:
 
 def by_own_source(spark: SparkSession, stream: Any, kafka: Kafka) -> DataFrame:
     reader = spark.readStream.format("strandline").option("kafka.bootstrap.servers", kafka.servers)
-    raw = reader.options(controller=stream.url, stream=stream.name, log="kafka", topic=TOPIC).load()
+    raw = reader.options(controller=stream.url, stream=stream.name, log="kafka", topic=topic_of(stream)).load()
     return windows(exact_watermark(timed(raw), event_time="event_time"))
 
 
 def by_connector(spark: SparkSession, stream: Any, kafka: Kafka) -> DataFrame:
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", kafka.servers)
-    raw = reader.options(subscribe=TOPIC, startingOffsets="earliest", maxOffsetsPerTrigger="900").load()
+    raw = reader.options(subscribe=topic_of(stream), startingOffsets="earliest", maxOffsetsPerTrigger="900").load()
     exact = attach(
         spark,
         timed(raw),
         controller=stream.url,
         stream=stream.name,
-        source=TOPIC,
+        source=topic_of(stream),
         event_time="event_time",
         group="roads",
     )
@@ -125,7 +129,7 @@ def test_both_roads_give_the_truth_of_phones_out_of_order_through_new_partitions
         assert partly[0] == partly[1] != {}
         assert partly[0].items() < phones.truth().items()
         admin = AdminClient(kafka.client)
-        admin.create_partitions([NewPartitions(TOPIC, 3)])[TOPIC].result(60)
+        admin.create_partitions([NewPartitions(topic_of(stream), 3)])[topic_of(stream)].result(60)
         phones.send(events[third : 2 * third])
         phones.note(events[2 * third :])
         settle(spark, own, other)
@@ -135,7 +139,7 @@ def test_both_roads_give_the_truth_of_phones_out_of_order_through_new_partitions
     ):
         phones.send(events[2 * third :])
         phones.note([])
-        with KafkaLogReader(kafka.servers, TOPIC) as log:
+        with KafkaLogReader(kafka.servers, topic_of(stream)) as log:
             ends = log.end_offsets()
         assert len(ends) == 3 and all(ends.values())
         stream.seal(ends)
@@ -144,7 +148,46 @@ def test_both_roads_give_the_truth_of_phones_out_of_order_through_new_partitions
     # Read once more, as a batch between two times.
     start, end = events[third].event_ms, events[2 * third].event_ms
     between = read_between(
-        spark, controller=stream.url, stream=stream.name, log="kafka", topic=TOPIC,
+        spark, controller=stream.url, stream=stream.name, log="kafka", topic=topic_of(stream),
         schema="time bigint", event_time="time", start=start, end=end, **{"kafka.bootstrap.servers": kafka.servers},
     )  # fmt: skip
     assert between.count() == sum(start <= each.event_ms < end for each in events)
+
+
+def test_a_chain_over_kafka_writes_each_batch_once_and_ends_when_the_first_job_does(
+    spark: SparkSession, kafka: Kafka, stream: Any, phones: Phones, controller: Any, tmp_path: Path, running: Any
+) -> None:
+    phones.send(generate(5, devices=2, events=60))
+    phones.note([])
+    with KafkaLogReader(kafka.servers, topic_of(stream)) as log:
+        stream.seal(log.end_offsets())
+    kafka.create_topic("counts", 2)
+    output = controller.stream(CONFIG, segments="open")
+    place: dict[str, Any] = {"log": "kafka", "topic": "counts", "kafka.bootstrap.servers": kafka.servers}
+    notes = OutputNotes(spark, controller=output.url, stream=output.name, writer="job-1", seal_at_end=True, **place)
+    sink = LogSink("job-1", **place)
+    end = functions.unix_millis("window.end")
+    rows = by_own_source(spark, stream, kafka).select(
+        end.cast("string").alias("key"), functions.to_json(functions.struct(end.alias("time"), "count")).alias("value")
+    )
+
+    def write_twice(batch: DataFrame, number: int) -> None:
+        sink(batch, number)
+        sink(batch, number)  # as after a failure that came right behind the commit
+
+    twice = rows.writeStream.foreachBatch(write_twice)
+    query = twice.option("checkpointLocation", str(tmp_path / "first")).start()
+    notes.follow(query)
+    query.processAllAvailable()
+    query.stop()
+    assert query.lastProgress is not None
+    notes.hear(query.lastProgress)
+    assert notes.settle(60)
+    notes.close()
+    sink.close()
+    counts = read_events(
+        spark, controller=output.url, stream=output.name, schema="time bigint, count bigint", event_time="time", **place
+    )
+    wider = counts.groupBy(functions.window("time", "1 day")).agg(functions.sum("count").alias("count"))
+    with running(wider, "second") as second:
+        assert sum(second.settle().values()) == len(phones.sent)

@@ -1,0 +1,189 @@
+"""How positions and times get from a query to the controller: files counted, groups followed, errands done."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from reader_client import ReaderGroup
+from spark_integration.durations import duration_ms, time_ms
+from spark_integration.errors import InvalidOffset, InvalidOption
+from spark_integration.files import FilePositions
+from spark_integration.following import GroupFollower
+from spark_integration.marks import MarkReader
+from spark_integration.options import Asking
+from spark_integration.outbox import Outbox
+from spark_integration.reporting import KafkaPositions
+from spark_integration.rows import SCHEMA
+from spark_integration.source import StrandlineSource
+from spark_integration.windows import ControllerWindows
+from strandline.errors import Fenced, StoreUnavailable
+from strandline.protocol import calls
+from strandline.segment import NewSegment
+
+
+def source(offset: object) -> Any:
+    return SimpleNamespace(endOffset=json.dumps(offset))
+
+
+class TestFiles:
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "sources" / "1"
+        folder.mkdir(parents=True)
+        return folder
+
+    def batch(self, folder: Path, name: str, *files: str) -> None:
+        lines = [json.dumps({"path": f"file:///in/{file}", "timestamp": 1, "batchId": 0}) for file in files]
+        (folder / name).write_text("\n".join(["v1", *lines]))
+
+    def test_a_position_ends_at_the_first_file_that_is_missing(self, folder: Path, tmp_path: Path) -> None:
+        positions = FilePositions(tmp_path)
+        self.batch(folder, "0", "a-0.json", "a-2.json", "b-x-000.csv.gz", "readme")
+        assert positions(source({"logOffset": 0}), 1) == {"a": 1, "b-x": 1}
+        self.batch(folder, "1", "a-1.json")
+        assert positions(source({"logOffset": 1}), 1) == {"a": 3, "b-x": 1}
+        assert positions(source({"logOffset": 1}), 1) == {"a": 3, "b-x": 1}
+
+    def test_a_restart_begins_with_the_last_compaction(self, folder: Path, tmp_path: Path) -> None:
+        self.batch(folder, "9.compact", *(f"a-{number}.json" for number in range(10)))
+        self.batch(folder, "10", "a-10.json")
+        assert FilePositions(tmp_path)(source({"logOffset": 10}), 1) == {"a": 11}
+        (folder / "9.compact").unlink()
+        with pytest.raises(InvalidOffset, match="check its place"):
+            FilePositions(tmp_path)(source({"logOffset": 10}), 1)
+
+    def test_another_sources_offset_is_none_of_its_business(self, tmp_path: Path) -> None:
+        for offset in (None, {"orders": {"0": 5}}, 7):
+            assert FilePositions(tmp_path)(source(offset), 0) is None
+        assert KafkaPositions("orders")(source({"orders": {"0": 5}}), 0) == {"0": 5}
+        assert KafkaPositions("orders")(source({"logOffset": 5}), 0) is None
+
+
+class TestGroups:
+    def group(self, stream: Any, name: str) -> Any:
+        with ReaderGroup(stream.controller.connection, name) as group:
+            return group.get_time_window().streams[stream.name]
+
+    def follower(self, stream: Any, name: str) -> GroupFollower:
+        return GroupFollower(ControllerWindows(Asking(controller=stream.url, stream=stream.name)), name, stream.name)
+
+    def test_the_query_that_registered_last_speaks_and_may_begin_further_back(self, stream: Any) -> None:
+        first, second = self.follower(stream, "same"), self.follower(stream, "same")
+        first.report({"0": 5, "1": 0})
+        first.report({"0": 7, "1": 2})
+        assert self.group(stream, "same").position == {"0": 7, "1": 2}
+        second.report({"0": 3})
+        assert self.group(stream, "same").position == {"0": 3}
+        with pytest.raises(Fenced):
+            first.report({"0": 8, "1": 2})
+
+    def test_going_back_before_a_split_does_not_say_that_what_was_split_is_read(self, stream: Any) -> None:
+        follower = self.follower(stream, "split")
+        stream.scale({"0": 8}, [NewSegment("3", 0.0, 1 / 6), NewSegment("4", 1 / 6, 1 / 3)])
+        follower.report({"0": 8, "3": 2})
+        assert self.group(stream, "split").position == {"3": 2}
+        self.follower(stream, "split").report({"0": 4})
+        assert self.group(stream, "split").position == {"0": 4}
+
+    def test_the_source_reports_what_is_finished_and_subtracts_the_event_time_lag(
+        self, stream: Any, event_log: Any
+    ) -> None:
+        options = {"controller": stream.url, "stream": stream.name, "path": str(event_log.path)}
+        reader = StrandlineSource({**options, "group": "g", "maxEventTimeLag": "300 ms"}).streamReader(SCHEMA)
+        event_log.append("0", range(4))
+        stream.mark(1_000, {"0": 4})
+        planned = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+        assert planned["mark"] == 700
+        assert self.group(stream, "g").position == {}
+        assert reader.latestOffset(planned, ReadAllAvailable()) == planned
+        assert self.group(stream, "g").position == {"0": 4}
+        reader.stop()
+
+    def test_marks_begin_anew_with_a_new_checkpoint_and_go_on_with_an_old_one(self, stream: Any) -> None:
+        def marks() -> MarkReader:
+            return MarkReader(Asking(controller=stream.url, stream=stream.name), "attached", "orders")
+
+        def next_of(reader: MarkReader, start: dict[str, Any]) -> dict[str, Any]:
+            return reader.latestOffset(start, ReadAllAvailable())
+
+        first = marks()
+        begun = next_of(first, first.initialOffset())
+        assert (begun["run"], begun["mark"]) == (1, None)
+        stream.mark(500, {"0": 5})
+        self.follower(stream, "attached").register({"0": 5})  # as the listener would have it in the end
+        told = next_of(first, begun)
+        assert told["mark"] == 500
+        assert next_of(marks(), told) == {**told, "run": 2, "epoch": begun["epoch"] + 2}
+        assert self.group(stream, "attached").position == {"0": 5}
+        anew = marks()
+        assert next_of(anew, next_of(anew, anew.initialOffset()))["mark"] is None
+        with pytest.raises(InvalidOffset, match="take a new checkpoint"):
+            next_of(marks(), {**told, "stream": "another"})
+
+
+class TestOutbox:
+    def test_the_newest_errand_of_each_subject_is_done_however_often_it_fails_first(self) -> None:
+        outbox, done, gate, failures = Outbox("test"), list[str](), threading.Event(), [1, 2]
+
+        def send(text: str) -> None:
+            gate.wait(60)
+            if text == "newest" and failures:
+                failures.pop()
+                raise StoreUnavailable(reason="away")
+            done.append(text)
+
+        outbox.put("first", lambda: send("under way"))
+        for text in ("old", "newer", "newest"):
+            outbox.put("second", lambda text=text: send(text))  # type: ignore[misc]  # bound now
+        gate.set()
+        assert outbox.settle(60)
+        assert sorted(done) == ["newest", "under way"]
+        outbox.close()
+
+    def test_what_is_refused_is_told_once_and_does_not_hold_up_the_rest(
+        self, stream: Any, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        outbox, done = Outbox("test"), list[str]()
+        outbox.put("a", lambda: stream.run(calls.describe("nothing")))
+        outbox.put("b", lambda: done.append("b"))
+        assert outbox.settle(60)
+        assert done == ["b"]
+        assert [record.getMessage() for record in caplog.records if "refused" in record.getMessage()] != []
+        outbox.close()
+
+
+@given(
+    st.integers(0, 10**9),
+    st.sampled_from([("", 1), ("ms", 1), (" seconds", 1000), ("m", 60_000), (" Hours", 3_600_000)]),
+)
+def test_a_duration_is_a_number_and_a_unit(number: int, unit: tuple[str, int]) -> None:
+    assert duration_ms("x", f"{number}{unit[0]}") == number * unit[1]
+
+
+@pytest.mark.parametrize("text", ["", "-5", "5 weeks", "1.5 s", "soon", "9" * 20])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(InvalidOption, match="option x "):
+        duration_ms("x", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("0", 0),
+        ("-1500", -1500),
+        ("1970-01-01T00:00:01.250Z", 1250),
+        ("1970-01-01 01:00:00+01:00", 0),
+        ("1969-12-31T23:59:59.999", -1),
+    ],
+)
+def test_a_time_is_milliseconds_or_a_moment(text: str, time: int) -> None:
+    assert time_ms("x", text) == time
