@@ -22,6 +22,7 @@ from writer_client import Event, Writer
 Rows = Counter[tuple[str, str, int, int]]  # operator, key, time, and what it says there
 
 SECOND_MS = 1_000
+BASE_MS = 100_000  # to Spark, what is not after 1970 began is late
 CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=3_600_000)
 
 pytestmark = pytest.mark.spark
@@ -45,7 +46,7 @@ class Devices:
     def write(self, writer: Writer, times: Iterable[int]) -> None:
         """An "a" at each time; a "b" behind every other one; and one in four "a"s twice."""
         events: list[dict[str, Any]] = []
-        for time in times:
+        for time in (BASE_MS + each for each in times):
             self._identities += 1
             number = self._identities
             events.append({"t": time, "id": number, "kind": "a"})
@@ -55,6 +56,9 @@ class Devices:
                 events.append({"t": time, "id": number, "kind": "a"})
         writer.write([Event(json.dumps(each).encode(), key=b"k%d" % (each["id"] % 3)) for each in events])
         self.events += [{**each, "key": f"k{each['id'] % 3}"} for each in events]
+
+    def note(self, writer: Writer, time: int) -> None:
+        writer.note_time(BASE_MS + time)
 
     def seal(self) -> None:
         with SqliteLog(self._path) as log:
@@ -239,24 +243,26 @@ def test_every_operator_gives_the_truth_through_skew_idleness_absence_ties_and_a
             running.enter_context(job.running(made(read)))
         for writer in (slow, away, sleeper):
             devices.write(writer, range(0, 5_000, 900))
-            writer.note_time(5_000)
+            devices.note(writer, 5_000)
         devices.write(fast, range(0, 21_000, 700))
-        fast.note_time(21_000)
+        devices.note(fast, 21_000)
         sleeper.idle()
         devices.write(slow, range(5_000, 13_000, 1_100))
-        slow.note_time(13_000)
-        assert not any(time >= 5_000 for name, _, time, _ in settle() if name != "unique" and name != "joined")
+        devices.note(slow, 13_000)
+        assert not any(
+            time >= BASE_MS + 5_000 for name, _, time, _ in settle() if name != "unique" and name != "joined"
+        )
         devices.write(slow, [13_000, 13_000])  # at the time of its own note
     with ExitStack() as running:
         for job, made in jobs.items():
             running.enter_context(job.running(made(read)))
         devices.write(away, range(5_000, 45_000, 1_300))
-        away.note_time(45_000)
-        assert {("tumbling", "k0", 0), ("timers", "k0", 0)} <= {each[:3] for each in settle()}
+        devices.note(away, 45_000)
+        assert {("tumbling", "k0", BASE_MS), ("timers", "k0", BASE_MS)} <= {each[:3] for each in settle()}
         devices.write(fast, range(21_000, 45_000, 1_700))
-        fast.note_time(45_000)
+        devices.note(fast, 45_000)
         devices.write(slow, range(13_000, 45_000, 1_900))
-        slow.note_time(45_000)
+        devices.note(slow, 45_000)
         sleeper.register()
         devices.write(sleeper, [45_000, 45_000])  # the very time of the mark
         settle()
