@@ -9,7 +9,6 @@ from pyspark.sql import functions
 
 from spark_integration.environment import register
 from spark_integration.errors import WrongColumn
-from spark_integration.marks import as_options
 from spark_integration.options import Asking
 from spark_integration.reporting import KafkaPositions, PositionReporter, Positions
 from spark_integration.rows import MARK
@@ -32,6 +31,8 @@ def attach(
     source: str | None = None,
     positions: Positions | None = None,
     token: str | None = None,
+    token_file: str | None = None,
+    ca_file: str | None = None,
     time_key: str = "",
     group: str | None = None,
     only_windows: bool = False,
@@ -58,11 +59,16 @@ def attach(
     check_event_time(df, event_time)
     if MARK in df.columns:
         raise WrongColumn(column=MARK, found="is there", wanted="events of the source strandline go to exact_watermark")
-    asking = Asking(controller=controller, stream=stream, time_key=time_key, token=token, wait_ms=controller_wait_ms)
-    register(spark)
     named = source if source is not None else stream
+    given = {
+        "controller": controller, "stream": stream, "timeKey": time_key, "token": token, "tokenFile": token_file,
+        "caFile": ca_file, "controllerWaitMs": str(controller_wait_ms), "group": group, "source": named,
+    }  # fmt: skip
+    options = {name: value for name, value in given.items() if value}
+    asking = Asking.parse({name.lower(): value for name, value in options.items()})
+    register(spark)
     reporter(spark).attach(asking, named, positions if positions is not None else KafkaPositions(named))
-    rows = spark.readStream.format("strandline-marks").options(**as_options(asking, group, named)).load()
+    rows = spark.readStream.format("strandline-marks").options(**options).load()
     marks = (
         rows.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond")
         .observe(observation, functions.max(functions.unix_millis(MARK)).alias("mark"))

@@ -104,6 +104,8 @@ class OutputNotes(StreamingQueryListener):
         stream: str,
         writer: str,
         token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
         behind_ms: int = 0,
         seal_at_end: bool = False,
         **options: object,
@@ -111,8 +113,9 @@ class OutputNotes(StreamingQueryListener):
         from strandline.protocol.transport import Connection
         from writer_client import Writer
 
-        asking = Asking(controller=controller, stream=stream, token=token)
-        self._place = place_of({"stream": stream} | {key.lower(): str(value) for key, value in options.items()})
+        known = {"controller": controller, "stream": stream, "token": token, "tokenfile": token_file, "cafile": ca_file}
+        asking = Asking.parse({name: value for name, value in known.items() if value})
+        self._place = place_of({"stream": stream} | {name.lower(): str(value) for name, value in options.items()})
         self._behind_ms = behind_ms
         self._seal_at_end = seal_at_end
         self._stream = asking.stream
@@ -204,7 +207,9 @@ class OutputNotes(StreamingQueryListener):
                 final = decided_end(topic, pause=lambda: time.sleep(REPORT_PAUSE_MS / 1000))
             case _:
                 assert_never(self._place)
-        self._connection.run(calls.seal(self._stream, final))
+        # An open stream does not know the segments to which nothing was ever written.
+        written = {name: offset for name, offset in final.items() if offset}
+        self._connection.run(calls.seal(self._stream, written))
 
 
 def _sink(name: str, place: Place) -> LogSink:

@@ -19,7 +19,7 @@ sources it is to report.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 VERSION: Final = 1
-KNOWN: Final = ("controller", "token", "stream", "timeKey", "group", "source", "controllerWaitMs")
+KNOWN: Final = (
+    "controller", "token", "tokenFile", "caFile", "stream", "timeKey", "group", "source", "controllerWaitMs"
+)  # fmt: skip
 _SCHEMA: Final = StructType([StructField(MARK, TimestampType())])
 
 
@@ -173,12 +175,3 @@ def offset_of(text: str | None) -> MarkOffset | None:
         return MarkOffset.from_json(json.loads(text or ""))
     except (ValueError, InvalidOffset):
         return None
-
-
-def as_options(asking: Asking, group: str | None, source: str) -> Mapping[str, str]:
-    """Options of the source that say this."""
-    given = {
-        "controller": asking.controller, "stream": asking.stream, "timeKey": asking.time_key, "token": asking.token,
-        "controllerWaitMs": str(asking.wait_ms), "group": group, "source": source,
-    }  # fmt: skip
-    return {name: value for name, value in given.items() if value}

@@ -22,6 +22,8 @@ from writer_client import Event, Writer
 Rows = Counter[tuple[str, str, int, int]]  # operator, key, time, and what it says there
 
 SECOND_MS = 1_000
+STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+STATES = "org.apache.spark.sql.execution.streaming.state"
 BASE_MS = 100_000  # to Spark, what is not after 1970 began is late
 CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=3_600_000)
 
@@ -178,15 +180,17 @@ def timers(read: Callable[[str], DataFrame]) -> DataFrame:
 class Job:
     """A query that keeps what it emits, over several runs."""
 
-    def __init__(self, checkpoint: Path) -> None:
-        self._checkpoint = checkpoint
+    def __init__(self, checkpoint: Path, store: str) -> None:
+        self._checkpoint, self._store = checkpoint, f"{STATES}.{store}"
         self._batches: dict[int, Rows] = {}
         self.query: Any = None
 
     @contextmanager
     def running(self, df: DataFrame) -> Iterator[None]:
         writer = df.writeStream.outputMode("append").foreachBatch(self._keep)
+        df.sparkSession.conf.set(STATE_STORE, self._store)
         self.query = writer.option("checkpointLocation", str(self._checkpoint)).start()
+        df.sparkSession.conf.unset(STATE_STORE)
         try:
             yield
         finally:
@@ -212,15 +216,12 @@ def scene(controller: Any, tmp_path: Path) -> Iterator[tuple[Any, Path, Devices]
 
 
 @pytest.fixture
-def read(spark: SparkSession, scene: tuple[Any, Path, Devices]) -> Iterator[Callable[[str], DataFrame]]:
+def read(spark: SparkSession, scene: tuple[Any, Path, Devices]) -> Callable[[str], DataFrame]:
     stream, path, _ = scene
-    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"  # which timers need
-    spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
-    yield lambda observation: read_events(
+    return lambda observation: read_events(
         spark, controller=stream.url, stream=stream.name, path=path,
         schema="t bigint, id bigint, kind string", event_time="t", observation=observation,
     )  # fmt: skip
-    spark.conf.unset("spark.sql.streaming.stateStore.providerClass")
 
 
 #   seconds   0         10        20        30        40        50
@@ -233,7 +234,10 @@ def test_every_operator_gives_the_truth_through_skew_idleness_absence_ties_and_a
 ) -> None:
     _, path, devices = scene
     fast, slow, away, sleeper = (devices.writer(name) for name in ("fast", "slow", "away", "sleeper"))
-    jobs = {Job(tmp_path / "all"): operators, Job(tmp_path / "timers"): timers}
+    jobs = {
+        Job(tmp_path / "all", "HDFSBackedStateStoreProvider"): operators,
+        Job(tmp_path / "timers", "RocksDBStateStoreProvider"): timers,  # which timers need
+    }
 
     def settle() -> Rows:
         return sum((job.settle() for job in jobs), Counter())

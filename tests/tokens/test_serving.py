@@ -22,7 +22,8 @@ from controller.server import check_callers, check_certificate
 from controller.settings import Settings
 from controller.storage.tokens import open_tokens, revoke_token
 from reader_client import AsyncTimeWindows, ReaderGroup, TimeWindows
-from spark_integration.windows import ControllerWindows, WindowSettings
+from spark_integration.options import Asking
+from spark_integration.windows import ControllerWindows
 from strandline.errors import Forbidden, InvalidConfig, Unauthenticated
 from strandline.protocol.attempts import Patience
 from strandline.protocol.credentials import find_token, trust
@@ -144,15 +145,14 @@ def test_writers_and_readers_of_each_kind_come_in_with_their_tokens(guarded: Gua
 
 def test_sparks_source_comes_in_with_a_file_that_has_its_token(guarded: Guarded, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(guarded.tokens["reader"])
-    settings = WindowSettings(
+    asking = Asking(
         controller=guarded.process.url,
         stream="orders",
-        key="",
         token_file=str(tmp_path / "token"),
         ca_file=guarded.certificate,
         wait_ms=5_000,
     )
-    windows = ControllerWindows(settings)
+    windows = ControllerWindows(asking)
     assert windows.time_window({}).lower is None
     windows.close()
 
