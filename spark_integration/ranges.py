@@ -10,7 +10,7 @@ from spark_integration.errors import NotYetComplete
 from spark_integration.options import AtEnd, AtHead, AtPositions, AtTime, End, SourceOptions, Start
 from spark_integration.places import head_of
 from spark_integration.windows import ControllerWindows
-from strandline.limits import START_SEARCH_STEPS, WINDOW_PAUSE_BOUND_MS
+from strandline.limits import START_SEARCH_STEPS, WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS
 from strandline.segment import Segment, SegmentGraph
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _complete_to(time: int, options: SourceOptions, log: LogReader, windows: Con
         sought = time + options.max_event_time_lag_ms
         mark = windows.marks_at(sought).ceiling
         if mark is not None:
-            return opened(mark.cut, log.segments())
+            return _shown(opened(mark.cut, log.segments()), options, log, windows)
         stream = windows.describe()
         if stream.sealed:
             return log.end_offsets()
@@ -131,6 +131,17 @@ def _complete_to(time: int, options: SourceOptions, log: LogReader, windows: Con
         if waited_ms >= options.ending_wait_ms:
             raise _not_yet(time, options, stream, round(waited_ms))
         windows.pause(min(WINDOW_PAUSE_BOUND_MS, options.ending_wait_ms - waited_ms))
+
+
+def _shown(cut: Positions, options: SourceOptions, log: LogReader, windows: ControllerWindows) -> Positions:
+    """The cut, once the log shows all of it: Kafka answers a commit, which a writer then notes, before it shows it."""
+    started_ms = windows.now_ms()
+    while windows.now_ms() - started_ms < options.asking.wait_ms:
+        ends = log.end_offsets()
+        if all(offset <= ends.get(name, 0) for name, offset in cut.items()):
+            break
+        windows.pause(WINDOW_FIRST_PAUSE_MS)
+    return cut
 
 
 def _not_yet(time: int, options: SourceOptions, stream: StreamDescription, waited_ms: int) -> NotYetComplete:
