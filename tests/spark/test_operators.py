@@ -23,6 +23,7 @@ Rows = Counter[tuple[str, str, int, int]]  # operator, key, time, and what it sa
 
 SECOND_MS = 1_000
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+PARTITIONS = "spark.sql.shuffle.partitions"
 STATES = "org.apache.spark.sql.execution.streaming.state"
 BASE_MS = 100_000  # to Spark, what is not after 1970 began is late
 CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=3_600_000)
@@ -82,7 +83,7 @@ def truth(events: list[dict[str, Any]]) -> Rows:
     for key in {each["key"] for each in events}:
         session: list[int] = []
         for time in [*sorted(each["t"] for each in events if each["key"] == key), 10**9]:
-            if session and time >= session[-1] + 3 * SECOND_MS:
+            if session and time > session[-1] + 3 * SECOND_MS:  # one at the very end still belongs to it
                 found["session", key, session[0], len(session)] += 1
                 session = []
             session.append(time)
@@ -188,9 +189,13 @@ class Job:
     @contextmanager
     def running(self, df: DataFrame) -> Iterator[None]:
         writer = df.writeStream.outputMode("append").foreachBatch(self._keep)
-        df.sparkSession.conf.set(STATE_STORE, self._store)
+        settings = {STATE_STORE: self._store, PARTITIONS: "1"}  # for each of eight operators that keep state
+        before = {name: df.sparkSession.conf.get(name) for name in settings}
+        for name, value in settings.items():
+            df.sparkSession.conf.set(name, value)
         self.query = writer.option("checkpointLocation", str(self._checkpoint)).start()
-        df.sparkSession.conf.unset(STATE_STORE)
+        for name, usual in before.items():
+            df.sparkSession.conf.set(name, usual or "")
         try:
             yield
         finally:
@@ -267,9 +272,9 @@ def test_every_operator_gives_the_truth_through_skew_idleness_absence_ties_and_a
         devices.note(fast, 45_000)
         devices.write(slow, range(13_000, 45_000, 1_900))
         devices.note(slow, 45_000)
+        settle()
         sleeper.register()
         devices.write(sleeper, [45_000, 45_000])  # the very time of the mark
-        settle()
         devices.write(away, [45_000, 52_000])
         for writer in (fast, slow, away, sleeper):
             writer.close()
