@@ -119,7 +119,9 @@ class OutputNotes(StreamingQueryListener):
         self._behind_ms = behind_ms
         self._seal_at_end = seal_at_end
         self._stream = asking.stream
-        self._connection = Connection(asking.controller, token=token)
+        self._connection = Connection(
+            asking.controller, token=asking.token, token_file=asking.token_file, ca_file=asking.ca_file
+        )
         self._writer = Writer(self._connection, asking.stream, writer)
         self._writer.register()
         self._followed: set[str] = set()
@@ -188,9 +190,12 @@ class OutputNotes(StreamingQueryListener):
     def _end(self) -> None:
         if self._ended:
             return
+        # Any time is true now that nothing follows; it is the position that counts, which also names the segments.
+        moment = self._noted if self._noted is not None else self._writer.floor or 0
+        self._writer.note_time(moment, written_to(self._place))
         if self._seal_at_end:
             self._seal()
-        elif self._noted is not None:
+        else:
             self._writer.close(written_to(self._place))
         self._ended = True
 

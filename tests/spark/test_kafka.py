@@ -37,7 +37,6 @@ class Phones:
     def __init__(self, stream: Any, kafka: Kafka, opened: ExitStack) -> None:
         self._stream, self._kafka, self._opened = stream, kafka, opened
         self._writers: dict[str, Writer] = {}
-        self._newest: dict[str, int] = {}
         self.sent: list[PhoneEvent] = []
 
     def send(self, events: list[PhoneEvent], *, first_to: str | None = None) -> None:
@@ -53,6 +52,12 @@ class Phones:
             event = Event(b'{"time": %d}' % each.event_ms, key=each.device.encode(), segment=segment)
             self._writers[each.device].write([event])
         self.sent += events
+
+    def restart(self) -> None:
+        """New producers, which know the partitions as they are now."""
+        for writer in self._writers.values():
+            writer.release()
+        self._writers = {}
 
     def note(self, rest: list[PhoneEvent]) -> None:
         """Each phone notes its oldest event to come."""
@@ -134,6 +139,7 @@ def test_both_roads_give_the_truth_of_phones_out_of_order_through_new_partitions
         assert partly[0].items() < phones.truth().items()
         admin = AdminClient(kafka.client)
         admin.create_partitions([NewPartitions(topic_of(stream), 3)])[topic_of(stream)].result(60)
+        phones.restart()
         phones.send(events[third : 2 * third], first_to="2")
         phones.note(events[2 * third :])
         settle(spark, own, other)
