@@ -31,13 +31,13 @@ def test_phones_lose_nothing_live_in_an_uneven_replay_and_in_batches_of_another_
     spark: SparkSession, controller: Any, events: list[PhoneEvent], tmp_path: Path
 ) -> None:
     live = Phones(controller.connection, tmp_path, events)
-    found = measure(spark, live, tmp_path, delays_s=[1], steps=6)
+    found = measure(spark, live, tmp_path, delays_s=[], steps=5)
     assert (found.windows, found.dropped, found.lost["exact"]) == (live.truth(), 0, 0)
     again, _ = replay(spark, live, tmp_path, rows=len(events) // 5)
     assert again == found.windows
 
     uneven = Phones(controller.connection, tmp_path, events)
     order = faster(events, devices_of(events)[0], 4)
-    found = measure(spark, uneven, tmp_path, delays_s=[60], steps=6, reading=order)
+    found = measure(spark, uneven, tmp_path, delays_s=[60], steps=5, reading=order)
     assert (found.windows, found.dropped, found.lost["exact"]) == (uneven.truth(), 0, 0)
     assert found.lost["−60 s"] > len(events) // 10
