@@ -143,13 +143,17 @@ class KafkaLog:
         return KafkaTransaction(self)
 
     def memo(self, name: str) -> str | None:
-        """Kafka keeps it for `offsets.retention.minutes` (a week) after the last commit with one."""
+        """Kafka keeps it for `offsets.retention.minutes` (a week) after the last commit with one. Without a
+        transactional id there are no commits, and so none."""
+        if self._transactional_id is None:
+            return None
         return self._topic.memo(MEMO_GROUP + name)
 
     def close(self) -> None:
         """Gives what is under way a few seconds more, and then gives it up. Another's producer stays open."""
         self._producer.flush(KAFKA_CLOSE_MS / 1000)
-        if self._own_producer and hasattr(self._producer, "close"):  # older releases close it when it is forgotten
+        # Older releases close it when it is forgotten; and so is one that would only complain that it was fenced.
+        if self._own_producer and self._unsettled is None and hasattr(self._producer, "close"):
             self._producer.close()
 
     def __enter__(self) -> Self:

@@ -41,6 +41,7 @@ READING: Final = {
     "enable.partition.eof": True,
     "isolation.level": "read_committed",
     "queued.max.messages.kbytes": KAFKA_READ_AHEAD_KIB,
+    "fetch.wait.max.ms": KAFKA_READ_LINGER_MS,  # what is read is there already; a wait would only be at its end
     "fetch.max.bytes": KAFKA_READ_AHEAD_KIB * 1024,
 }
 

@@ -23,6 +23,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from logs.kafka_topic import Topic
+
 START_DEADLINE_S = 60
 TOOL_DEADLINE_S = 60
 JAVA = (
@@ -142,6 +144,14 @@ class Kafka:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"topic {name} has no leaders after {START_DEADLINE_S} s")
             time.sleep(0.02)
+
+    def wait_until_decided(self, topic: str) -> None:
+        """Returns when no transaction is open in a topic: Kafka answers a commit before it has told every partition."""
+        asked = Topic(topic, self.client)
+        deadline = time.monotonic() + START_DEADLINE_S
+        while asked.ends(committed=True) != asked.ends():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"a transaction in {topic} is open after {START_DEADLINE_S} s")
 
     def leader(self, topic: str, partition: int) -> int:
         """The number of the broker that leads a partition; −1 where none does."""

@@ -18,6 +18,7 @@ COMMANDS: Final = (
     "window",
     "watch",
     "journal",
+    "tail",
     "exclude",
     "include",
     "completion",

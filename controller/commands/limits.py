@@ -20,3 +20,8 @@ REFRESH_MS: Final = 1_000
 STALLED_MS: Final = 5_000  # who holds time back and was not heard from for so long stands out
 FOLLOW_WAIT_MS: Final = 20_000  # one request for the next mark
 FOLLOW_PAUSE_MS: Final = 200  # after an answer without a mark
+
+# Tailing
+TAIL_INTERVAL_MS: Final = 1_000
+TAIL_INTERVAL_LEAST_MS: Final = 10
+TAIL_INTERVAL_BOUND_MS: Final = 3_600_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -207,6 +207,12 @@ def exclude(stream: str, writer: str) -> Call[Marked]:
 def include(stream: str, writer: str) -> Call[Marked]:
     """Brings a writer back; returns the marks that this brought about."""
     return ask("DELETE", f"{writer_path(stream, writer)}/exclude", _marked)
+
+
+def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> Call[Marked]:
+    """Reports where a log ends; returns the marks that this brought about."""
+    body = {"reporter": reporter, "time": time, "position": dict(position)}
+    return ask("POST", f"{stream_path(stream)}/tail", _marked, body)
 
 
 def _marked(value: object, where: str) -> Marked:

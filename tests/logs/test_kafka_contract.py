@@ -11,7 +11,6 @@ import pytest
 from logs import Log
 from logs.kafka import KafkaLog
 from logs.kafka_reader import KafkaLogReader
-from logs.kafka_topic import Topic
 from tests.kafka import Kafka
 
 pytest.register_assert_rewrite("logs.contract")
@@ -23,29 +22,26 @@ NUMBERS = count(1)
 
 @dataclass
 class KafkaUnderTest:
-    servers: str
+    kafka: Kafka
     topic: str
     transactional: bool
     opened: list[KafkaLog] = field(default_factory=list)
 
     def writer(self) -> Log:
         own_id = f"{self.topic}-{len(self.opened)}" if self.transactional else None
-        log = KafkaLog.connect(self.servers, self.topic, transactional_id=own_id)
+        log = KafkaLog.connect(self.kafka.servers, self.topic, transactional_id=own_id)
         self.opened.append(log)
         return log
 
     def reader(self) -> KafkaLogReader:
-        """Kafka answers a commit before it has told every partition; then the two ends are the same."""
-        topic = Topic(self.topic, {"bootstrap.servers": self.servers})
-        while topic.ends(committed=True) != topic.ends():
-            pass
-        return KafkaLogReader(self.servers, self.topic)
+        self.kafka.wait_until_decided(self.topic)
+        return KafkaLogReader(self.kafka.servers, self.topic)
 
 
 def _under_test(kafka: Kafka, *, transactional: bool) -> Iterator[KafkaUnderTest]:
     topic = f"contract-{next(NUMBERS)}"
     kafka.create_topic(topic, 3)
-    under_test = KafkaUnderTest(kafka.servers, topic, transactional)
+    under_test = KafkaUnderTest(kafka, topic, transactional)
     yield under_test
     for log in under_test.opened:
         log.close()

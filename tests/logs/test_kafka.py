@@ -1,0 +1,309 @@
+"""The log on Kafka beyond the contract: existing producers, added partitions, full queues, fencing, and gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaError, Message, Producer, SerializingProducer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+
+from logs import Event, Memo
+from logs.columns import event_schema
+from logs.errors import (
+    InvalidSetting,
+    LogFenced,
+    LogUnavailable,
+    NotAcknowledged,
+    NotInLog,
+    TopicMissing,
+    TransactionUnderWay,
+)
+from logs.kafka import KafkaLog
+from logs.kafka_producer import TrackedProducer
+from logs.kafka_reader import KafkaLogReader
+from strandline.errors import UnknownSegment
+from tests.kafka import Kafka
+
+NUMBERS = count(1)
+
+
+@pytest.fixture
+def new_topic(kafka: Kafka) -> Callable[..., str]:
+    def create(partitions: int = 2, **config: str) -> str:
+        name = f"topic-{next(NUMBERS)}"
+        kafka.create_topic(name, partitions, config={key.replace("_", "."): value for key, value in config.items()})
+        return name
+
+    return create
+
+
+def read_all(kafka: Kafka, topic: str) -> dict[str, list[bytes | None]]:
+    kafka.wait_until_decided(topic)
+    with KafkaLogReader(kafka.servers, topic) as reader:
+        return {
+            segment: [row.value for row in reader.rows(segment, 0, end)]
+            for segment, end in reader.end_offsets().items()
+        }
+
+
+def events(*values: bytes, segment: str = "0") -> list[Event]:
+    return [Event(value, segment=segment) for value in values]
+
+
+class TestExistingProducers:
+    @pytest.mark.parametrize("wrap", [False, True], ids=["made", "wrapped"])
+    def test_a_tracked_producer_calls_every_callback_and_knows_its_position(
+        self, kafka: Kafka, new_topic: Callable[..., str], wrap: bool
+    ) -> None:
+        topic, called = new_topic(), list[str]()
+
+        def callback(name: str) -> Callable[[KafkaError | None, Message], None]:
+            return lambda error, message: called.append(f"{name} {message.offset()}")
+
+        settings = {**kafka.client, "on_delivery": callback("default")}
+        producer = TrackedProducer(settings, Producer(settings) if wrap else None)
+        producer.produce(topic, b"a", b"key", 0)
+        producer.produce(topic, b"b", partition=0, on_delivery=callback("on_delivery"))
+        producer.produce(topic, b"c", partition=0, callback=callback("callback"))
+        producer.produce(topic, b"d", None, 0, callback("by place"))
+        producer.produce(topic, b"e", None, 0, None, callback("by later place"))
+        messages: list[dict[str, Any]] = [{"value": b"f"}, {"value": b"g", "callback": callback("its own")}]
+        assert producer.produce_batch(topic, messages, 0, on_delivery=callback("batch")) == 2
+        with producer.log(topic) as log:
+            assert log.flush() == {"0": 7}
+        assert called == [
+            "default 0", "on_delivery 1", "callback 2", "by place 3", "by later place 4", "batch 5", "its own 6"
+        ]  # fmt: skip  # in the order of the calls above
+        assert len(producer) == 0
+        assert producer
+        assert topic in producer.list_topics(topic).topics  # all else is the producer's own
+
+    def test_a_serializing_producer_is_wrapped_as_well(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
+        topic = new_topic(1)
+        settings = {**kafka.client, "value.serializer": lambda value, context: str(value).encode()}
+        producer = TrackedProducer(settings, SerializingProducer(settings))
+        reported: list[int | None] = []
+        producer.produce(topic, "key", 7, 0, lambda error, message: reported.append(message.offset()))
+        producer.produce(topic, value=8)
+        assert producer.log(topic).flush() == {"0": 2}
+        assert reported == [0]
+        assert read_all(kafka, topic) == {"0": [b"7", b"8"]}
+
+    def test_what_the_producer_refuses_is_not_waited_for(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
+        topic = new_topic(1)
+        producer = TrackedProducer(kafka.client)
+        with pytest.raises(TypeError):
+            producer.produce(topic, object())
+        with pytest.raises(TypeError):
+            producer.produce_batch(topic, [{"value": object()}])
+        assert producer.log(topic).flush() == {}
+
+    def test_in_a_transaction_of_its_own_the_producer_commits_before_a_position_is_told(
+        self, kafka: Kafka, new_topic: Callable[..., str]
+    ) -> None:
+        topic = new_topic(1)
+        producer = TrackedProducer({**kafka.client, "transactional.id": topic})
+        log = producer.log(topic)
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(topic, b"aborted")
+        producer.flush()
+        with pytest.raises(TransactionUnderWay):
+            log.flush()
+        producer.abort_transaction()
+        assert log.flush() == {}
+        producer.begin_transaction()
+        producer.produce(topic, b"committed")
+        producer.flush()
+        assert log.positions() == {}
+        producer.commit_transaction()
+        (position,) = log.flush().values()
+        found = read_all(kafka, topic)["0"]
+        assert found == [b"committed"]
+        assert position == 3  # the aborted event and its marker took the first two offsets
+
+    @pytest.mark.parametrize(
+        "setting", [{"acks": "1"}, {"request.required.acks": 0}, {"delivery.report.only.error": True}]
+    )
+    def test_settings_with_which_nobody_knows_what_is_acknowledged_are_refused(self, setting: dict[str, Any]) -> None:
+        with pytest.raises(InvalidSetting, match=next(iter(setting))):
+            TrackedProducer({"bootstrap.servers": "127.0.0.1:1", **setting})
+
+
+class TestAppends:
+    def test_a_missing_topic_is_named(self, kafka: Kafka) -> None:
+        with pytest.raises(TopicMissing, match="'nowhere'"):
+            KafkaLog.connect(kafka.servers, "nowhere")
+        with pytest.raises(TopicMissing, match="'nowhere'"):
+            KafkaLogReader(kafka.servers, "nowhere")
+
+    def test_a_log_stays_idempotent(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
+        with pytest.raises(InvalidSetting, match=r"enable\.idempotence"):
+            KafkaLog.connect(kafka.servers, new_topic(), settings={"enable.idempotence": False})
+
+    def test_partitions_added_meanwhile_are_segments_at_once(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
+        topic = new_topic(1)
+        with KafkaLog.connect(kafka.servers, topic) as log:
+            with pytest.raises(UnknownSegment, match="'1'"):
+                log.append(events(b"a", segment="1"))
+            admin = AdminClient(kafka.client)
+            admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+            log.append(events(b"a") + events(b"b", b"c", segment="2"))
+            assert log.flush() == {"0": 1, "2": 2}
+            assert log.end_offsets() == {"0": 1, "1": 0, "2": 2}
+        with KafkaLogReader(kafka.servers, topic) as reader:
+            assert [segment.id for segment in reader.segments()] == ["0", "1", "2"]
+
+    def test_an_append_waits_while_the_queue_is_full(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
+        topic = new_topic(1)
+        with KafkaLog.connect(kafka.servers, topic, settings={"queue.buffering.max.messages": 3}) as log:
+            log.append(events(*(b"%d" % n for n in range(100))))
+            assert log.flush() == {"0": 100}
+        assert read_all(kafka, topic)["0"] == [b"%d" % n for n in range(100)]
+
+    def test_what_kafka_does_not_take_is_told_once_handed_back_and_never_covered(
+        self, kafka: Kafka, new_topic: Callable[..., str]
+    ) -> None:
+        topic = new_topic(1, max_message_bytes="1000")
+        with KafkaLog.connect(kafka.servers, topic, settings={"linger.ms": 0}) as log:
+            log.append(events(b"small"))
+            log.flush()
+            large = events(b"x" * 5000)
+            log.append(large)
+            with pytest.raises(NotAcknowledged) as caught:
+                log.flush()
+            assert caught.value.events == tuple(large)
+            assert caught.value.count == 1
+            log.append(events(b"more"))  # writing goes on
+            assert log.flush() == {"0": 2}
+        assert read_all(kafka, topic)["0"] == [b"small", b"more"]
+
+
+class TestTransactions:
+    def test_a_fenced_log_says_so_and_nothing_of_it_is_covered(
+        self, kafka: Kafka, new_topic: Callable[..., str]
+    ) -> None:
+        topic = new_topic(1)
+        old = KafkaLog.connect(kafka.servers, topic, transactional_id=topic)
+        before = old.append(events(b"before"))
+        with KafkaLog.connect(kafka.servers, topic, transactional_id=topic) as new:
+            with pytest.raises(LogFenced, match=topic):
+                old.append(events(b"lost"))
+            with pytest.raises(LogFenced, match=topic), old.begin() as transaction:
+                transaction.write(events(b"lost too"))
+                transaction.commit(Memo("w1", "lost too"))
+            assert old.positions() == before
+            after = new.append(events(b"after"))  # writing goes on
+            assert new.memo("w1") is None
+        kafka.wait_until_decided(topic)
+        with KafkaLogReader(kafka.servers, topic) as reader:
+            stored = list(reader.rows("0", 0, after["0"]))
+        assert [row.value for row in stored] == [b"before", b"after"]
+        assert after["0"] == stored[-1].offset + 1
+        old.close()
+
+    def test_a_failed_transaction_writes_nothing_and_the_next_one_goes_through(
+        self, kafka: Kafka, new_topic: Callable[..., str]
+    ) -> None:
+        topic = new_topic(2, max_message_bytes="1000")
+        with KafkaLog.connect(kafka.servers, topic, transactional_id=topic) as log:
+            with pytest.raises(LogUnavailable, match="nothing was written"):
+                log.append(events(b"fine") + events(b"x" * 5000, segment="1"))
+            assert log.flush() == {}
+            position = log.append(events(b"fine"))
+            assert log.flush() == position
+        assert read_all(kafka, topic) == {"0": [b"fine"], "1": []}
+
+    def test_without_a_transactional_id_there_are_none(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
+        with KafkaLog.connect(kafka.servers, new_topic()) as log:
+            with pytest.raises(InvalidSetting, match=r"transactional\.id"):
+                log.begin()
+            assert log.memo("w1") is None
+
+
+class TestReading:
+    def test_a_range_is_exact_in_batches_and_in_rows_over_gaps(
+        self, kafka: Kafka, new_topic: Callable[..., str]
+    ) -> None:
+        """Every third transaction is aborted, and each leaves its marker."""
+        topic = new_topic(1)
+        producer = TrackedProducer({**kafka.client, "transactional.id": topic})
+        producer.init_transactions()
+        kept: list[tuple[int, bytes]] = []
+        for turn in range(9):
+            written: list[tuple[int, bytes]] = []
+            producer.begin_transaction()
+            for part in range(40):
+                report = lambda error, message, to=written: to.append((message.offset(), message.value()))  # noqa: E731  # no name tells more
+                producer.produce(topic, b"%d %d" % (turn, part), b"key", on_delivery=report)
+            producer.flush()
+            if turn % 3 == 1:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+                kept += written
+        kafka.wait_until_decided(topic)
+        with KafkaLogReader(kafka.servers, topic) as reader:
+            end = reader.end_offsets()["0"]
+            assert end == 9 * 41
+            for start, stop in [(0, end), (0, 0), (41, 82), (45, 50), (39, 90), (end - 1, end), (300, 333), (81, 82)]:
+                expected = [{"offset": at, "value": value} for at, value in kept if start <= at < stop]
+                for batch_rows in (7, 1000):
+                    batches = list(reader.read("0", start, stop, batch_rows=batch_rows))
+                    assert all(0 < batch.num_rows <= batch_rows for batch in batches)
+                    found = pa.Table.from_batches(batches, event_schema())
+                    assert found.select(["offset", "value"]).to_pylist() == expected
+                rows = list(reader.rows("0", start, stop))
+                assert [{"offset": row.offset, "value": row.value} for row in rows] == expected
+                assert {row.key for row in rows} <= {b"key"}
+
+    def test_an_open_transaction_holds_the_readers_end_and_not_the_logs(
+        self, kafka: Kafka, new_topic: Callable[..., str]
+    ) -> None:
+        topic = new_topic(1)
+        producer = TrackedProducer({**kafka.client, "transactional.id": topic})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(topic, b"open")
+        producer.flush()
+        with KafkaLog.connect(kafka.servers, topic) as log, KafkaLogReader(kafka.servers, topic) as reader:
+            log.append(events(b"beside"))
+            assert log.flush() == log.end_offsets() == {"0": 2}
+            assert reader.end_offsets() == {"0": 0}
+            with pytest.raises(NotInLog, match="0 of these 2"):
+                reader.read("0", 0, 2)
+        producer.abort_transaction()
+
+    def test_what_retention_removed_is_not_in_the_log(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
+        topic = new_topic(1)
+        with KafkaLog.connect(kafka.servers, topic) as log:
+            log.append(events(*(b"%d" % n for n in range(20))))
+            log.flush()
+        admin = AdminClient(kafka.client)
+        (removed,) = admin.delete_records([TopicPartition(topic, 0, 12)]).values()
+        removed.result(30)
+        with KafkaLogReader(kafka.servers, topic) as reader:
+            with pytest.raises(NotInLog, match="8 of these 20"):
+                reader.read("0", 0, 20)
+            assert [row.value for row in reader.rows("0", 12, 20)] == [b"%d" % n for n in range(12, 20)]
+            with pytest.raises(NotInLog, match="ask for no more"):
+                reader.read("0", 15, 21)
+            with pytest.raises(UnknownSegment, match="'1'"):
+                reader.read("1", 0, 1)
+
+    def test_a_reader_may_stop_in_mid_range_and_read_another(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
+        topic = new_topic(2)
+        with KafkaLog.connect(kafka.servers, topic) as log:
+            log.append(events(*(b"%d" % n for n in range(500))) + events(b"other", segment="1"))
+            log.flush()
+        with KafkaLogReader(kafka.servers, topic) as reader:
+            first = reader.rows("0", 0, 500)
+            assert next(first).value == b"0"
+            first.close()  # type: ignore[attr-defined]  # it is a generator
+            assert [row.value for row in reader.rows("1", 0, 1)] == [b"other"]
+            assert len(list(reader.rows("0", 100, 500))) == 400
