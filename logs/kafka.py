@@ -69,6 +69,7 @@ class KafkaLog:
         self._deliveries = producer.deliveries(topic)
         self._transactional_id: str | None = producer.settings.get("transactional.id")
         self._own_producer = False
+        self._commit_timeout_ms = KAFKA_COMMIT_MS
         self._partitions: frozenset[str] = frozenset()
         self._lock = threading.RLock()  # appends and transactions take turns
         self._unsettled: Callable[[], object] | None = None  # a commit or an abort that was not answered
@@ -76,7 +77,13 @@ class KafkaLog:
 
     @classmethod
     def connect(
-        cls, servers: str, topic: str, *, transactional_id: str | None = None, settings: Settings | None = None
+        cls,
+        servers: str,
+        topic: str,
+        *,
+        transactional_id: str | None = None,
+        settings: Settings | None = None,
+        commit_timeout_ms: int = KAFKA_COMMIT_MS,
     ) -> Self:
         """Opens a topic that is there, with a producer of its own. Raises TopicMissing, and LogUnavailable.
 
@@ -94,6 +101,7 @@ class KafkaLog:
         if transactional_id is not None:
             # Before anything is asked: from here on no older producer of this id can append.
             log._patiently(log._producer.init_transactions)
+        log._commit_timeout_ms = commit_timeout_ms
         return log
 
     # -- the Log protocol --------------------------------------------------------------------------------------
@@ -244,7 +252,7 @@ class KafkaLog:
             self._settle()
             if self._deliveries.in_transaction:
                 raise TransactionUnderWay(call="an append")
-            self._patiently(self._producer.begin_transaction)
+            self._patiently(lambda _: self._producer.begin_transaction())
             try:
                 self._send(events)
                 self._wait()
@@ -308,10 +316,10 @@ class KafkaLog:
             raise LogUnavailable(path=self._topic.path, reason=error.args[0].str()) from error
 
     def _asked_of_producer(self, call: Callable[..., Any], *given: Any) -> None:
-        deadline = time.monotonic() + KAFKA_COMMIT_MS / 1000
+        deadline = time.monotonic() + self._commit_timeout_ms / 1000
         while True:
             try:
-                call(*given, KAFKA_ATTEMPT_MS / 1000) if call.__name__ != "begin_transaction" else call()
+                call(*given, min(KAFKA_ATTEMPT_MS, self._commit_timeout_ms) / 1000)
                 return
             except KafkaException as error:
                 if error.args[0].code() in FENCED:

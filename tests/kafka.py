@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -107,6 +108,13 @@ class Kafka:
         process = self._processes.pop(number)
         process.kill()
         process.wait()
+
+    def pause(self, number: int) -> None:
+        """Lets a broker hang: what is sent to it waits."""
+        self._processes[number].send_signal(signal.SIGSTOP)
+
+    def resume(self, number: int) -> None:
+        self._processes[number].send_signal(signal.SIGCONT)
 
     def remove(self) -> None:
         """Ends all brokers, and nothing of them is left."""

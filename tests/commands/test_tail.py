@@ -1,0 +1,184 @@
+"""`tail`: marks from the end of a log alone, true by the broker's own append times; and what it warns of."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logs import Event, StoredEvent
+from logs.sqlite import SqliteLog
+
+LINES, ROUNDS = 10, 20  # a round of lines, and then a mark
+
+
+def untrue(marks: Sequence[Mapping[str, Any]], events: Sequence[StoredEvent]) -> list[str]:
+    """Each mark beside each event: what was appended before its time has to lie below its cut."""
+    return [
+        f"{event.segment}@{event.offset} was appended at {event.appended_at}, mark {mark['seq']} at {mark['time']}"
+        for mark in marks
+        for event in events
+        if event.appended_at < mark["time"] and event.offset >= mark["cut"].get(event.segment, 0)
+    ]
+
+
+class Console:
+    """Kafka's own console producer, which knows nothing of marks."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+
+    def type(self, lines: int) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(("x" * 1500 + "\n") * lines)  # so long that it changes partitions now and then
+        self._process.stdin.flush()
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        assert self._process.wait(60) == 0
+
+
+@pytest.fixture
+def stream(served: Any) -> str:
+    name: str = served.stream(time_domain="ingestion", segments="open")
+    return name
+
+
+def test_marks_of_a_topic_that_a_console_producer_writes_are_true_by_the_brokers_clock(
+    three_brokers: Any, served: Any, start: Callable[..., subprocess.Popen[str]], stream: str
+) -> None:
+    from logs.kafka_reader import KafkaLogReader
+
+    three_brokers.create_topic(stream, 3, config={"message.timestamp.type": "LogAppendTime"})
+    tails = [
+        start("tail", stream, "--servers", three_brokers.servers, "--reporter", name, "--interval-ms", "40", "--json")
+        for name in ("tail-1", "tail-2")  # two, for safety
+    ]
+    console = Console(three_brokers.command(
+        "org.apache.kafka.tools.ConsoleProducer", "--bootstrap-server", three_brokers.servers, "--topic", stream
+    ))  # fmt: skip  # it is one command
+    marks: list[dict[str, Any]] = []
+
+    def wait_for_marks(enough: Callable[[], bool]) -> None:
+        for _ in range(1000):
+            after = marks[-1]["seq"] if marks else 0
+            marks.extend(
+                served.call("GET", f"/v1/streams/{stream}/marks?after={after}&limit=1000&wait_ms=10000")["marks"]
+            )
+            if enough():
+                return
+        raise AssertionError(f"there are {len(marks)} marks")
+
+    for _ in range(ROUNDS):
+        console.type(LINES)
+        seen = len(marks)
+        wait_for_marks(lambda seen=seen: len(marks) > seen)  # type: ignore[misc]  # bound now, as it has to be
+    console.end()
+    wait_for_marks(lambda: sum(marks[-1]["cut"].values()) == ROUNDS * LINES)
+    for tail in tails:
+        tail.terminate()
+    with KafkaLogReader(three_brokers.servers, stream) as reader:
+        events = [row for segment, end in reader.end_offsets().items() for row in reader.rows(segment, 0, end)]
+    assert len(events) == ROUNDS * LINES
+    assert len({tuple(sorted(mark["cut"].items())) for mark in marks}) > 5  # they came while it was written
+    assert untrue(marks, events) == []
+    assert untrue([{**mark, "time": mark["time"] + 500} for mark in marks], events)  # it can find something
+    for tail in tails:
+        reports, warnings = tail.communicate(timeout=30)
+        assert warnings == ""
+        assert len(reports.splitlines()) > 5
+
+
+def test_it_warns_where_records_carry_their_producers_time(
+    kafka: Any, outside: Callable[..., Any], stream: str
+) -> None:
+    kafka.create_topic(stream, 2)
+    done = outside("tail", stream, "--servers", kafka.servers, "--once", "--interval-ms", "10", "--json")
+    assert done.code == 0
+    assert json.loads(done.out)["position"] == {"0": 0, "1": 0}
+    assert "CreateTime" in done.err
+    assert "LogAppendTime" in done.err
+
+
+def test_a_topic_that_is_not_there_is_named(
+    kafka: Any, outside: Callable[..., Any], stream: str, tmp_path: Path
+) -> None:
+    settings = tmp_path / "client.properties"
+    settings.write_text("# nothing secret\nclient.id = tail\n")
+    words = ("--servers", kafka.servers, "--topic", "nowhere", "--settings", str(settings))
+    done = outside("tail", stream, *words)
+    assert done.code == 1
+    assert "has no topic 'nowhere'" in done.err
+
+
+def test_an_embedded_log_is_tailed_as_well(
+    strandline: Callable[..., Any], served: Any, stream: str, tmp_path: Path
+) -> None:
+    with SqliteLog.create(tmp_path / "log", 2) as log:
+        log.append([Event(b"a", segment="1")])
+    done = strandline("tail", stream, "--path", str(tmp_path / "log"), "--once", "--interval-ms", "10", "--json")
+    assert (done.code, done.err) == (0, "")
+    report = json.loads(done.out)
+    assert report["position"] == {"0": 0, "1": 1}
+    assert [mark["cut"] for mark in report["marks"]] == [{"1": 1}]
+    assert report["marks"][0]["time"] == report["time"]
+
+
+def test_it_warns_once_of_records_that_are_older_than_a_report_allowed(
+    start: Callable[..., subprocess.Popen[str]], stream: str, tmp_path: Path
+) -> None:
+    clock = count(1_000)
+    with SqliteLog.create(tmp_path / "log", 2, clock=clock.__next__) as log:
+        tail = start("tail", stream, "--path", str(tmp_path / "log"), "--interval-ms", "10", "--json")
+        assert tail.stdout is not None
+        assert tail.stderr is not None
+        tail.stdout.readline()
+        log.append([Event(b"a", segment="1")])  # stamped with a clock that is far behind
+        warning = tail.stderr.readline()
+        log.append([Event(b"b", segment="1")])
+        while json.loads(tail.stdout.readline())["position"] != {"0": 0, "1": 2}:
+            pass
+        tail.terminate()
+        _, more = tail.communicate(timeout=30)
+    assert "segment 1 got a record that is older" in warning
+    assert "clock_skew_ms, which is 0" in warning
+    assert more == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "give --servers for a topic in Kafka, or --path"),
+        (("--servers", "127.0.0.1:1", "--path", "log"), "give --servers for a topic in Kafka, or --path"),
+        (("--servers", "127.0.0.1:1", "--settings", "nowhere"), "the settings cannot be read"),
+        (("--path", "nowhere"), "there is no log at"),
+    ],
+)
+def test_what_is_missing_is_told(outside: Callable[..., Any], stream: str, words: tuple[str, ...], told: str) -> None:
+    done = outside("tail", stream, *words)
+    assert done.code == 1
+    assert told in done.err
+
+
+def test_a_line_that_is_no_setting_is_told_without_what_it_says(
+    outside: Callable[..., Any], stream: str, tmp_path: Path
+) -> None:
+    settings = tmp_path / "client.properties"
+    settings.write_text("client.id=tail\n\nsasl.password: hunter2\n")
+    done = outside("tail", stream, "--servers", "127.0.0.1:1", "--settings", str(settings))
+    assert "line 3 of" in done.err
+    assert "hunter2" not in done.err
+
+
+def test_an_event_time_stream_takes_no_tail(strandline: Callable[..., Any], served: Any, tmp_path: Path) -> None:
+    stream = served.stream()
+    SqliteLog.create(tmp_path / "log", 2).close()
+    done = strandline("tail", stream, "--path", str(tmp_path / "log"), "--once", "--interval-ms", "10")
+    assert done.code == 1
+    assert "tail reports" in done.err

@@ -1,0 +1,194 @@
+"""Brokers that die while a log is written: no position covers what was lost, and writing goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from itertools import count, islice
+
+import pytest
+from confluent_kafka import KafkaError, Message
+
+from logs import Event, Position, StoredEvent
+from logs.errors import LogUnavailable, LogUndecided, NotAcknowledged
+from logs.kafka import KafkaLog
+from logs.kafka_reader import KafkaLogReader
+from tests.kafka import Kafka
+
+NUMBERS = count(1)
+EACH = 20  # events an append
+
+Offsets = dict[bytes, tuple[str, list[int]]]  # by value: where it stands
+
+
+class Account:
+    """Appends without a pause, and keeps what it was told: each value with the position that covers it."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        self._log = log
+        self._numbers = count(1)
+        self._since: list[bytes] = []
+        self.covered: list[tuple[list[bytes], Position]] = []
+        self.handed_back: list[bytes] = []
+        self.trouble: list[str] = []
+
+    def step(self) -> None:
+        """An append and a flush, as a note would do it; what is handed back is appended again."""
+        events = [Event(b"%d" % number, key=b"%d" % (number % 17)) for number in islice(self._numbers, EACH)]
+        while events or self._since:
+            try:
+                self._log.append(events)
+                self._since += [event.value or b"" for event in events]
+                events = []
+                position = self._log.flush()
+            except NotAcknowledged as error:
+                self.trouble.append(error.code)
+                events = [*error.events, *events]
+                lost = {event.value for event in error.events}
+                self.handed_back += [value for value in self._since if value in lost]
+                self._since = [value for value in self._since if value not in lost]
+            except LogUnavailable as error:  # a transaction of which nothing was written
+                self.trouble.append(error.code)
+            else:
+                self.covered.append((self._since, position))
+                self._since = []
+
+    def check(self, found: Offsets) -> None:
+        """Everything covered is there, wholly below its position, and only what was handed back may stand twice."""
+        assert self.covered
+        for values, position in self.covered:
+            for value in values:
+                segment, offsets = found[value]
+                assert max(offsets) < position[segment], f"{value!r} stands at {offsets}, the position is {position}"
+                assert len(offsets) == 1 or value in self.handed_back
+
+
+def stored(kafka: Kafka, topic: str) -> Offsets:
+    kafka.wait_until_decided(topic)
+    found: Offsets = {}
+    with KafkaLogReader(kafka.servers, topic) as reader:
+        for segment, end in reader.end_offsets().items():
+            for row in reader.rows(segment, 0, end):
+                found.setdefault(row.value or b"", (segment, []))[1].append(row.offset)
+    return found
+
+
+@pytest.fixture
+def new_topic(three_brokers: Kafka) -> Callable[[], str]:
+    def create() -> str:
+        name = f"faults-{next(NUMBERS)}"
+        three_brokers.create_topic(name, 3)
+        return name
+
+    return create
+
+
+@pytest.fixture
+def killed(three_brokers: Kafka) -> Iterator[Callable[[int], None]]:
+    """Kills a broker; in the end it runs again."""
+    numbers: list[int] = []
+
+    def kill(number: int) -> None:
+        three_brokers.kill(number)
+        numbers.append(number)
+
+    yield kill
+    for number in numbers:
+        three_brokers.start(number)
+
+
+@pytest.mark.parametrize("transactional", [False, True], ids=["plain", "transactional"])
+def test_a_leader_that_is_killed_takes_nothing_with_it_that_a_position_covers(
+    three_brokers: Kafka, new_topic: Callable[[], str], killed: Callable[[int], None], transactional: bool
+) -> None:
+    topic, over = new_topic(), threading.Event()
+    own_id = topic if transactional else None
+    with KafkaLog.connect(three_brokers.servers, topic, transactional_id=own_id) as log:
+        account = Account(log)
+
+        def write() -> None:
+            while not over.is_set():
+                account.step()
+
+        writing = threading.Thread(target=write)
+        writing.start()
+        try:
+            dead = three_brokers.leader(topic, 0)
+            killed(dead)
+            while three_brokers.leader(topic, 0) in (dead, -1):
+                assert writing.is_alive()
+            steps = len(account.covered)
+            while len(account.covered) < steps + 3:  # writing goes on
+                assert writing.is_alive()
+        finally:
+            over.set()
+            writing.join()
+    account.check(stored(three_brokers, topic))
+
+
+def test_events_that_time_out_are_handed_back_and_those_that_arrived_nevertheless_are_covered(kafka: Kafka) -> None:
+    """A broker hangs until their time is over, and then takes what was sent to it."""
+    kafka.create_topic("hanging", 2)
+    settings = {
+        "delivery.timeout.ms": 1000,
+        "linger.ms": 0,
+        "request.timeout.ms": 1000,
+        "reconnect.backoff.max.ms": 100,
+    }
+    with KafkaLog.connect(kafka.servers, "hanging", settings=settings) as log:
+        account = Account(log)
+        account.step()
+        before = log.positions()
+        kafka.pause(1)
+        try:
+            with pytest.raises(NotAcknowledged) as caught:
+                log.append([Event(b"given up", key=b"%d" % n) for n in range(5)])
+                log.flush()
+            assert [event.value for event in caught.value.events] == [b"given up"] * 5
+            assert log.positions() == before
+            with pytest.raises(NotAcknowledged) as caught:
+                log.append([Event(b"again", key=b"%d" % n) for n in range(5)])
+                log.flush()
+        finally:
+            kafka.resume(1)
+        log.append(caught.value.events)
+        account.step()
+        after = log.flush()
+    found: dict[str, list[StoredEvent]] = {}
+    with KafkaLogReader(kafka.servers, "hanging") as reader:
+        for segment, end in reader.end_offsets().items():
+            found[segment] = list(reader.rows(segment, 0, end))
+    assert all(row.offset < after[segment] for segment, rows in found.items() for row in rows)
+    assert [row.value for rows in found.values() for row in rows].count(b"again") >= 5
+    account.check(stored(kafka, "hanging"))
+
+
+def test_a_commit_that_is_not_answered_is_undecided_until_it_is(kafka: Kafka) -> None:
+    kafka.create_topic("undecided", 1)
+    hanging = threading.Event()
+
+    def hang(error: KafkaError | None, message: Message) -> None:
+        """After the event is acknowledged, and before the commit is."""
+        if message.value() == b"second":
+            kafka.pause(1)
+            hanging.set()
+
+    with KafkaLog.connect(
+        kafka.servers, "undecided", transactional_id="undecided", settings={"on_delivery": hang}, commit_timeout_ms=500
+    ) as log:
+        first = log.append([Event(b"first", segment="0")])
+        try:
+            with pytest.raises(LogUndecided, match="flush"):
+                log.append([Event(b"second", segment="0")])
+            assert hanging.is_set()
+            assert log.positions() == first
+            with pytest.raises(LogUndecided):
+                log.flush()
+        finally:
+            kafka.resume(1)
+        position = log.flush()
+        third = log.append([Event(b"third", segment="0")])
+    found = stored(kafka, "undecided")
+    assert found.keys() == {b"first", b"second", b"third"}
+    assert found[b"second"] == ("0", [position["0"] - 1])
+    assert found[b"third"] == ("0", [third["0"] - 1])
