@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from controller.commands.options import Failure, say
-from controller.commands.rendering import compact
 from controller.commands.speaking import Speaker, describe, tail
+from controller.wording import compact
 from logs import Position
 from logs.sqlite_reader import SqliteLogReader
 from strandline.errors import PositionWentBack, Refused, StrandlineError, StreamSealed, TimeWentBack, UnknownSegment
