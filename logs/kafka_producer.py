@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -145,6 +145,13 @@ class TrackedProducer:
         if name.startswith("_"):  # before __init__, as a copy does, there is nothing to ask
             raise AttributeError(name)
         return getattr(self._producer, name)
+
+    def __enter__(self) -> Self:
+        self._producer.__enter__()
+        return self
+
+    def __exit__(self, *given: Any) -> Any:
+        return self._producer.__exit__(*given)
 
     def __len__(self) -> int:
         return len(self._producer)

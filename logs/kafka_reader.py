@@ -143,19 +143,17 @@ class KafkaLogReader:
         return [first, *more]
 
     def _is_past(self, message: Message, segment: str, start: int, end: int) -> bool:
-        """Whether nothing of the range comes after this. It was decided up to `end` before, so that an end of the
-        partition short of it cannot be: only offsets without events are left then."""
+        """Whether nothing of the range comes after this: an event, or the end of the partition, at or past its end.
+
+        A broker that has just come to lead may not know yet how far the partition is decided: that end is none.
+        """
         error = message.error()
-        if error is None:
+        if error is None or error.code() == KafkaError._PARTITION_EOF:
             return (message.offset() or 0) >= end
-        if error.code() == KafkaError._PARTITION_EOF:
-            return True
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             first = self._topic.heads([int(segment)])[segment]  # retention went on meanwhile
             raise NotInLog(segment=segment, start=start, end=end, found=max(0, end - max(start, first)))
-        if error.fatal() or not error.retriable():
-            raise LogUnavailable(path=self._topic.path, reason=error.str())
-        return False
+        raise LogUnavailable(path=self._topic.path, reason=error.str())  # what passes, the client does not tell of
 
 
 def _next_rows(found: list[Message], rows: int, most: int) -> int:

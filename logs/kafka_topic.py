@@ -22,7 +22,7 @@ from confluent_kafka.cimpl import RESOURCE_TOPIC
 
 from logs import Position
 from logs.errors import LogUnavailable, TopicMissing
-from strandline.limits import KAFKA_ASK_MS, KAFKA_ATTEMPT_MS, KAFKA_PAUSE_MS
+from strandline.limits import KAFKA_ASK_MS, KAFKA_ATTEMPT_MS, KAFKA_MISSING_MS, KAFKA_PAUSE_MS
 
 Value = TypeVar("Value")
 Settings = Mapping[str, Any]  # librdkafka's configuration properties
@@ -120,22 +120,23 @@ class Topic:
         return self._asked(ask)
 
     def _asked(self, ask: Callable[[], Value]) -> Value:
-        deadline = time.monotonic() + KAFKA_ASK_MS / 1000
+        started = time.monotonic()
         while True:
             try:
                 return ask()
             except KafkaException as error:
-                self._check(error.args[0], deadline)
+                self._check(error.args[0], asked_ms=(time.monotonic() - started) * 1000)
                 time.sleep(KAFKA_PAUSE_MS / 1000)
 
-    def _check(self, error: KafkaError, deadline: float) -> None:
-        """Raises unless it is worth asking again."""
-        if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+    def _check(self, error: KafkaError, asked_ms: float) -> None:
+        """Raises unless it is worth asking again. A topic that was made just now is not known to all brokers yet."""
+        if error.code() in _UNKNOWN and asked_ms > KAFKA_MISSING_MS:
             raise TopicMissing(topic=self.name, servers=self.servers) from None
-        if error.code() in _HOPELESS or time.monotonic() > deadline:
+        if error.code() in _HOPELESS or asked_ms > KAFKA_ASK_MS:
             raise LogUnavailable(path=self.path, reason=error.str()) from None
 
 
+_UNKNOWN: Final = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
 _HOPELESS: Final = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,

@@ -52,6 +52,7 @@ BATCH_BYTES: Final = 16 * 1024 * 1024
 # Kafka
 KAFKA_ASK_MS: Final = 30_000  # how long a question about a topic is repeated, as while a partition has no leader
 KAFKA_ATTEMPT_MS: Final = 5_000  # one of these questions
+KAFKA_MISSING_MS: Final = 1_000  # how long a topic that one broker does not know may be known to another
 KAFKA_PAUSE_MS: Final = 50
 KAFKA_STEP_MS: Final = 50  # at most so long a wait for reports goes on after the last one that it is about
 KAFKA_DELIVERY_MS: Final = 120_000  # a producer's own default: after that an event is acknowledged or has failed

@@ -89,7 +89,8 @@ class TestExistingProducers:
         producer = TrackedProducer(settings, SerializingProducer(settings))
         reported: list[int | None] = []
         producer.produce(topic, "key", 7, 0, lambda error, message: reported.append(message.offset()))
-        producer.produce(topic, value=8)
+        with producer as same:
+            same.produce(topic, value=8)
         assert producer.log(topic).flush() == {"0": 2}
         assert reported == [0]
         assert read_all(kafka, topic) == {"0": [b"7", b"8"]}
@@ -102,6 +103,19 @@ class TestExistingProducers:
         with pytest.raises(TypeError):
             producer.produce_batch(topic, [{"value": object()}])
         assert producer.log(topic).flush() == {}
+
+    def test_a_full_queue_is_told_as_ever_and_what_it_did_not_take_is_not_waited_for(self) -> None:
+        settings = {"bootstrap.servers": "127.0.0.1:1", "queue.buffering.max.messages": 2, "log_level": 0}
+        producer = TrackedProducer(settings)
+        for _ in range(2):
+            producer.produce("orders", b"taken")
+        with pytest.raises(BufferError):
+            producer.produce("orders", b"too much")
+        assert producer.deliveries("orders").under_way() == 2
+        producer.purge()
+        with pytest.raises(NotAcknowledged, match="2 events"):
+            producer.log("orders").flush()
+        assert producer.log("orders").flush() == {}
 
     def test_in_a_transaction_of_its_own_the_producer_commits_before_a_position_is_told(
         self, kafka: Kafka, new_topic: Callable[..., str]

@@ -16,7 +16,7 @@ for each in "$@"; do case "$each" in -DoutputDirectory=*) folder="${{each#*=}}" 
 mkdir -p "$folder" && touch "$folder/one.jar"
 """
 NO_MAVEN_CENTRAL = """#!/bin/sh
-echo '[ERROR] Could not transfer artifact: repo.maven.apache.org: Name or service not known'
+echo '[ERROR] Could not transfer an artifact: Name or service not known'
 echo '[ERROR] Re-run Maven'
 exit 1
 """
