@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from logs import Event, Position
+from strandline.limits import FAILED_EVENTS_KEPT
 
 
 @dataclass(slots=True)
@@ -22,13 +23,28 @@ class _Round:
     under_way: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An event that was not acknowledged, where it is known; why; and the segment that may have it all the same."""
+@dataclass(slots=True)
+class Failures:
+    """What was not acknowledged: how much, why the first of it, and the segments that may have it all the same.
 
-    event: Event | None
-    reason: str
-    segment: str | None
+    `events` are those that are known, at most FAILED_EVENTS_KEPT of them.
+    """
+
+    count: int = 0
+    reason: str = ""
+    events: list[Event] = field(default_factory=list)
+    segments: set[str] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def add(self, reason: str, event: Event | None, segment: str | None) -> None:
+        self.reason = self.reason or reason
+        self.count += 1
+        if event is not None and len(self.events) < FAILED_EVENTS_KEPT:
+            self.events.append(event)
+        if segment is not None:
+            self.segments.add(segment)
 
 
 class Deliveries:
@@ -43,7 +59,7 @@ class Deliveries:
         self._positions: Position = {}
         self._round = _Round()
         self._open = [self._round]  # rounds of which something is under way; the newest is always among them
-        self._failures: list[Failure] = []
+        self._failures = Failures()
         self._uncommitted: Position | None = None
 
     def sending(self, event: Event | None = None) -> Delivery:
@@ -69,10 +85,10 @@ class Deliveries:
         with self._lock:
             return sum(each.under_way for each in self._open)
 
-    def take_failures(self) -> list[Failure]:
+    def take_failures(self) -> Failures:
         """What failed since the last call; from now on it counts as never sent."""
         with self._lock:
-            taken, self._failures = self._failures, []
+            taken, self._failures = self._failures, Failures()
             return taken
 
     def raise_to(self, position: Position) -> None:
@@ -98,7 +114,7 @@ class Deliveries:
         """Forgets it, with what failed of it."""
         with self._lock:
             self._uncommitted = None
-            self._failures = []
+            self._failures = Failures()
 
     @property
     def in_transaction(self) -> bool:
@@ -106,11 +122,13 @@ class Deliveries:
 
     # -- reports ---------------------------------------------------------------------------------------------
 
-    def _settle(self, its_round: _Round, reached: Position, failure: Failure | None) -> None:
+    def _settle(
+        self, its_round: _Round, reached: Position, failure: tuple[str, Event | None, str | None] | None
+    ) -> None:
         with self._lock:
             _raise(self._positions if self._uncommitted is None else self._uncommitted, reached)
             if failure is not None:
-                self._failures.append(failure)
+                self._failures.add(*failure)
             its_round.under_way -= 1
             if not its_round.under_way and its_round is not self._round:
                 self._open = [each for each in self._open if each is not its_round]
@@ -132,13 +150,13 @@ class Delivery:
 
     def failed(self, reason: str, segment: str | None = None) -> None:
         """It was not acknowledged; a segment is named where it was sent there, and may have arrived."""
-        self._end({}, Failure(self._event, reason, segment))
+        self._end({}, (reason, self._event, segment))
 
     def withdrawn(self) -> None:
         """It was not sent after all, and who wanted to send it knows."""
         self._end({}, None)
 
-    def _end(self, reached: Position, failure: Failure | None) -> None:
+    def _end(self, reached: Position, failure: tuple[str, Event | None, str | None] | None) -> None:
         deliveries, self._deliveries = self._deliveries, None
         if deliveries is not None:
             deliveries._settle(self._round, reached, failure)

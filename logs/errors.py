@@ -228,7 +228,8 @@ class LogUnavailable(Unavailable):
 class NotAcknowledged(Undecided):
     """Events that were appended before are not known to be in the log; a few of them may be all the same.
 
-    `events` are those that this log was given, to append again or to give up. It is told once.
+    `events` are those that this log was given, to append again or to give up, where they are not too many. It is
+    told once.
     """
 
     code: ClassVar[str] = "not_acknowledged"

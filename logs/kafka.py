@@ -57,9 +57,8 @@ class KafkaLog:
     """The append side of a topic. Threads may share one.
 
     An event that Kafka did not acknowledge within `delivery.timeout.ms` (two minutes) is a NotAcknowledged, raised by
-    the next `flush` or `append`; appends go on after that. Without a transactional id an append may so be taken in
-    part. With one it is all or nothing, and whoever opens the log anew with that id fences the one before: its
-    calls then raise LogFenced.
+    the next `flush`; appends go on. Without a transactional id an append may so be taken in part. With one it is all
+    or nothing, and whoever opens the log anew with that id fences the one before: its calls then raise LogFenced.
     """
 
     def __init__(self, producer: TrackedProducer, topic: str) -> None:
@@ -110,7 +109,7 @@ class KafkaLog:
         """Sends events. Waits where the producer's queue is full.
 
         Returns the position behind them with a transactional id, else nothing: `flush` knows it later. Raises
-        UnknownSegment or InvalidEvent with none of them sent, and NotAcknowledged where an earlier append has failed.
+        UnknownSegment or InvalidEvent with none of them sent. What Kafka does not take later, `flush` tells.
         """
         rows = self._checked(events)
         if not rows:
@@ -118,7 +117,6 @@ class KafkaLog:
         with self._lock:
             if self._transactional_id is not None:
                 return self._transact(rows, None)
-            self._tell_failures()
             self._send(rows)
             self._producer.poll(0)
             return {}
@@ -230,9 +228,10 @@ class KafkaLog:
         failures = self._deliveries.take_failures()
         if not failures:
             return
-        self._doubtful.update(each.segment for each in failures if each.segment is not None)
-        events = tuple(each.event for each in failures if each.event is not None)
-        raise NotAcknowledged(path=self._topic.path, count=len(failures), reason=failures[0].reason, events=events)
+        self._doubtful |= failures.segments
+        raise NotAcknowledged(
+            path=self._topic.path, count=failures.count, reason=failures.reason, events=tuple(failures.events)
+        )
 
     def _pass_doubts(self) -> None:
         """What failed may be in the log nevertheless, if only its report was lost: below the end as it is now."""
@@ -258,7 +257,7 @@ class KafkaLog:
                 self._wait()
                 failures = self._deliveries.take_failures()
                 if failures:
-                    raise LogUnavailable(path=self._topic.path, reason=failures[0].reason)
+                    raise LogUnavailable(path=self._topic.path, reason=failures.reason)
                 if memo is not None:
                     self._keep(memo)
             except BaseException:

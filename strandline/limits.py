@@ -50,6 +50,7 @@ BATCH_GROWTH_TIMES: Final = 4
 BATCH_BYTES: Final = 16 * 1024 * 1024
 
 # Kafka
+FAILED_EVENTS_KEPT: Final = 100_000  # until someone is told; of more it is told how many
 KAFKA_ASK_MS: Final = 30_000  # how long a question about a topic is repeated, as while a partition has no leader
 KAFKA_ATTEMPT_MS: Final = 5_000  # one of these questions
 KAFKA_MISSING_MS: Final = 1_000  # how long a topic that one broker does not know may be known to another

@@ -51,8 +51,8 @@ def test_a_wait_is_over_when_all_that_was_sent_before_it_has_its_report(steps: l
             assert is_over() == (not set(waited_for) & set(under_way))
         assert deliveries.positions() == expected
         assert deliveries.under_way() == len(under_way)
-    assert len(deliveries.take_failures()) == failed
-    assert deliveries.take_failures() == []
+    assert deliveries.take_failures().count == failed
+    assert not deliveries.take_failures()
 
 
 def test_a_report_that_comes_late_takes_no_position_back() -> None:
@@ -76,9 +76,11 @@ def test_what_failed_is_handed_back_with_the_reason_once() -> None:
     deliveries = Deliveries()
     event = Event(b"a", segment="0")
     deliveries.sending(event).failed("timed out", "0")
-    (failure,) = deliveries.take_failures()
-    assert (failure.event, failure.reason, failure.segment) == (event, "timed out", "0")
-    assert deliveries.take_failures() == []
+    deliveries.sending().failed("never sent")
+    failures = deliveries.take_failures()
+    assert (failures.count, failures.reason) == (2, "timed out")
+    assert (failures.events, failures.segments) == ([event], {"0"})
+    assert not deliveries.take_failures()
 
 
 @pytest.mark.parametrize("ends_with", ["commit", "abort"])

@@ -43,7 +43,7 @@ class Account:
                 position = self._log.flush()
             except NotAcknowledged as error:
                 self.trouble.append(error.code)
-                events = [*error.events, *events]
+                events = list(error.events)
                 lost = {event.value for event in error.events}
                 self.handed_back += [value for value in self._since if value in lost]
                 self._since = [value for value in self._since if value not in lost]
@@ -141,13 +141,13 @@ def test_events_that_time_out_are_handed_back_and_those_that_arrived_nevertheles
         before = log.positions()
         kafka.pause(1)
         try:
+            log.append([Event(b"given up", key=b"%d" % n) for n in range(5)])
             with pytest.raises(NotAcknowledged) as caught:
-                log.append([Event(b"given up", key=b"%d" % n) for n in range(5)])
                 log.flush()
             assert [event.value for event in caught.value.events] == [b"given up"] * 5
             assert log.positions() == before
+            log.append([Event(b"again", key=b"%d" % n) for n in range(5)])
             with pytest.raises(NotAcknowledged) as caught:
-                log.append([Event(b"again", key=b"%d" % n) for n in range(5)])
                 log.flush()
         finally:
             kafka.resume(1)
