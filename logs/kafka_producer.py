@@ -45,13 +45,15 @@ class TrackedProducer:
         self._callback: Callback | None = self.settings.get("on_delivery")
         self._producer = Producer(self.settings) if producer is None else producer
         self._deliveries: dict[str, Deliveries] = {}
+        self._logs: dict[str, KafkaLog] = {}
         self._in_transaction = False
 
     def log(self, topic: str) -> KafkaLog:
         """A topic as the log of a Writer: notes take their positions from what this producer has sent there."""
         from logs.kafka import KafkaLog
 
-        return KafkaLog(self, topic)
+        found = self._logs.get(topic)
+        return self._logs.setdefault(topic, KafkaLog(self, topic)) if found is None else found
 
     def deliveries(self, topic: str) -> Deliveries:
         """How far what was sent to a topic is acknowledged."""

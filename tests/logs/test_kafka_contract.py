@@ -15,7 +15,7 @@ from tests.kafka import Kafka
 
 pytest.register_assert_rewrite("logs.contract")
 
-from logs.contract import AppendContract, LogContract  # noqa: E402  # only what is imported after that line is rewritten
+from logs.contract import AppendContract, TransactionContract  # noqa: E402  # only what is imported after that line is rewritten
 
 NUMBERS = count(1)
 
@@ -53,7 +53,7 @@ class TestKafkaLog(AppendContract):
         yield from _under_test(kafka, transactional=False)
 
 
-class TestTransactionalKafkaLog(LogContract):
+class TestTransactionalKafkaLog(TransactionContract):
     @pytest.fixture
     def log_under_test(self, kafka: Kafka) -> Iterator[KafkaUnderTest]:
         yield from _under_test(kafka, transactional=True)
