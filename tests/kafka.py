@@ -110,8 +110,9 @@ class Kafka:
         process.wait()
 
     def pause(self, number: int) -> None:
-        """Lets a broker hang: what is sent to it waits."""
+        """Lets a broker hang: what is sent to it waits. Returns when none of its threads runs any more."""
         self._processes[number].send_signal(signal.SIGSTOP)
+        os.waitpid(self._processes[number].pid, os.WUNTRACED)
 
     def resume(self, number: int) -> None:
         self._processes[number].send_signal(signal.SIGCONT)
