@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from logs import Event, StoredEvent
@@ -182,3 +184,26 @@ def test_an_event_time_stream_takes_no_tail(strandline: Callable[..., Any], serv
     done = strandline("tail", stream, "--path", str(tmp_path / "log"), "--once", "--interval-ms", "10")
     assert done.code == 1
     assert "tail reports" in done.err
+
+
+def test_it_goes_on_when_a_controller_that_was_away_is_back(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    SqliteLog.create(tmp_path / "log", 1).close()
+    serve = ("serve", "--database", str(tmp_path / "store.db"), "--port")
+    first = start(*serve, "0")
+    assert first.stdout is not None
+    found = re.search(r"http://127\.0\.0\.1:(\d+)", first.stdout.readline())
+    assert found is not None
+    body = {"segments": 1, "time_domain": "ingestion"}
+    httpx.put(f"{found[0]}/v1/streams/orders", json=body).raise_for_status()
+    words = ("--path", str(tmp_path / "log"), "--interval-ms", "10", "--json")
+    tail = start("tail", "orders", *words, controller=found[0])
+    assert tail.stdout is not None
+    assert tail.stderr is not None
+    before = json.loads(tail.stdout.readline())
+    first.kill()
+    assert "was not reached" in tail.stderr.readline()
+    start(*serve, found[1])
+    assert "it reports again" in tail.stderr.readline()
+    assert json.loads(tail.stdout.readline())["time"] >= before["time"]
