@@ -310,6 +310,23 @@ class TestReading:
             with pytest.raises(UnknownSegment, match="'1'"):
                 reader.read("1", 0, 1)
 
+    def test_what_compaction_took_is_passed_over(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
+        topic = new_topic(1, cleanup_policy="compact", segment_ms="100", min_cleanable_dirty_ratio="0.01")
+        with KafkaLog.connect(kafka.servers, topic) as log, KafkaLogReader(kafka.servers, topic) as reader:
+            for end in range(1, 1000):
+                log.append([Event(b"%d" % (end - 1), key=b"always the same")])
+                assert log.flush() == {"0": end}
+                rows = list(reader.rows("0", 0, end))
+                assert [row.value for row in rows] == [b"%d" % row.offset for row in rows]
+                assert rows[-1].offset == end - 1
+                if len(rows) < end:
+                    break
+            else:
+                pytest.fail("nothing was compacted")
+            found = pa.Table.from_batches(reader.read("0", 0, end), event_schema())
+            assert found["value"].to_pylist() == [b"%d" % offset for offset in found["offset"].to_pylist()]
+            assert found.num_rows < end
+
     def test_a_reader_may_stop_in_mid_range_and_read_another(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
         topic = new_topic(2)
         with KafkaLog.connect(kafka.servers, topic) as log:
