@@ -20,10 +20,11 @@ PARTITIONS = 3
 MORE_PARTITIONS = 5
 
 
-def open_log(servers: str, topic: str) -> KafkaLog:
+def open_log(servers: str, topic: str, writer: str, kind: str) -> KafkaLog:
     # New partitions are looked for often, and a broker that comes back is found at once.
     settings = {"topic.metadata.refresh.interval.ms": 500, "reconnect.backoff.max.ms": 200}
-    return KafkaLog.connect(servers, topic, settings=settings)
+    transactional_id = f"{topic}-{writer}" if kind == "transactions" else None
+    return KafkaLog.connect(servers, topic, transactional_id=transactional_id, settings=settings)
 
 
 @dataclass

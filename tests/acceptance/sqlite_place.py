@@ -12,7 +12,7 @@ from strandline.segment import NewSegment
 from tests.acceptance.story import Scaling
 
 
-def open_log(path: str) -> SqliteLog:
+def open_log(path: str, **whose: str) -> SqliteLog:
     return SqliteLog.create(path, 2)
 
 

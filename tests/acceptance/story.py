@@ -42,7 +42,8 @@ class Scaling:
 
 
 class Place(Protocol):
-    """Where the events go. Writer processes open the log by `opener`, "module:function", called with `options`."""
+    """Where the events go. Writer processes open the log by `opener`, "module:function", called with `options` and with
+    the `writer` and its `kind`."""
 
     @property
     def opener(self) -> str: ...
@@ -117,7 +118,7 @@ class Stage:
             stream=self.stream,
             process=process,
             opener=self.place.opener,
-            options=self.place.options,
+            options={**self.place.options, "writer": writer, "kind": habit.kind},
             journal=str(self.journal(process)),
             kind=habit.kind if self.transactions or habit.kind != "transactions" else "plain",
             pause_ms=habit.pause_ms,
