@@ -93,7 +93,7 @@ def test_marks_of_a_topic_that_a_console_producer_writes_are_true_by_the_brokers
     assert untrue([{**mark, "time": mark["time"] + 500} for mark in marks], events)  # it can find something
     for tail in tails:
         reports, warnings = tail.communicate(timeout=30)
-        assert warnings == ""
+        assert "strandline tail:" not in warnings  # Kafka's client may tell of a broker that has just started
         assert len(reports.splitlines()) > 5
 
 
