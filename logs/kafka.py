@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -157,10 +158,11 @@ class KafkaLog:
 
     def close(self) -> None:
         """Gives what is under way a few seconds more, and then gives it up. Another's producer stays open."""
-        self._producer.flush(KAFKA_CLOSE_MS / 1000)
-        # Older releases close it when it is forgotten; and so is one that would only complain that it was fenced.
-        if self._own_producer and self._unsettled is None and hasattr(self._producer, "close"):
-            self._producer.close()
+        with suppress(KafkaException):  # a fenced one has nothing under way any more, and complains of that
+            self._producer.flush(KAFKA_CLOSE_MS / 1000)
+            # Older releases close it when it is forgotten.
+            if self._own_producer and self._unsettled is None and hasattr(self._producer, "close"):
+                self._producer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -219,7 +221,10 @@ class KafkaLog:
         is_over = self._deliveries.wait()
         deadline = time.monotonic() + 2 * KAFKA_DELIVERY_MS / 1000
         while not is_over():
-            self._producer.flush(KAFKA_STEP_MS / 1000)
+            try:
+                self._producer.flush(KAFKA_STEP_MS / 1000)
+            except KafkaException:  # a fenced producer: what it had under way is reported as failed
+                self._producer.poll(KAFKA_STEP_MS / 1000)
             if time.monotonic() > deadline:
                 reason = f"{self._deliveries.under_way()} reports have not come in {2 * KAFKA_DELIVERY_MS} ms"
                 raise LogUnavailable(path=self._topic.path, reason=reason)
