@@ -1,4 +1,4 @@
-"""No event is late in silence, whatever happens to its writer."""
+"""No event is late in silence, whatever happens to its writer, or to a broker."""
 
 from __future__ import annotations
 
@@ -22,11 +22,19 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
         yield connection
 
 
-@pytest.fixture(scope="module")
-def evidence(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+@pytest.fixture(scope="module", params=["sqlite", "kafka"])
+def evidence(
+    request: pytest.FixtureRequest, connection: Connection, tmp_path_factory: pytest.TempPathFactory
+) -> Evidence:
     folder = tmp_path_factory.mktemp("story")
-    pace = FULL if os.environ.get("STORY") == "full" else Pace()  # a minute away, as `make soak` has it, or less
-    return tell(connection, "orders", SqlitePlace(folder / "orders.log"), folder, pace, transactions=True)
+    full = os.environ.get("STORY") == "full"  # a minute away, as `make soak` has it, or less
+    if request.param == "sqlite":
+        pace = FULL if full else Pace()
+        return tell(connection, "orders", SqlitePlace(folder / "orders.log"), folder, pace, transactions=True)
+    from tests.acceptance.kafka_place import PACE, KafkaPlace
+
+    place = KafkaPlace(request.getfixturevalue("three_brokers"), "orders")
+    return tell(connection, "orders-in-kafka", place, folder, FULL if full else PACE, transactions=True)
 
 
 def test_no_event_is_late_in_silence(evidence: Evidence) -> None:

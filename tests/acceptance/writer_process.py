@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TextIO
 
 from logs import Event, Log
+from logs.errors import LogFenced
 from strandline.errors import Fenced, Refused, StrandlineError, Unavailable
 from strandline.protocol.errors import Undecided
 from writer_client import BackgroundWriter, CommittedWithoutNote, NoteRefused, Writer
@@ -60,6 +61,9 @@ def call(name: str, options: dict[str, Any]) -> Any:
     return getattr(importlib.import_module(module), function)(**options)
 
 
+OVER = (Fenced, LogFenced)  # another process of this writer has begun; the log may know it first
+
+
 class Journal:
     """What a process was told, for the judge. `written` counts the events that a note was meant to cover."""
 
@@ -72,7 +76,7 @@ class Journal:
 
 
 class Hand(Protocol):
-    """How a kind of writer writes and notes. Raises Fenced when it is over."""
+    """How a kind of writer writes and notes. Raises an error of OVER when it is over."""
 
     def write(self, events: Sequence[Event], time: int | None, written: int) -> None:
         """Writes; and notes the time, if there is one, `written` events being written by then."""
@@ -94,7 +98,7 @@ class PlainHand:
             self._write(events, time, written)
         except Refused as error:
             self._journal.tell(written, refused=error.code)
-            if isinstance(error, Fenced):
+            if isinstance(error, OVER):
                 raise
         except (Unavailable, Undecided) as error:  # the next note says it again
             self._journal.tell(written, trouble=error.code)
@@ -179,7 +183,7 @@ class Life:
                 time.sleep(self._part.pause_ms / 1000)  # the pace of this writer
             self._write(notes=True)
             self._hand.close()
-        except Fenced:
+        except OVER:
             return
 
     def _write(self, *, notes: bool) -> None:
