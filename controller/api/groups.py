@@ -33,6 +33,7 @@ from strandline.protocol.group_wire import (
     FromTime,
     GroupSettings,
     Start,
+    group_lag_to_wire,
     group_to_wire,
     group_window_to_wire,
     positions_to_wire,
@@ -83,6 +84,11 @@ async def delete(group: str, controller: Served, by: Caller) -> Response:
 @router.get("/{group}/time-window", summary="Where a group stands")
 async def time_window(group: str, controller: Served) -> Response:
     return answer(group_window_to_wire(await controller.groups.window(group)))
+
+
+@router.get("/{group}/lag", summary="How far a group is behind in time, segment by segment")
+async def lag(group: str, controller: Served) -> Response:
+    return answer(group_lag_to_wire(await controller.groups.lag(group)))
 
 
 @router.put(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from controller.services.clock import Clock
 from controller.services.commits import Committer, durable
 from controller.services.group_windows import GroupWindows
+from controller.services.indexing import Indexing
 from controller.services.journal import Act, tell_refused
 from controller.services.live_group import LiveGroup, settings_of
 from controller.services.membership import Membership, Place, Positions
@@ -24,13 +25,16 @@ from strandline.errors import InvalidConfig, Refused, TooMany, UnknownGroup
 from strandline.limits import STREAMS_PER_GROUP
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, check_position
+from strandline.order import lag
 from strandline.protocol.group_wire import (
     FromHead,
     FromPositions,
     FromTime,
+    GroupLag,
     GroupSettings,
     GroupWindow,
     ReaderAnswer,
+    SegmentLag,
     group_to_wire,
 )
 from strandline.segment import SegmentGraph
@@ -58,6 +62,7 @@ class Groups:
         self._spell = spell
         self._gaps = gaps
         self._windows = GroupWindows(streams, reading, clock)
+        self._indexing = Indexing(streams, store)
         self._shelf: Shelf[LiveGroup] = Shelf(self._load)
 
     # -- groups --------------------------------------------------------------------------------------------------
@@ -228,8 +233,9 @@ class Groups:
         registered = live.membership.readers.get(reader)
         epoch, owned = registered.epoch if registered is not None else 0, live.membership.owned(reader)
         live.tell_owned(reader, owned, now)
+        share = live.membership.share(graphs, now)
         await durable(self._committer.join(live))
-        return ReaderAnswer(epoch=epoch, owned=owned, window=await self.window(group))
+        return ReaderAnswer(epoch=epoch, owned=owned, share=share, window=await self.window(group))
 
     async def window(self, group: str) -> GroupWindow:
         """Where a group stands, in each of its streams and over all of them."""
@@ -244,6 +250,24 @@ class Groups:
             live.membership.touched.group = True
             self._committer.keep(live)  # nobody waits for it: asked again, the same would come out
         return window
+
+    async def lag(self, group: str) -> GroupLag:
+        """How far a group is behind in time, as a whole and in each segment that can be read now."""
+        window = await self.window(group)
+        members = (await self.get(group)).membership
+        graphs = {stream: (await self._streams.get(stream)).stream.graph for stream in members.settings.streams}
+        streams: dict[str, dict[str, SegmentLag]] = {stream: {} for stream in graphs}
+        for place in list(members.readable(graphs)):
+            stream, segment = place
+            offset, reader = members.offsets.get(place, 0), members.owners.get(place)
+            entries, _ = await self._indexing.time_index(stream, segment, DEFAULT_KEY, offset, None, 1)
+            last = (await self._streams.get(stream)).stream.last_marks.get(DEFAULT_KEY)
+            bound = entries[0].time if entries and entries[0].offset <= offset else None
+            behind = lag(bound, None if last is None else last.time, self._clock.now())
+            streams[stream][segment] = SegmentLag(
+                offset=offset, reader=reader, lag_ms=behind.lag_ms, behind_ms=behind.behind_ms
+            )
+        return GroupLag(lag_ms=window.lag_ms, streams=streams)
 
     def _behind(self, place: Place, offset: int) -> tuple[bool, int]:
         """Where a segment stands in time, for sorting: one of which nothing is known comes first."""

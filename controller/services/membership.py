@@ -103,7 +103,7 @@ class Membership:
         """Gives a reader up to `most` free segments whose turn has come, those furthest behind first."""
         self.let_silent_go(now)
         self._heard(name, self._reader(name, epoch), now)
-        free = [place for place in self._readable(graphs) if place not in self.owners]
+        free = [place for place in self.readable(graphs) if place not in self.owners]
         free.sort(key=lambda place: (behind(place, self.offsets.get(place, 0)), place))
         for place in free[:most]:
             self._own(name, place, self.offsets.get(place, 0))
@@ -173,6 +173,12 @@ class Membership:
                 found.setdefault(stream, {})[segment] = self.offsets.get((stream, segment), 0)
         return found
 
+    def share(self, graphs: Graphs, now: int) -> int:
+        """How many of the segments that can be read now each reader may have: the even share, rounded up."""
+        timeout = self.settings.reader_timeout_ms
+        alive = [each for each in self.readers.values() if timeout is None or each.heard_at + timeout > now]
+        return -(-sum(1 for _ in self.readable(graphs)) // max(1, len(alive)))
+
     def position(self, stream: str, graph: SegmentGraph) -> Cut:
         """Where the group stands in a stream: the largest cut inside what its readers say."""
         said = {segment: offset for (name, segment), offset in self.offsets.items() if name == stream}
@@ -206,7 +212,7 @@ class Membership:
         for stream, position in positions.items():
             graphs[stream].cut(position)
 
-    def _readable(self, graphs: Graphs) -> Iterable[Place]:
+    def readable(self, graphs: Graphs) -> Iterable[Place]:
         """The segments that are not read to their end, and whose predecessors all are."""
         for stream, graph in graphs.items():
             finished = set()
@@ -221,7 +227,9 @@ class Membership:
     def _take(self, name: str, positions: Positions, graphs: Graphs) -> None:
         for stream, position in positions.items():
             graph = graphs[stream]
-            for segment in graph.ancestors(position):
+            # Who goes on in a successor says nothing of what lies before it: that may have been put back since.
+            started = [segment for segment in position if self.owners.get((stream, segment)) != name]
+            for segment in graph.ancestors(started):
                 # Who starts a successor has read all of its own before it, and so far as anyone knows the free ones.
                 place, final = (stream, segment), graph[segment].final_offset
                 if self.owners.get(place) in (None, name) and segment not in position:

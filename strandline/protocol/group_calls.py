@@ -6,7 +6,7 @@ from strandline.names import check_name
 from strandline.note import check_position
 from strandline.protocol import group_wire
 from strandline.protocol.calls import Call, ask, ask_whether_new, query
-from strandline.protocol.group_wire import GroupSettings, GroupWindow, Positions, ReaderAnswer
+from strandline.protocol.group_wire import GroupLag, GroupSettings, GroupWindow, Positions, ReaderAnswer
 from strandline.protocol.journal_wire import JournalPage, journal_from_wire
 
 
@@ -53,6 +53,11 @@ def offline(group: str, reader: str, positions: Positions) -> Call[GroupWindow]:
 
 def group_window(group: str) -> Call[GroupWindow]:
     return (yield from ask("GET", f"{group_path(group)}/time-window", group_wire.group_window_from_wire))
+
+
+def group_lag(group: str) -> Call[GroupLag]:
+    """How far the group is behind in time, segment by segment."""
+    return (yield from ask("GET", f"{group_path(group)}/lag", group_wire.group_lag_from_wire))
 
 
 def group_journal(group: str, *, after: int = 0, limit: int | None = None) -> Call[JournalPage]:

@@ -83,11 +83,31 @@ class GroupWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderAnswer:
-    """To a reader: its epoch, the segments it owns with their positions by stream, and the group's window."""
+    """To a reader: its epoch, the segments it owns with their positions by stream, how many of those that can be read
+    now it may have when all readers share them evenly, and the group's window."""
 
     epoch: int
     owned: Positions
+    share: int
     window: GroupWindow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentLag:
+    """How far a segment that can be read is behind: the clock, and the newest mark. Null where no mark says it yet."""
+
+    offset: int
+    reader: str | None
+    lag_ms: int | None
+    behind_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLag:
+    """How far a group is behind in time: as a whole, and in each segment that can be read now, by stream."""
+
+    lag_ms: int | None
+    streams: Mapping[str, Mapping[str, SegmentLag]]
 
 
 def start_to_wire(start: Start) -> object:
@@ -131,10 +151,32 @@ def group_window_from_wire(value: object, where: str = "the answer") -> GroupWin
     )
 
 
+def group_lag_to_wire(lag: GroupLag) -> JsonObject:
+    return asdict(lag)
+
+
+def group_lag_from_wire(value: object, where: str = "the answer") -> GroupLag:
+    def segment(value: object, where: str) -> SegmentLag:
+        given = Fields(value, where)
+        return SegmentLag(
+            offset=given.number("offset"),
+            reader=given.text_or_none("reader"),
+            lag_ms=given.number_or_none("lag_ms"),
+            behind_ms=given.number_or_none("behind_ms"),
+        )
+
+    def stream(value: object, where: str) -> dict[str, SegmentLag]:
+        return Fields({"segments": value}, where).by_name("segments", segment)
+
+    given = Fields(value, where)
+    return GroupLag(lag_ms=given.number_or_none("lag_ms"), streams=given.by_name("streams", stream))
+
+
 def reader_answer_to_wire(answer: ReaderAnswer) -> JsonObject:
     return {
         "epoch": answer.epoch,
         "owned": positions_to_wire(answer.owned),
+        "share": answer.share,
         "window": group_window_to_wire(answer.window),
     }
 
@@ -144,6 +186,7 @@ def reader_answer_from_wire(value: object, where: str = "the answer") -> ReaderA
     return ReaderAnswer(
         epoch=given.number("epoch"),
         owned=given.by_name("owned", _position),
+        share=given.number("share"),
         window=given.read("window", group_window_from_wire),
     )
 

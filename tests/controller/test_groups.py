@@ -226,3 +226,47 @@ def test_a_group_does_not_change_its_streams(group: Any) -> None:
     group.call("PUT", GROUP, {"streams": ["s"], "reader_timeout_ms": 1}, expect=200)
     assert group.call("PUT", GROUP, {"streams": ["s", "t"]}, expect=422)["code"] == "invalid_config"
     assert group.call("GET", GROUP)["reader_timeout_ms"] == 30_000
+
+
+def test_what_was_put_back_stays_so_when_a_successor_goes_on(group: Any) -> None:
+    scale = {"seal": {"0": 40, "1": 50}, "create": [{"id": "2", "low": 0, "high": 1}]}
+    group.call("POST", "/v1/streams/s/scale", scale)
+    reader(group, "one", {"0": 40, "1": 50})
+    two = reader(group, "two", {})["epoch"]
+    assert group.call("POST", f"{GROUP}/readers/two/acquire", {"epoch": two, "max": 9})["owned"] == {"s": {"2": 0}}
+    reader(group, "two", {"2": 9}, epoch=two)
+
+    group.call("POST", f"{GROUP}/readers/one/offline", {"positions": {"s": {"1": 12}}})
+    reader(group, "two", {"2": 11}, epoch=two)
+
+    window = group.call("GET", f"{GROUP}/time-window")["streams"]["s"]
+    assert (window["lower"], window["position"]) == (100, {"0": 40, "1": 12})
+    taken = group.call("POST", f"{GROUP}/readers/two/acquire", {"epoch": two, "max": 9})["owned"]
+    assert taken == {"s": {"1": 12, "2": 11}}
+    reader(group, "two", {"2": 13}, epoch=two)
+    assert bounds(group)[0] == 100
+
+
+def test_a_reader_is_told_its_even_share_of_what_can_be_read(group: Any) -> None:
+    assert reader(group, "one", {})["share"] == 2
+    assert reader(group, "two", {})["share"] == 1
+    assert reader(group, "three", {})["share"] == 1
+    group.clock.now += 30_000
+    assert reader(group, "four", {"0": 9})["share"] == 2  # nobody else was heard from
+
+
+def test_lag_is_a_time_in_each_segment_and_for_the_group(group: Any) -> None:
+    reader(group, "one", {"0": 25})
+
+    told = group.call("GET", f"{GROUP}/lag")
+
+    now = group.clock.now
+    assert told["lag_ms"] is None
+    assert told["streams"] == {
+        "s": {
+            "0": {"offset": 25, "reader": "one", "lag_ms": now - 200, "behind_ms": 100},
+            "1": {"offset": 0, "reader": None, "lag_ms": None, "behind_ms": None},
+        }
+    }
+    reader(group, "two", {"1": 12})
+    assert group.call("GET", f"{GROUP}/lag")["lag_ms"] == now - 100

@@ -17,7 +17,7 @@ from strandline.errors import InvalidConfig, TimeWentBack
 from strandline.mark import Mark
 from strandline.note import Note
 from strandline.protocol import group_wire, wire
-from strandline.protocol.group_wire import GroupWindow, KeyWindow, ReaderAnswer, StreamWindow
+from strandline.protocol.group_wire import GroupLag, GroupWindow, KeyWindow, ReaderAnswer, SegmentLag, StreamWindow
 from strandline.protocol.wire import NoteAnswer, SegmentDescription, WireMark
 from strandline.segment import NewSegment, Segment, SegmentGraph
 from strandline.window import TimeWindow
@@ -283,9 +283,20 @@ GROUP_WINDOWS = st.builds(
 
 @given(st.integers(1, 10**9), st.dictionaries(NAMES, st.dictionaries(NAMES, COUNTS, max_size=2)), GROUP_WINDOWS)
 def test_the_answer_to_a_reader_comes_back(epoch: int, owned: dict[str, dict[str, int]], window: GroupWindow) -> None:
-    answer = ReaderAnswer(epoch=epoch, owned=owned, window=window)
+    answer = ReaderAnswer(epoch=epoch, owned=owned, share=epoch % 7, window=window)
     sent = over_the_wire(group_wire.reader_answer_to_wire(answer))
     assert group_wire.reader_answer_from_wire(sent) == answer
+
+
+SEGMENT_LAGS = st.builds(
+    SegmentLag, offset=COUNTS, reader=st.none() | NAMES, lag_ms=st.none() | TIMES, behind_ms=st.none() | TIMES
+)
+
+
+@given(st.none() | TIMES, st.dictionaries(NAMES, st.dictionaries(NAMES, SEGMENT_LAGS, max_size=2), max_size=2))
+def test_the_lag_of_a_group_comes_back(lag_ms: int | None, streams: dict[str, dict[str, SegmentLag]]) -> None:
+    lag = GroupLag(lag_ms=lag_ms, streams=streams)
+    assert group_wire.group_lag_from_wire(over_the_wire(group_wire.group_lag_to_wire(lag))) == lag
 
 
 # -- what is not as it should be -------------------------------------------------------------------------------
