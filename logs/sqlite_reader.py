@@ -49,7 +49,11 @@ class SqliteLogReader:
             raise LogMissing(path=str(self.path))
         self._arrow: dbapi.Connection | None = None
         self._connection = sqlite3.connect(
-            read_only_uri(self.path), uri=True, timeout=LOG_BUSY_TIMEOUT_MS / 1000, isolation_level=None
+            read_only_uri(self.path),
+            uri=True,
+            timeout=LOG_BUSY_TIMEOUT_MS / 1000,
+            isolation_level=None,
+            check_same_thread=False,  # one thread at a time, but an async reader has several
         )
         try:
             self._check_format()

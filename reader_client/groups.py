@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
+from reader_client.windows import PositionAt
 from strandline.limits import READER_TIMEOUT_DEFAULT_MS
 from strandline.names import check_name
+from strandline.note import DEFAULT_KEY
 from strandline.protocol import group_calls
 from strandline.protocol.group_wire import (
     FromHead,
+    GroupDescription,
+    GroupLag,
     GroupSettings,
     GroupWindow,
     Positions,
@@ -18,6 +22,7 @@ from strandline.protocol.group_wire import (
     Start,
 )
 from strandline.protocol.transport import AsyncConnection, Connection
+from strandline.protocol.wire import MarksAt
 
 
 class _Ownership:
@@ -38,6 +43,11 @@ class _Ownership:
         return self._answer.owned
 
     @property
+    def share(self) -> int:
+        """How many of the segments that can be read each reader may have, when all share them evenly."""
+        return self._answer.share
+
+    @property
     def window(self) -> GroupWindow:
         """Where the group stood then."""
         return self._answer.window
@@ -54,6 +64,19 @@ class GroupReader(_Ownership):
         """This reader has read this far; returns where the group stands. Raises Fenced where another one took over."""
         self._answer = self._connection.run(group_calls.report(self.group, self.name, self.epoch, positions))
         return self.window
+
+    def acquire(self, most: int = 1) -> Positions:
+        """Takes up to `most` free segments, those furthest behind first; returns all that it owns.
+
+        Raises OutcomeUnknown where the answer was lost: a report of no positions tells then what it owns.
+        """
+        self._answer = self._connection.run(group_calls.acquire(self.group, self.name, self.epoch, most))
+        return self.owned
+
+    def release(self, positions: Positions) -> Positions:
+        """Gives segments up, each at a position; returns what it still owns."""
+        self._answer = self._connection.run(group_calls.release(self.group, self.name, self.epoch, positions))
+        return self.owned
 
 
 class ReaderGroup:
@@ -96,8 +119,33 @@ class ReaderGroup:
         return GroupReader(self._connection, self._group, reader, answer)
 
     def get_time_window(self) -> GroupWindow:
-        """Where the group stands, in each of its streams and over all of them."""
+        """Where the group stands: in each of its streams by key, and over all of them.
+
+        `watermarks` are coalesced, so they go by the least of the streams that are not idle; a join reads each stream's
+        own in `streams`.
+        """
         return self._connection.run(group_calls.group_window(self._group))
+
+    def offline(self, reader: str, positions: Positions) -> GroupWindow:
+        """A reader died: its segments go back to where its events were processed, which the caller knows, and are free.
+        Returns where the group stands then; its window may go back."""
+        return self._connection.run(group_calls.offline(self._group, reader, positions))
+
+    def position_at(self, time: int, key: str = DEFAULT_KEY) -> dict[str, PositionAt]:
+        """Where reading from a time begins, in each stream of the group."""
+        return _positions_at(self._connection.run(group_calls.group_position_at(self._group, time, key)))
+
+    def lag(self) -> GroupLag:
+        """How far behind in time the group is, and each segment that can be read now."""
+        return self._connection.run(group_calls.group_lag(self._group))
+
+    def describe(self) -> GroupDescription:
+        """What the group reads, and who reads it."""
+        return self._connection.run(group_calls.describe_group(self._group))
+
+    def delete(self) -> None:
+        """Deletes the group: nobody's positions are kept any more."""
+        self._connection.run(group_calls.delete_group(self._group))
 
     def close(self) -> None:
         """Lets go of the connection, unless it is shared; the group stays."""
@@ -124,6 +172,16 @@ class AsyncGroupReader(_Ownership):
         """See `GroupReader.report`."""
         self._answer = await self._connection.run(group_calls.report(self.group, self.name, self.epoch, positions))
         return self.window
+
+    async def acquire(self, most: int = 1) -> Positions:
+        """See `GroupReader.acquire`."""
+        self._answer = await self._connection.run(group_calls.acquire(self.group, self.name, self.epoch, most))
+        return self.owned
+
+    async def release(self, positions: Positions) -> Positions:
+        """See `GroupReader.release`."""
+        self._answer = await self._connection.run(group_calls.release(self.group, self.name, self.epoch, positions))
+        return self.owned
 
 
 class AsyncReaderGroup:
@@ -168,6 +226,26 @@ class AsyncReaderGroup:
         """See `ReaderGroup.get_time_window`."""
         return await self._connection.run(group_calls.group_window(self._group))
 
+    async def offline(self, reader: str, positions: Positions) -> GroupWindow:
+        """See `ReaderGroup.offline`."""
+        return await self._connection.run(group_calls.offline(self._group, reader, positions))
+
+    async def position_at(self, time: int, key: str = DEFAULT_KEY) -> dict[str, PositionAt]:
+        """See `ReaderGroup.position_at`."""
+        return _positions_at(await self._connection.run(group_calls.group_position_at(self._group, time, key)))
+
+    async def lag(self) -> GroupLag:
+        """See `ReaderGroup.lag`."""
+        return await self._connection.run(group_calls.group_lag(self._group))
+
+    async def describe(self) -> GroupDescription:
+        """See `ReaderGroup.describe`."""
+        return await self._connection.run(group_calls.describe_group(self._group))
+
+    async def delete(self) -> None:
+        """See `ReaderGroup.delete`."""
+        await self._connection.run(group_calls.delete_group(self._group))
+
     async def close(self) -> None:
         """Lets go of the connection, unless it is shared; the group stays."""
         if self._owns_connection:
@@ -180,6 +258,10 @@ class AsyncReaderGroup:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _positions_at(found: Mapping[str, MarksAt]) -> dict[str, PositionAt]:
+    return {stream: PositionAt(at.start, at.exact) for stream, at in found.items()}
 
 
 def _settings(

@@ -2,20 +2,70 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from reader_client.cache import MarkCache
+from reader_client.following import Follower, Following, FollowingTask, FollowingThread
+from reader_client.limits import CACHED_MARKS_DEFAULT, FOLLOWED_KEYS, STALE_AFTER_DEFAULT_MS
+from strandline.checks import check_whole
 from strandline.names import check_name
-from strandline.note import DEFAULT_KEY
+from strandline.note import DEFAULT_KEY, check_key
 from strandline.protocol import calls
 from strandline.protocol.transport import AsyncConnection, Connection
 from strandline.protocol.wire import MarksAt, MarksPage
 from strandline.window import TimeWindow
 
 
-class TimeWindows:
-    """The time windows and the marks of one stream. Threads may share one."""
+@dataclass(frozen=True, slots=True)
+class PositionAt:
+    """Where reading from a time begins. Not `exact`: something at or after the time may lie below it."""
+
+    position: Mapping[str, int]
+    exact: bool
+
+
+class _Kept:
+    """What both kinds have in common: the followers, by key."""
+
+    def __init__(self, stream: str, cached: bool, stale_after_ms: int, keep_marks: int) -> None:
+        self._stream = check_name("stream", stream)
+        self._cached = cached
+        self._stale_after_ms = check_whole("stale_after_ms", stale_after_ms, least=1)
+        self._keep_marks = check_whole("keep_marks", keep_marks, least=1)
+        self._followers: dict[str, Follower] = {}
+
+    @property
+    def following(self) -> Mapping[str, Following]:
+        """How the cached marks are doing, by key: of those that were asked for."""
+        return {key: follower.status for key, follower in self._followers.items()}
+
+    def _kept_window(self, position: Mapping[str, int], key: str) -> TimeWindow | None:
+        follower = self._followers.get(key)
+        return None if follower is None else follower.window(position, self._stale_after_ms)
+
+    def _wants_follower(self, key: str) -> bool:
+        return self._cached and key not in self._followers and len(self._followers) < FOLLOWED_KEYS
+
+    def _follower(self, key: str) -> Follower:
+        cache = MarkCache(key, keep_marks=self._keep_marks)
+        follower = self._followers[key] = Follower(self._stream, key, cache, _monotonic_ms)
+        return follower
+
+
+class TimeWindows(_Kept):
+    """The time windows and the marks of one stream. Threads may share one.
+
+    By itself every window is one call. `cached`, the marks of a key follow the stream in the background from the
+    first window on, and a window costs microseconds. It is the controller's as of the last mark that is here. Where
+    the marks here cannot tell it, or nothing was heard from the controller for `stale_after_ms`, it takes a call, which
+    raises what is wrong; `following` shows how it goes.
+    """
 
     def __init__(
         self,
@@ -25,18 +75,35 @@ class TimeWindows:
         token: str | None = None,
         token_file: str | None = None,
         ca_file: str | None = None,
+        cached: bool = False,
+        stale_after_ms: int = STALE_AFTER_DEFAULT_MS,
+        keep_marks: int = CACHED_MARKS_DEFAULT,
     ) -> None:
-        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open. What is not
-        given of the others comes from the environment, see `Connection`."""
-        self._stream = check_name("stream", stream)
+        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open; what is not
+        given of the token and the files comes from the environment, see `Connection`. Of each key the newest
+        `keep_marks` marks are kept; older positions take a call."""
+        super().__init__(stream, cached, stale_after_ms, keep_marks)
         self._owns_connection = isinstance(controller, str)
         if isinstance(controller, str):
             controller = Connection(controller, token=token, token_file=token_file, ca_file=ca_file)
         self._connection = controller
+        self._threads: list[FollowingThread] = []
+        self._starting = threading.Lock()
 
     def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
         """Where a position stands: everything older than its `lower` has been read. Null bounds are not known."""
+        window = self._kept_window(position, key)
+        if window is not None:
+            return window
+        if self._wants_follower(check_key(key)):
+            with self._starting:
+                if self._wants_follower(key):
+                    self._threads.append(FollowingThread(self._follower(key), self._connection))
         return self._connection.run(calls.time_window(self._stream, position, key=key))
+
+    def position_at(self, time: int, key: str = DEFAULT_KEY) -> PositionAt:
+        """Where reading from a time begins, so that nothing at or after it is missed."""
+        return _position_at(self.marks_at(time, key))
 
     def marks(self, *, after: int = 0, key: str = DEFAULT_KEY, limit: int | None = None, wait_ms: int = 0) -> MarksPage:
         """The marks after a seq, oldest first. With `wait_ms` (at most 30 000) it waits for the next one, and comes
@@ -48,9 +115,13 @@ class TimeWindows:
         return self._connection.run(calls.marks_at(self._stream, time, key=key))
 
     def close(self) -> None:
-        """Lets go of the connection, unless it is shared."""
+        """Ends the following, and lets go of the connection, unless it is shared."""
+        for thread in self._threads:
+            thread.stop()
         if self._owns_connection:
             self._connection.close()
+            for thread in self._threads:
+                thread.join()
 
     def __enter__(self) -> Self:
         return self
@@ -61,7 +132,7 @@ class TimeWindows:
         self.close()
 
 
-class AsyncTimeWindows:
+class AsyncTimeWindows(_Kept):
     """`TimeWindows` for asyncio."""
 
     def __init__(
@@ -72,17 +143,30 @@ class AsyncTimeWindows:
         token: str | None = None,
         token_file: str | None = None,
         ca_file: str | None = None,
+        cached: bool = False,
+        stale_after_ms: int = STALE_AFTER_DEFAULT_MS,
+        keep_marks: int = CACHED_MARKS_DEFAULT,
     ) -> None:
         """See `TimeWindows`."""
-        self._stream = check_name("stream", stream)
+        super().__init__(stream, cached, stale_after_ms, keep_marks)
         self._owns_connection = isinstance(controller, str)
         if isinstance(controller, str):
             controller = AsyncConnection(controller, token=token, token_file=token_file, ca_file=ca_file)
         self._connection = controller
+        self._tasks: list[FollowingTask] = []
 
     async def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
         """See `TimeWindows.get_time_window`."""
+        window = self._kept_window(position, key)
+        if window is not None:
+            return window
+        if self._wants_follower(check_key(key)):
+            self._tasks.append(FollowingTask(self._follower(key), self._connection))
         return await self._connection.run(calls.time_window(self._stream, position, key=key))
+
+    async def position_at(self, time: int, key: str = DEFAULT_KEY) -> PositionAt:
+        """See `TimeWindows.position_at`."""
+        return _position_at(await self.marks_at(time, key))
 
     async def marks(
         self, *, after: int = 0, key: str = DEFAULT_KEY, limit: int | None = None, wait_ms: int = 0
@@ -95,7 +179,8 @@ class AsyncTimeWindows:
         return await self._connection.run(calls.marks_at(self._stream, time, key=key))
 
     async def close(self) -> None:
-        """Lets go of the connection, unless it is shared."""
+        """Ends the following, and lets go of the connection, unless it is shared."""
+        await asyncio.gather(*(task.stop() for task in self._tasks))
         if self._owns_connection:
             await self._connection.close()
 
@@ -106,3 +191,11 @@ class AsyncTimeWindows:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _position_at(found: MarksAt) -> PositionAt:
+    return PositionAt(found.start, found.exact)
+
+
+def _monotonic_ms() -> float:
+    return time.monotonic() * 1000

@@ -141,6 +141,30 @@ class AnyBacklog:
         return any(strategy.backlog for strategy in self._strategies)
 
 
+class BacklogWatch:
+    """Looks at strategies, combined by OR, and tells when the status changes: at first it is not backlog.
+
+    `on_change` is called with the new status, within `look`. What it raises comes out of `look`; the change counts as
+    told then.
+    """
+
+    __slots__ = ("_on_change", "_strategies", "backlog")
+
+    def __init__(
+        self, strategies: Iterable[BacklogStrategy], on_change: Callable[[bool], object] | None = None
+    ) -> None:
+        self._strategies = AnyBacklog(strategies)
+        self._on_change = on_change
+        self.backlog = False
+
+    def look(self) -> bool:
+        """The status now."""
+        before, self.backlog = self.backlog, self._strategies.backlog
+        if self.backlog is not before and self._on_change is not None:
+            self._on_change(self.backlog)
+        return self.backlog
+
+
 def _threshold(name: str, value: object) -> int | None:
     if value is None:
         return None

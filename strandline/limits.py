@@ -22,6 +22,9 @@ PAGE_ENTRIES: Final = 1_000
 PAGE_DEFAULT_ENTRIES: Final = 100
 JSON_DEPTH: Final = 32
 
+# Windows of plain Python
+WINDOW_EVENTS: Final = 1_000_000  # in windows that are open, unless told otherwise
+
 # The aggregate
 HISTORY_NOTES_PER_WRITER: Final = 64  # per key; beyond it every second note goes, the later of two stays
 

@@ -117,6 +117,12 @@ class ListedMarks:
     def offset_at(self, seq: int, segment: str) -> int:
         return self._marks[seq - self.first_seq].cut.offset(segment)
 
+    def prune_before_seq(self, seq: int) -> int:
+        """Drops the marks with a lesser seq, save the newest of all; returns how many."""
+        count = max(0, min(seq - self.first_seq, len(self._marks) - 1))
+        del self._marks[:count]
+        return count
+
     def passed(self, position: Cut) -> Mark | None:
         count = self._passed_count(position)
         return self._marks[count - 1] if count else None

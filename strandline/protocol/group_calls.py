@@ -5,9 +5,17 @@ from __future__ import annotations
 from strandline.names import check_name
 from strandline.note import check_position
 from strandline.protocol import group_wire
-from strandline.protocol.calls import Call, ask, ask_whether_new, query
-from strandline.protocol.group_wire import GroupLag, GroupSettings, GroupWindow, Positions, ReaderAnswer
+from strandline.protocol.calls import Call, ask, ask_whether_new, marks_at, query, tell
+from strandline.protocol.group_wire import (
+    GroupDescription,
+    GroupLag,
+    GroupSettings,
+    GroupWindow,
+    Positions,
+    ReaderAnswer,
+)
 from strandline.protocol.journal_wire import JournalPage, journal_from_wire
+from strandline.protocol.wire import MarksAt
 
 
 def create_group(group: str, settings: GroupSettings) -> Call[bool]:
@@ -15,6 +23,24 @@ def create_group(group: str, settings: GroupSettings) -> Call[bool]:
     for stream in settings.streams:
         check_name("stream", stream)
     return (yield from ask_whether_new("PUT", group_path(group), group_wire.group_to_wire(settings)))
+
+
+def describe_group(group: str) -> Call[GroupDescription]:
+    """What a group reads, and who reads it."""
+    return (yield from ask("GET", group_path(group), group_wire.group_from_wire))
+
+
+def delete_group(group: str) -> Call[None]:
+    yield from tell("DELETE", group_path(group))
+
+
+def group_position_at(group: str, time: int, key: str) -> Call[dict[str, MarksAt]]:
+    """The marks around a time in each stream of a group, and where reading from that time begins."""
+    described = yield from describe_group(group)
+    found = {}
+    for stream in described.streams:
+        found[stream] = yield from marks_at(stream, time, key=key)
+    return found
 
 
 def register_reader(group: str, reader: str, positions: Positions) -> Call[ReaderAnswer]:

@@ -110,6 +110,27 @@ class GroupLag:
     streams: Mapping[str, Mapping[str, SegmentLag]]
 
 
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A registered reader of a group, and the segments that it owns."""
+
+    reader: str
+    epoch: int
+    last_heard_at: int
+    owned: Positions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    """What a group reads, and who reads it."""
+
+    streams: tuple[str, ...]
+    backlog_threshold_ms: int | None
+    reader_timeout_ms: int | None
+    idle_timeout_ms: int | None
+    readers: tuple[GroupMember, ...]
+
+
 def start_to_wire(start: Start) -> object:
     match start:
         case FromHead():
@@ -170,6 +191,26 @@ def group_lag_from_wire(value: object, where: str = "the answer") -> GroupLag:
 
     given = Fields(value, where)
     return GroupLag(lag_ms=given.number_or_none("lag_ms"), streams=given.by_name("streams", stream))
+
+
+def group_from_wire(value: object, where: str = "the answer") -> GroupDescription:
+    def member(value: object, where: str) -> GroupMember:
+        given = Fields(value, where)
+        return GroupMember(
+            reader=given.text("reader"),
+            epoch=given.number("epoch"),
+            last_heard_at=given.number("last_heard_at"),
+            owned=given.by_name("owned", _position),
+        )
+
+    given = Fields(value, where)
+    return GroupDescription(
+        streams=given.texts("streams"),
+        backlog_threshold_ms=given.number_or_none("backlog_threshold_ms"),
+        reader_timeout_ms=given.number_or_none("reader_timeout_ms"),
+        idle_timeout_ms=given.number_or_none("idle_timeout_ms"),
+        readers=given.list("readers", member),
+    )
 
 
 def reader_answer_to_wire(answer: ReaderAnswer) -> JsonObject:

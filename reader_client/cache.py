@@ -1,0 +1,204 @@
+"""The marks of one stream and key, kept here as they follow the stream. No input or output.
+
+A window comes from here where it would be the controller's: where the position lies below the last mark that is
+here, or all marks are here. Where it might not be, `window` answers None, and the controller is to be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from reader_client.limits import CACHED_MARKS_DEFAULT, MARKS_PER_PAGE
+from strandline.cut import Cut
+from strandline.mark import Mark
+from strandline.protocol.wire import MarksPage, StreamDescription, WireMark
+from strandline.segment import SegmentGraph
+from strandline.timeindex import interpolation_search
+from strandline.window import ListedMarks, TimeWindow, time_window
+
+
+class KeptMarks(Protocol):
+    """`strandline.chain.MarkChain` where numpy is installed, else `ListedMarks`."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def first_seq(self) -> int: ...
+
+    @property
+    def last_seq(self) -> int: ...
+
+    def append(self, mark: Mark) -> None: ...
+
+    def prune_before_seq(self, seq: int) -> int: ...
+
+    def time_at(self, seq: int) -> int: ...
+
+    def offset_at(self, seq: int, segment: str) -> int: ...
+
+    def passed(self, position: Cut) -> Mark | None: ...
+
+    def ahead(self, position: Cut) -> Mark | None: ...
+
+
+def kept_marks(key: str, first_seq: int) -> KeptMarks:
+    """Packed marks, the `marks` extra, where there are such; else a list."""
+    try:
+        from strandline.chain import MarkChain
+    except ImportError:
+        return ListedMarks()
+    return MarkChain(key, first_seq)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """From `begin` up to `end` (null: on and on) a segment's bound is this."""
+
+    begin: int
+    end: int | None
+    bound: int | None
+
+
+class MarkCache:
+    """Takes descriptions of the stream and pages of marks in; tells windows and bounds.
+
+    `after` is the seq after which the next page begins. Past `keep_marks`, the oldest marks go.
+    """
+
+    def __init__(self, key: str, *, keep_marks: int = CACHED_MARKS_DEFAULT, after: int | None = None) -> None:
+        self._key = key
+        self._keep_marks = keep_marks
+        self._begin = after  # null: the newest `keep_marks` marks
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything: the stream is another one, or its marks are gone."""
+        self.graph: SegmentGraph | None = None
+        self.sealed = False
+        self.resting = False
+        self.caught_up = False
+        self.wants_more = False  # a bound was asked for past the last mark that is here, and there are more
+        self.after = 0
+        self._latest_seq = 0  # when it was described last
+        self._marks: KeptMarks | None = None
+        self._last: Mark | None = None
+        self._stretches: dict[str, _Stretch] = {}
+
+    @property
+    def last_seq(self) -> int | None:
+        """The seq of the newest mark that is here; null without any."""
+        return None if self._last is None else self._last.seq
+
+    @property
+    def newest_time(self) -> int | None:
+        return None if self._last is None else self._last.time
+
+    @property
+    def over(self) -> bool:
+        """Whether all marks are here, and no other can come."""
+        return self.sealed and self.caught_up
+
+    def describe(self, described: StreamDescription) -> None:
+        """What the stream looks like now. A stream that was made anew under its name begins from nothing."""
+        latest = described.latest_marks.get(self._key)
+        if self._last is not None and _is_another(self._last, latest):
+            self.reset()
+        first = self.graph is None
+        self.graph = SegmentGraph(
+            [each.segment for each in described.segments],
+            open=any(each.segment.low is None for each in described.segments),
+        )
+        self.sealed = described.sealed
+        self._latest_seq = 0 if latest is None else latest.seq
+        if first and latest is not None:
+            self.after = max(0, latest.seq - self._keep_marks) if self._begin is None else self._begin
+
+    def is_clear(self, page: MarksPage) -> bool:
+        """Whether every segment of these marks is known here; else `describe` must come first."""
+        graph = self.graph
+        return graph is not None and all(segment in graph for mark in page.marks for segment in mark.cut)
+
+    def take(self, page: MarksPage) -> None:
+        """Adds the marks that follow. Where some are gone, pruned at the controller, it begins anew behind them."""
+        self.resting = page.resting is not None
+        for wire in page.marks:
+            mark = self._mark(wire)
+            if self._marks is None or self._last is None or mark.seq != self._last.seq + 1:
+                self._marks = kept_marks(self._key, mark.seq)
+            self._marks.append(mark)
+            self._last = mark
+            self.after = mark.seq
+        self.caught_up = len(page.marks) < MARKS_PER_PAGE and self.after >= self._latest_seq
+        self.wants_more = False
+        if page.marks and self._marks is not None:
+            self._stretches.clear()
+            self._marks.prune_before_seq(self._marks.last_seq - self._keep_marks + 1)
+
+    def forget_before(self, position: Mapping[str, int]) -> None:
+        """Drops the marks that say nothing any more to who has come so far in these segments."""
+        if self._marks is not None and position:
+            below = min(self._count_below(self._marks, *each) for each in position.items())
+            self._marks.prune_before_seq(self._marks.first_seq + below - 1)
+
+    def window(self, position: Mapping[str, int]) -> TimeWindow | None:
+        """The window at a position; None where it takes a call to the controller."""
+        if self.graph is None or self._marks is None:
+            return None
+        if any(segment not in self.graph for segment in position):
+            return None  # a successor, or a segment of an open stream, that came since
+        cut = self.graph.cut(position)
+        window = time_window(self._marks, cut, self.graph.end if self.sealed else None)
+        if window.lower is None and self._marks.first_seq > 1:
+            return None  # before the first mark that is here
+        if window.upper is None and (self.resting or not self.caught_up):
+            return None
+        return window
+
+    def bound(self, segment: str, offset: int) -> int | None:
+        """Nothing of a segment at or past an offset is older than this; null where no mark that is here says so."""
+        stretch = self._stretches.get(segment)
+        if stretch is None or offset < stretch.begin or (stretch.end is not None and offset >= stretch.end):
+            stretch = self._stretches[segment] = self._stretch(segment, offset)
+        self.wants_more = self.wants_more or (stretch.end is None and not self.caught_up)
+        return stretch.bound
+
+    def _stretch(self, segment: str, offset: int) -> _Stretch:
+        marks = self._marks
+        if marks is None:
+            return _Stretch(0, None, None)
+        first, count = marks.first_seq, len(marks)
+        below = self._count_below(marks, segment, offset)
+        return _Stretch(
+            begin=marks.offset_at(first + below - 1, segment) if below else 0,
+            end=marks.offset_at(first + below, segment) if below < count else None,
+            bound=marks.time_at(first + below - 1) if below else None,
+        )
+
+    @staticmethod
+    def _count_below(marks: KeptMarks, segment: str, offset: int) -> int:
+        """How many marks reach no further into a segment than an offset."""
+        first = marks.first_seq
+        return interpolation_search(lambda n: marks.offset_at(first + n, segment), len(marks), offset)[0]
+
+    def _mark(self, wire: WireMark) -> Mark:
+        if self.graph is None:
+            raise ValueError(f"mark {wire.seq} came before the stream was described")
+        return Mark(
+            seq=wire.seq,
+            key=wire.key,
+            time=wire.time,
+            upper=wire.upper,
+            cut=self.graph.cut(wire.cut),
+            newest=wire.newest,
+            excluded=wire.excluded,
+            created_at=wire.created_at,
+        )
+
+
+def _is_another(last: Mark, latest: WireMark | None) -> bool:
+    """Whether the newest mark that is here can not be one of the stream whose newest mark is this."""
+    if latest is None or latest.seq < last.seq:
+        return True
+    return latest.seq == last.seq and latest.time != last.time

@@ -1,0 +1,212 @@
+"""`EventReader`, and `AsyncEventReader` for asyncio: the events of a group's segments, with watermarks in between."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Self, Unpack
+
+from logs import LogReader
+from reader_client.items import EventItem, Item, ReaderState
+from reader_client.options import LateEvents, Options, OptionsGiven
+from reader_client.reading import Reading
+from reader_client.steps import drive, drive_async
+from strandline.errors import StrandlineError
+from strandline.order import Lag
+from strandline.protocol.group_wire import GroupWindow, Positions
+from strandline.protocol.transport import AsyncConnection, Connection
+
+
+def _monotonic_ms() -> float:
+    return time.monotonic() * 1000
+
+
+class _Known:
+    """What a reader knows, as of its last report."""
+
+    _reading: Reading
+
+    @property
+    def window(self) -> GroupWindow | None:
+        """Where the group stands. It goes back where events are to be read again; watermark items do not."""
+        return self._reading.window
+
+    @property
+    def positions(self) -> Positions:
+        """How far this reader has read, in the segments that it owns."""
+        return self._reading.positions
+
+    def lags(self, now_ms: int) -> Mapping[str, Mapping[str, Lag]]:
+        """How far behind in time its segments are, by stream, where it is `now_ms` (epoch). For the whole group, see
+        `ReaderGroup.lag`."""
+        return self._reading.lags(now_ms)
+
+    @property
+    def late(self) -> LateEvents:
+        """The late events that it has read."""
+        return self._reading.late
+
+    @property
+    def fenced(self) -> int:
+        """How often it found that others had taken its segments, because it was silent for too long."""
+        return self._reading.fenced
+
+    @property
+    def end_of_stream(self) -> bool:
+        """Whether all streams are sealed, and the group has read all of them: every window can close."""
+        return self._reading.at_end
+
+    def save(self) -> ReaderState:
+        """What a reader can go on from later: `state=`. All that was handed out so far counts as dealt with."""
+        return self._reading.save()
+
+    def done(self, item: EventItem) -> None:
+        """The event has been dealt with; for a reader with `acknowledge`."""
+        self._reading.done(item)
+
+
+class EventReader(_Known):
+    """Reads a share of a group's segments, with others who share them. For one thread at a time.
+
+    Iterating yields events until all streams are sealed and read. An item counts as read once the next one is asked
+    for; with `acknowledge`, once `done` was called for it. Every `report_ms` the reader tells how far it has read,
+    hears where the group stands, and takes or gives up segments, so that all readers have about as many. Who asks for
+    no item for longer than the group's `reader_timeout_ms` loses its segments; others read them again from where it
+    last reported.
+
+    - `logs`: for each stream of the group, where its events are. They stay open.
+    - `time_domain`: "event" or "ingestion", and watermark items come between the events, also while none come.
+    - `event_time`: from an event to its time, or its times by key. Events older than the group's lower bound are then
+      flagged, counted in `late` (by writer, where `writer_of` tells), and with `on_late` go there instead.
+    - `max_event_time_lag_ms`: taken off each watermark, to go from ingestion to event time.
+    - `ordered`: the next event is from the segment that is furthest behind by the marks, else from each in turn.
+    - `backlog`: is kept up to date with every report.
+    - `state`: what `save` gave. The segments in it are taken over, whoever has them.
+
+    Raises WrongDomain, InvalidConfig, the log's errors, and what calls to the controller raise. After an error of these
+    the reader goes on where it was.
+    """
+
+    def __init__(
+        self,
+        controller: str | Connection,
+        group: str,
+        reader: str,
+        logs: Mapping[str, LogReader],
+        *,
+        token: str | None = None,
+        state: ReaderState | None = None,
+        now_ms: Callable[[], float] = _monotonic_ms,
+        **options: Unpack[OptionsGiven],
+    ) -> None:
+        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open."""
+        self._reading = Reading(group, reader, logs, Options(**options), state, now_ms)
+        self._owns_connection = isinstance(controller, str)
+        self._connection = Connection(controller, token=token) if isinstance(controller, str) else controller
+
+    def read(self, wait_ms: float | None = None) -> Item | None:
+        """The next item; waits for it at most so long, or for ever. None where none came; `end_of_stream` tells whether
+        none will."""
+        return drive(self._reading.read(wait_ms), self._connection, time.sleep)
+
+    def __iter__(self) -> Iterator[Item]:
+        while (item := self.read()) is not None:
+            yield item
+
+    def close(self) -> None:
+        """Tells how far it has read, gives its segments up for others, and leaves the group."""
+        self._close(settle=True)
+
+    def __enter__(self) -> Self:
+        try:
+            drive(self._reading.open(), self._connection, time.sleep)
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """After an exception, the item that was handed out last is read again by someone."""
+        if kind is None:
+            self._close(settle=True)
+            return
+        with suppress(StrandlineError):
+            self._close(settle=False)
+
+    def _close(self, *, settle: bool) -> None:
+        try:
+            drive(self._reading.close(settle=settle), self._connection, time.sleep)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self._reading.closed = True
+        if self._owns_connection:
+            self._connection.close()
+
+
+class AsyncEventReader(_Known):
+    """`EventReader` for asyncio, for one task at a time. The logs are read in other threads, one at a time."""
+
+    def __init__(
+        self,
+        controller: str | AsyncConnection,
+        group: str,
+        reader: str,
+        logs: Mapping[str, LogReader],
+        *,
+        token: str | None = None,
+        state: ReaderState | None = None,
+        now_ms: Callable[[], float] = _monotonic_ms,
+        **options: Unpack[OptionsGiven],
+    ) -> None:
+        """See `EventReader`."""
+        self._reading = Reading(group, reader, logs, Options(**options), state, now_ms)
+        self._owns_connection = isinstance(controller, str)
+        self._connection = AsyncConnection(controller, token=token) if isinstance(controller, str) else controller
+
+    async def read(self, wait_ms: float | None = None) -> Item | None:
+        """See `EventReader.read`."""
+        return await drive_async(self._reading.read(wait_ms), self._connection, asyncio.sleep)
+
+    async def __aiter__(self) -> AsyncIterator[Item]:
+        while (item := await self.read()) is not None:
+            yield item
+
+    async def close(self) -> None:
+        """See `EventReader.close`."""
+        await self._close(settle=True)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await drive_async(self._reading.open(), self._connection, asyncio.sleep)
+        except BaseException:
+            await self._release()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """See `EventReader.__exit__`."""
+        if kind is None:
+            await self._close(settle=True)
+            return
+        with suppress(StrandlineError):
+            await self._close(settle=False)
+
+    async def _close(self, *, settle: bool) -> None:
+        try:
+            await drive_async(self._reading.close(settle=settle), self._connection, asyncio.sleep)
+        finally:
+            await self._release()
+
+    async def _release(self) -> None:
+        self._reading.closed = True
+        if self._owns_connection:
+            await self._connection.close()

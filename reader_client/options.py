@@ -1,0 +1,68 @@
+"""How an `EventReader` reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from logs import StoredEvent
+from reader_client.backlog import GroupBacklog
+from reader_client.items import EventItem, EventTime, ReadingDomain
+from reader_client.limits import LATE_WRITERS, REPORT_DEFAULT_MS
+from strandline.checks import check_whole
+from strandline.errors import InvalidConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """See `EventReader`."""
+
+    time_domain: str = ReadingDomain.PROCESSING
+    event_time: EventTime | None = None
+    max_event_time_lag_ms: int = 0
+    ordered: bool = True
+    acknowledge: bool = False
+    report_ms: int = REPORT_DEFAULT_MS
+    writer_of: Callable[[StoredEvent], str | None] | None = None
+    on_late: Callable[[EventItem], object] | None = None
+    backlog: GroupBacklog | None = None
+
+    def __post_init__(self) -> None:
+        if self.time_domain not in list(ReadingDomain):
+            wanted = ", ".join(f'"{each}"' for each in ReadingDomain)
+            raise InvalidConfig(name="time_domain", value=self.time_domain, wanted=wanted)
+        check_whole("report_ms", self.report_ms, least=1)
+        check_whole("max_event_time_lag_ms", self.max_event_time_lag_ms, least=0)
+        if self.on_late is not None and self.event_time is None and self.time_domain != ReadingDomain.INGESTION:
+            wanted = "a function from an event to its time, without which none can be known to be late"
+            raise InvalidConfig(name="event_time", value=None, wanted=wanted)
+
+
+class OptionsGiven(TypedDict, total=False):
+    """The same, as keyword arguments."""
+
+    time_domain: str
+    event_time: EventTime | None
+    max_event_time_lag_ms: int
+    ordered: bool
+    acknowledge: bool
+    report_ms: int
+    writer_of: Callable[[StoredEvent], str | None] | None
+    on_late: Callable[[EventItem], object] | None
+    backlog: GroupBacklog | None
+
+
+@dataclass(slots=True)
+class LateEvents:
+    """How many late events a reader has read; by writer, where `writer_of` tells who that was. Beyond LATE_WRITERS
+    names, further writers are counted in the total alone."""
+
+    total: int = 0
+    by_writer: Counter[str] = field(default_factory=Counter)
+
+    def count(self, writer: str | None) -> None:
+        self.total += 1
+        if writer is not None and (writer in self.by_writer or len(self.by_writer) < LATE_WRITERS):
+            self.by_writer[writer] += 1

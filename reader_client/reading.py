@@ -1,0 +1,281 @@
+"""What an `EventReader` does, written once: jobs for the sync and the async one to drive (see `steps.py`)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from logs import LogReader, StoredEvent
+from reader_client.backlog import remaining_offsets
+from reader_client.errors import ReaderClosed
+from reader_client.fetching import fetch
+from reader_client.items import EventItem, Item, ReaderState, ReadingDomain, WatermarkItem
+from reader_client.limits import POLL_BOUND_MS, POLL_FIRST_MS
+from reader_client.options import LateEvents, Options
+from reader_client.ordering import StreamOrder
+from reader_client.steps import Job, Pause, local, remote
+from strandline.errors import Fenced, InvalidConfig, PositionWentBack, UnknownReader, WrongDomain
+from strandline.eventlag import EventTimeLag
+from strandline.names import check_name
+from strandline.note import DEFAULT_KEY
+from strandline.order import Lag
+from strandline.progress import Place, Progress, no_order
+from strandline.protocol import calls, group_calls
+from strandline.protocol.errors import OutcomeUnknown
+from strandline.protocol.group_wire import GroupWindow, Positions, ReaderAnswer
+
+
+class Reading:
+    """One reader of a group. One job at a time."""
+
+    def __init__(
+        self,
+        group: str,
+        reader: str,
+        logs: Mapping[str, LogReader],
+        options: Options,
+        state: ReaderState | None,
+        now_ms: Callable[[], float],
+    ) -> None:
+        self.group = check_name("group", group)
+        self.reader = check_name("reader", reader)
+        self.window: GroupWindow | None = None
+        self.late = LateEvents()
+        self.fenced = 0
+        self.closed = False
+        self._logs = logs
+        self._options = options
+        self._state = state
+        self._now_ms = now_ms
+        self._epoch: int | None = None
+        self._orders = {stream: StreamOrder(stream) for stream in logs}
+        self._progress: Progress[StoredEvent] = Progress(self._bound if options.ordered else no_order)
+        self._lag = EventTimeLag(options.max_event_time_lag_ms)
+        self._waiting: deque[WatermarkItem] = deque()
+        self._queued: dict[str, int] = dict(state.watermarks) if state is not None else {}
+        self._told: dict[str, int] = dict(self._queued)
+        self._given: tuple[Place, int] | None = None
+        self._report_at = self._look_at = 0.0
+        self._pause_ms: float = POLL_FIRST_MS
+
+    # -- jobs ----------------------------------------------------------------------------------------------------
+
+    def open(self) -> Job[None]:
+        """Registers, at the positions of the state that it was given, and takes its share of the segments."""
+        self._check_open()
+        described = yield from remote(group_calls.describe_group(self.group))
+        missing = [stream for stream in described.streams if stream not in self._logs]
+        if missing:
+            raise InvalidConfig(name="logs", value=list(self._logs), wanted=f"a log for each stream, also {missing}")
+        for stream in described.streams:
+            domain = (yield from remote(calls.describe(stream))).config.time_domain
+            if self._options.time_domain not in (ReadingDomain.PROCESSING, domain):
+                asked = f"watermarks of the {self._options.time_domain} time domain"
+                raise WrongDomain(stream=stream, time_domain=domain, call=asked)
+        positions = self._state.positions if self._state is not None else {}
+        yield from self._take((yield from remote(group_calls.register_reader(self.group, self.reader, positions))))
+
+    def read(self, wait_ms: float | None) -> Job[Item | None]:
+        """The next item; None where none came in time, or none will: the streams have ended."""
+        self._check_open()
+        self._settle()
+        if self._epoch is None:
+            yield from self.open()
+        deadline = None if wait_ms is None else self._now_ms() + wait_ms
+        while True:
+            if self._waiting:
+                item = self._waiting.popleft()
+                self._told[item.key] = item.watermark
+                return item
+            if self._now_ms() >= self._report_at or self._progress.has_finished:
+                yield from self._report()
+                continue
+            yield from self._fill()
+            yield from self._order(needed=True)
+            found = self._next_event()
+            if found is not None:
+                return found
+            now = self._now_ms()
+            if self.at_end or (deadline is not None and now >= deadline):
+                return None
+            until = min(self._report_at, now + POLL_BOUND_MS if deadline is None else deadline)
+            if self._progress.wanting():
+                until = min(until, self._look_at)
+            yield Pause(max(1.0, until - now))
+
+    def close(self, *, settle: bool) -> Job[None]:
+        """Tells how far it has read, gives its segments up and leaves the group. Not `settle`: the item that was handed
+        out last was not dealt with."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._epoch is None:
+            return
+        if settle:
+            self._settle()
+        try:
+            yield from remote(group_calls.report(self.group, self.reader, self._epoch, self._progress.news()))
+            yield from remote(group_calls.offline(self.group, self.reader, {}))
+        except (Fenced, PositionWentBack, UnknownReader):
+            return  # it has lost them already
+
+    def save(self) -> ReaderState:
+        """What to go on from; everything that was handed out counts as dealt with."""
+        self._settle()
+        return ReaderState(self._progress.positions(), dict(self._told))
+
+    def done(self, item: EventItem) -> None:
+        self._progress.done((item.stream, item.event.segment), item.event.offset)
+
+    @property
+    def positions(self) -> Positions:
+        return self._progress.positions()
+
+    def lags(self, now: int) -> dict[str, dict[str, Lag]]:
+        return {stream: self._orders[stream].lags(each, now) for stream, each in self._progress.positions().items()}
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all streams are sealed, and the group has read all of them."""
+        streams = self.window.streams.values() if self.window is not None else ()
+        return bool(streams) and all(each.end_of_stream for each in streams)
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def _fill(self) -> Job[None]:
+        """Fetches of segments of which nothing is here; where there was nothing to fetch, not again at once."""
+        wanting = self._progress.wanting()
+        if not wanting or (self._now_ms() < self._look_at and not self._progress.starved):
+            return
+        found = False
+        for stream, log in self._logs.items():
+            wanted = {place[1]: self._progress.cursors[place].fetched for place in wanting if place[0] == stream}
+            if wanted:
+                for piece in (yield from local(partial(fetch, log, wanted))):
+                    found = found or piece.upto > wanted[piece.segment]
+                    self._progress.feed((stream, piece.segment), piece.events, piece.upto, piece.end)
+                    if piece.final is not None:
+                        self._progress.end((stream, piece.segment), piece.final)
+        self._pause_ms = POLL_FIRST_MS if found else min(2 * self._pause_ms, POLL_BOUND_MS)
+        self._look_at = self._now_ms() + self._pause_ms
+
+    def _next_event(self) -> EventItem | None:
+        """The next event that is not for the side output."""
+        while (taken := self._progress.take()) is not None:
+            place, event = taken
+            try:
+                item = self._item(place[0], event)
+                if item.is_late:
+                    self.late.count(self._options.writer_of(event) if self._options.writer_of is not None else None)
+                    if self._options.on_late is not None:
+                        self._options.on_late(item)
+                        self._progress.done(place, event.offset)
+                        continue
+            except BaseException:
+                self._progress.put_back(place, event)
+                raise
+            if not self._options.acknowledge:
+                self._given = place, event.offset
+            return item
+        return None
+
+    def _item(self, stream: str, event: StoredEvent) -> EventItem:
+        if self._options.event_time is not None:
+            times = self._options.event_time(event)
+        elif self._options.time_domain == ReadingDomain.INGESTION:
+            times = event.appended_at
+        else:
+            return EventItem(stream, event, {})
+        by_key = times if isinstance(times, Mapping) else {DEFAULT_KEY: times}
+        lowers = self.window.watermarks if self.window is not None else {}
+        late = []
+        for key, time in by_key.items():
+            lower = self._lag.apply(lowers.get(key))
+            if lower is not None and time < lower:
+                late.append(key)
+        return EventItem(stream, event, by_key, tuple(late))
+
+    def _settle(self) -> None:
+        """The item that was handed out last has been dealt with."""
+        if self._given is not None:
+            self._progress.done(*self._given)
+            self._given = None
+
+    def _bound(self, name: str, offset: int) -> int | None:
+        stream, _, segment = name.partition("/")
+        return self._orders[stream].bound(segment, offset)
+
+    # -- the group -----------------------------------------------------------------------------------------------
+
+    def _report(self) -> Job[None]:
+        """Tells how far it has read, hears where the group stands, and takes or gives up segments by its share."""
+        if self._epoch is None:
+            raise ReaderClosed(reader=self.reader)
+        news = self._progress.news()
+        try:
+            answer = yield from remote(group_calls.report(self.group, self.reader, self._epoch, news))
+            self._progress.reported(news)
+        except (Fenced, PositionWentBack):
+            # It was silent for too long, and others read on. Where another process has its name, this raises, too.
+            self.fenced += 1
+            answer = yield from remote(group_calls.report(self.group, self.reader, self._epoch, {}))
+        except UnknownReader:
+            self.fenced += 1  # somebody said that it is dead
+            answer = yield from remote(group_calls.register_reader(self.group, self.reader, {}))
+        yield from self._take(answer)
+
+    def _take(self, answer: ReaderAnswer) -> Job[None]:
+        self._hear(answer)
+        room = self._progress.room(answer.share)
+        surplus = self._progress.surplus(answer.share)
+        if room:
+            self._hear((yield from self._acquire(answer.epoch, room)))
+        elif surplus:
+            positions = self._progress.positions_of(surplus)
+            self._hear((yield from remote(group_calls.release(self.group, self.reader, answer.epoch, positions))))
+        yield from self._order(needed=False)
+        yield from self._look_at_backlog()
+        self._report_at = self._now_ms() + self._options.report_ms
+
+    def _acquire(self, epoch: int, most: int) -> Job[ReaderAnswer]:
+        try:
+            return (yield from remote(group_calls.acquire(self.group, self.reader, epoch, most)))
+        except OutcomeUnknown:
+            return (yield from remote(group_calls.report(self.group, self.reader, epoch, {})))
+
+    def _hear(self, answer: ReaderAnswer) -> None:
+        """Takes in what the controller says: the segments, and the group's window with its watermarks."""
+        self._epoch = answer.epoch
+        self._progress.adopt(answer.owned)
+        self.window = answer.window
+        if self._options.time_domain == ReadingDomain.PROCESSING:
+            return
+        for key, watermark in sorted(answer.window.watermarks.items()):
+            value = self._lag.apply(watermark)
+            before = self._queued.get(key)
+            if value is not None and (before is None or value > before):
+                self._queued[key] = value
+                self._waiting.append(WatermarkItem(value, key))
+
+    def _order(self, *, needed: bool) -> Job[None]:
+        """Fetches marks that the order goes by: only where they are `needed` now, or whatever is new."""
+        if not self._options.ordered or self.window is None:
+            return
+        for stream, order in self._orders.items():
+            if order.wants_more or not needed:
+                position = self._progress.positions().get(stream, {})
+                if position:
+                    yield from order.catch_up(position, self.window.streams[stream].position)
+
+    def _look_at_backlog(self) -> Job[None]:
+        backlog = self._options.backlog
+        if backlog is not None and self.window is not None:
+            window, remaining = self.window, None
+            if backlog.counts_offsets:
+                remaining = yield from local(lambda: remaining_offsets(window, self._logs))
+            backlog.update(window, remaining)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ReaderClosed(reader=self.reader)

@@ -1,0 +1,100 @@
+"""What readers do, written once: jobs that say step by step what is to be done, for a sync and an async loop to drive.
+
+job yields                   the loop
+  Remote(call)               makes the call over its connection
+  Local(work)                runs what may wait, a log for one (async: in another thread)
+  Pause(pause_ms)            waits
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar, assert_never
+
+from strandline.protocol.calls import Call
+from strandline.protocol.transport import AsyncConnection, Connection
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    call: Call[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    work: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    pause_ms: float
+
+
+Step: TypeAlias = Remote | Local | Pause
+Job: TypeAlias = Generator[Step, Any, Value]
+
+
+def remote(call: Call[Value]) -> Job[Value]:
+    value: Value = yield Remote(call)
+    return value
+
+
+def local(work: Callable[[], Value]) -> Job[Value]:
+    value: Value = yield Local(work)
+    return value
+
+
+def drive(job: Job[Value], connection: Connection, sleep: Callable[[float], object]) -> Value:
+    """Does a job. What a step raises is raised within the job. `sleep` takes seconds."""
+    try:
+        step = next(job)
+        while True:
+            try:
+                match step:
+                    case Remote(call):
+                        result = connection.run(call)
+                    case Local(work):
+                        result = work()
+                    case Pause(pause_ms):
+                        result = sleep(pause_ms / 1000)
+                    case _:
+                        assert_never(step)
+            except Exception as error:  # the job decides what it means
+                step = job.throw(error)
+            else:
+                step = job.send(result)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # it is the job's own
+    finally:
+        job.close()
+
+
+async def drive_async(
+    job: Job[Value], connection: AsyncConnection, sleep: Callable[[float], Awaitable[object]]
+) -> Value:
+    """The same for asyncio. Local work runs in other threads, one at a time."""
+    try:
+        step = next(job)
+        while True:
+            try:
+                match step:
+                    case Remote(call):
+                        result = await connection.run(call)
+                    case Local(work):
+                        result = await asyncio.to_thread(work)
+                    case Pause(pause_ms):
+                        result = await sleep(pause_ms / 1000)
+                    case _:
+                        assert_never(step)
+            except Exception as error:  # the job decides what it means
+                step = job.throw(error)
+            else:
+                step = job.send(result)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # it is the job's own
+    finally:
+        job.close()

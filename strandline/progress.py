@@ -1,0 +1,189 @@
+"""One reader's progress through its segments: what it may take next, what has been dealt with, what to report.
+
+    log      0 ───────────┬─────────────────┬────────────────┬───────────► end
+                          position          offset           fetched
+             dealt with   given, under way  in the buffer    not fetched yet
+
+What counts as read is what lies below the position: it stays at the oldest event that is under way. A log may have
+offsets without an event: they are passed with the event before them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from strandline.order import Bound, Head, Orderer
+
+Place: TypeAlias = tuple[str, str]  # stream, segment
+
+
+class Placed(Protocol):
+    """An event that knows where in its segment it stands."""
+
+    @property
+    def offset(self) -> int: ...
+
+
+Event = TypeVar("Event", bound=Placed)
+
+
+@dataclass(slots=True)
+class Cursor(Generic[Event]):
+    """Where a reader stands in one segment. `known` is how far it went when last looked at, `final` where it ends, once
+    that is known."""
+
+    offset: int
+    fetched: int
+    known: int = 0
+    final: int | None = None
+    reported: int | None = None
+    buffer: deque[Event] = field(default_factory=deque)
+    under_way: dict[int, None] = field(default_factory=dict)  # offsets, rising
+
+    @property
+    def position(self) -> int:
+        """Everything below it has been dealt with."""
+        return next(iter(self.under_way), self.offset)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all of a segment that has ended was dealt with."""
+        return self.final is not None and self.position >= self.final
+
+    def pass_gap(self) -> None:
+        if not self.buffer:
+            self.offset = self.fetched
+
+
+def no_order(segment: str, offset: int) -> int | None:
+    """The bound for a reader that takes its segments in turn, whatever their time."""
+    return 0
+
+
+class Progress(Generic[Event]):
+    """The segments that a reader owns. `bound` tells the order, for `"stream/segment"` and an offset."""
+
+    def __init__(self, bound: Bound = no_order) -> None:
+        self.cursors: dict[Place, Cursor[Event]] = {}
+        self._orderer = Orderer(bound)
+
+    # -- ownership -----------------------------------------------------------------------------------------------
+
+    def adopt(self, owned: Mapping[str, Mapping[str, int]]) -> None:
+        """These segments are the reader's, from these offsets on, and no others.
+
+        In one that it keeps it goes on from where it is, unless it is told to go on further ahead.
+        """
+        told = {(stream, segment): offset for stream, position in owned.items() for segment, offset in position.items()}
+        self.drop([place for place in self.cursors if place not in told])
+        for place, offset in told.items():
+            cursor = self.cursors.get(place)
+            if cursor is None or cursor.offset < offset:
+                self.cursors[place] = Cursor(offset, offset, reported=offset)
+
+    def drop(self, places: Iterable[Place]) -> None:
+        """These segments are the reader's no more: what was fetched of them is forgotten."""
+        for place in places:
+            del self.cursors[place]
+            self._orderer.forget("/".join(place))
+
+    def room(self, share: int) -> int:
+        """How many segments more the reader may take; finished ones do not count."""
+        return max(0, share - len(self._unfinished()))
+
+    def surplus(self, share: int) -> list[Place]:
+        """What to give up so that not more than its share is left: rather what has the least fetched."""
+        places = sorted(self._unfinished(), key=lambda place: (len(self.cursors[place].buffer), place))
+        return places[: max(0, len(places) - share)]
+
+    def _unfinished(self) -> list[Place]:
+        return [place for place, cursor in self.cursors.items() if not cursor.finished]
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def wanting(self) -> list[Place]:
+        """The segments of which nothing is fetched, and which may have more."""
+        return [place for place, cursor in self.cursors.items() if not cursor.buffer and cursor.fetched != cursor.final]
+
+    @property
+    def starved(self) -> bool:
+        """Whether a segment of which nothing is fetched is known to have more: the order needs its next event."""
+        return any(not each.buffer and each.fetched < each.known for each in self.cursors.values())
+
+    def feed(self, place: Place, events: Iterable[Event], upto: int, known: int) -> None:
+        """What a segment has from where fetching ended up to an offset, and how far it goes. Raises ValueError for what
+        does not follow."""
+        cursor = self.cursors[place]
+        for event in events:
+            if not cursor.fetched <= event.offset < upto:
+                raise ValueError(f"an event at {event.offset} is not in {cursor.fetched} … {upto} of {place}")
+            cursor.buffer.append(event)
+            cursor.fetched = event.offset + 1
+        cursor.fetched = max(cursor.fetched, upto)
+        cursor.known = known
+        cursor.pass_gap()
+
+    def end(self, place: Place, final: int) -> None:
+        """A segment ends at this offset."""
+        self.cursors[place].final = final
+
+    def take(self) -> tuple[Place, Event] | None:
+        """The next event, which is under way then. Of the segments with one fetched it is from the one whose next event
+        is oldest by the bounds; null where nothing is fetched."""
+        ready = [(place, cursor) for place, cursor in self.cursors.items() if cursor.buffer]
+        if not ready:
+            return None
+        place, cursor = ready[0]
+        if len(ready) > 1:
+            heads = {"/".join(place): (place, cursor) for place, cursor in ready}
+            chosen = self._orderer.next_segment(Head(name, each.buffer[0].offset) for name, (_, each) in heads.items())
+            place, cursor = heads[chosen if chosen is not None else "/".join(place)]
+        event = cursor.buffer.popleft()
+        cursor.under_way[event.offset] = None
+        cursor.offset = event.offset + 1
+        cursor.pass_gap()
+        return place, event
+
+    def done(self, place: Place, offset: int) -> None:
+        """An event that was under way has been dealt with. Harmless where its segment was lost since."""
+        cursor = self.cursors.get(place)
+        if cursor is not None:
+            cursor.under_way.pop(offset, None)
+
+    def put_back(self, place: Place, event: Event) -> None:
+        """The event that was taken last could not be handed out: it comes again."""
+        cursor = self.cursors[place]
+        del cursor.under_way[event.offset]
+        cursor.buffer.appendleft(event)
+        cursor.offset = event.offset
+
+    # -- positions -----------------------------------------------------------------------------------------------
+
+    def positions(self) -> dict[str, dict[str, int]]:
+        """How far the reader has read, in all that it owns."""
+        return self.positions_of(self.cursors)
+
+    def news(self) -> dict[str, dict[str, int]]:
+        """The same, where that is not what was reported last."""
+        return self.positions_of(place for place, each in self.cursors.items() if each.position != each.reported)
+
+    def positions_of(self, places: Iterable[Place]) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        for stream, segment in places:
+            found.setdefault(stream, {})[segment] = self.cursors[stream, segment].position
+        return found
+
+    def reported(self, positions: Mapping[str, Mapping[str, int]]) -> None:
+        """These positions were reported."""
+        for stream, position in positions.items():
+            for segment, offset in position.items():
+                if (stream, segment) in self.cursors:
+                    self.cursors[stream, segment].reported = offset
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether a segment was finished since the last report: its successors wait for hearing of it."""
+        return any(each.finished and each.position != each.reported for each in self.cursors.values())
