@@ -143,9 +143,6 @@ class FollowingThread:
         self.follower.stopped = True
         self._wake.set()
 
-    def join(self) -> None:
-        self._thread.join(FOLLOWER_STOP_S)
-
 
 class FollowingTask:
     """A follower in a task of the running loop."""

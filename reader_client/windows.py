@@ -115,13 +115,12 @@ class TimeWindows(_Kept):
         return self._connection.run(calls.marks_at(self._stream, time, key=key))
 
     def close(self) -> None:
-        """Ends the following, and lets go of the connection, unless it is shared."""
+        """Ends the following, and lets go of the connection, unless it is shared. A poll that is under way comes to its
+        end in the background."""
         for thread in self._threads:
             thread.stop()
         if self._owns_connection:
             self._connection.close()
-            for thread in self._threads:
-                thread.join()
 
     def __enter__(self) -> Self:
         return self

@@ -120,11 +120,13 @@ class EventWindows(Generic[Event]):
     def add(self, time: int, event: Event, key: Hashable = None, *, identity: Hashable = None) -> bool:
         """Puts an event where it belongs; False where every window it belongs in is closed: it is late."""
         check_time("time", time)
-        spans = [span for span in self._kind.spans(time) if isinstance(self._kind, Session) or self._is_open(span)]
-        if isinstance(self._kind, Session) and not self._is_open(self._merged(key, spans[0])):
-            return False
+        all_spans = self._kind.spans(time)
+        if isinstance(self._kind, Session):
+            spans = [span for span in all_spans if self._is_open(self._merged(key, span))]
+        else:
+            spans = [span for span in all_spans if self._is_open(span)]
         if not spans:
-            return False
+            return not all_spans
         if self._held + len(spans) > self._capacity:
             raise QueueFull(capacity=self._capacity)
         self._arrivals += 1

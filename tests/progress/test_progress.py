@@ -1,0 +1,181 @@
+"""A reader's progress: every event once and in order within its segment, and a position below which all is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.progress import Place, Progress
+
+A, B = ("s", "a"), ("s", "b")
+
+
+@dataclass(frozen=True)
+class Event:
+    offset: int
+
+
+def fed(*offsets: int, upto: int | None = None) -> Progress[Event]:
+    """One segment with events at these offsets."""
+    progress = Progress[Event]()
+    progress.adopt({"s": {"a": 0}})
+    end = upto if upto is not None else max(offsets, default=-1) + 1
+    progress.feed(A, [Event(offset) for offset in offsets], end, end)
+    return progress
+
+
+def take(progress: Progress[Event]) -> Event:
+    taken = progress.take()
+    assert taken is not None
+    return taken[1]
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["feed", "take", "done", "back", "report"]), st.integers(0, 5)), max_size=60)
+
+
+@given(STEPS, st.booleans())
+def test_events_come_once_and_in_order_and_all_below_the_position_is_done(
+    steps: list[tuple[str, int]], in_order: bool
+) -> None:
+    progress = Progress[Event](lambda segment, offset: 0)
+    progress.adopt({"s": {"a": 0, "b": 0}})
+    there: dict[Place, int] = {A: 0, B: 0}
+    holes: dict[Place, set[int]] = {A: set(), B: set()}
+    given_out: dict[Place, list[int]] = {A: [], B: []}
+    under_way: list[tuple[Place, Event]] = []
+    reported: dict[str, dict[str, int]] = {"s": {"a": 0, "b": 0}}
+    for what, number in steps:
+        place = A if number % 2 else B
+        match what:
+            case "feed" if not progress.cursors[place].buffer:
+                start, end = there[place], there[place] + number
+                events = [Event(offset) for offset in range(start, end) if offset % 3]
+                holes[place] |= {offset for offset in range(start, end) if not offset % 3}
+                progress.feed(place, events, end, end)
+                there[place] = end
+            case "take":
+                taken = progress.take()
+                if taken is not None:
+                    given_out[taken[0]].append(taken[1].offset)
+                    under_way.append(taken)
+            case "done" if under_way:
+                done = under_way.pop(0 if in_order else number % len(under_way))
+                progress.done(done[0], done[1].offset)
+            case "back" if under_way and not in_order:
+                last = under_way[-1]
+                if last[1].offset == given_out[last[0]][-1]:
+                    under_way.pop()
+                    given_out[last[0]].pop()
+                    progress.put_back(*last)
+            case "report":
+                news = progress.news()
+                progress.reported(news)
+                reported["s"] |= news.get("s", {})
+                assert reported == progress.positions() and progress.news() == {}
+        for each, offsets in given_out.items():
+            assert offsets == [offset for offset in range(len(offsets) * 2) if offset % 3][: len(offsets)]
+            position = progress.positions()["s"][each[1]]
+            open_ones = {event.offset for other, event in under_way if other == each}
+            for offset in range(position):
+                assert offset in holes[each] or (offset in offsets and offset not in open_ones)
+            if not open_ones and not progress.cursors[each].buffer:
+                assert position == there[each]
+
+
+def test_an_event_counts_as_read_when_it_is_done_and_not_before() -> None:
+    progress = fed(0, 1, 2)
+    take(progress), take(progress)
+    assert progress.positions() == {"s": {"a": 0}}
+    progress.done(A, 1)
+    assert progress.positions() == {"s": {"a": 0}}
+    progress.done(A, 0)
+    assert progress.positions() == {"s": {"a": 2}}
+
+
+def test_offsets_without_an_event_are_passed() -> None:
+    progress = fed(1, upto=5)
+    assert take(progress) == Event(1)
+    progress.done(A, 1)
+    assert progress.positions() == {"s": {"a": 5}}
+    assert fed(upto=4).positions() == {"s": {"a": 4}}
+
+
+def test_what_was_put_back_comes_again() -> None:
+    progress = fed(0, 1)
+    first = take(progress)
+    progress.put_back(A, first)
+    assert (progress.positions(), take(progress)) == ({"s": {"a": 0}}, first)
+
+
+def test_a_segment_that_was_lost_is_forgotten_and_one_that_is_kept_goes_on() -> None:
+    progress = fed(0, 1, 2)
+    take(progress)
+    progress.done(A, 0)
+    progress.adopt({"s": {"a": 0, "b": 7}})  # what the group heard last of a lies behind
+    assert progress.positions() == {"s": {"a": 1, "b": 7}}
+    assert take(progress) == Event(1)
+    progress.adopt({"s": {"b": 7}})
+    progress.done(A, 1)  # came too late, and harms nobody
+    assert progress.positions() == {"s": {"b": 7}}
+    progress.adopt({"s": {"a": 9, "b": 7}})
+    assert progress.positions()["s"]["a"] == 9
+
+
+def test_a_segment_told_to_be_further_ahead_goes_on_from_there() -> None:
+    progress = fed(0, 1, 2)
+    progress.adopt({"s": {"a": 3}})
+    assert (progress.positions(), progress.take()) == ({"s": {"a": 3}}, None)
+
+
+def test_a_segment_is_finished_when_all_of_it_is_done() -> None:
+    progress = fed(0)
+    progress.end(A, 1)
+    assert progress.wanting() == []
+    take(progress)
+    assert not progress.has_finished
+    progress.done(A, 0)
+    assert progress.has_finished
+    progress.reported(progress.news())
+    assert not progress.has_finished
+
+
+def test_a_reader_has_room_up_to_its_share_and_gives_up_what_is_too_much() -> None:
+    progress = Progress[Event]()
+    progress.adopt({"s": {"a": 0, "b": 0, "c": 0, "d": 5}})
+    progress.end(("s", "d"), 5)  # finished: it does not count
+    progress.feed(A, [Event(0)], 1, 1)
+    assert (progress.room(5), progress.room(2)) == (2, 0)
+    assert progress.surplus(3) == []
+    assert progress.surplus(1) == [B, ("s", "c")]  # not the one of which something is here
+
+
+def test_the_next_event_is_from_the_segment_furthest_behind() -> None:
+    bounds = {"s/a": [10, 10, 40], "s/b": [20, 30, 50]}
+    progress = Progress[Event](lambda segment, offset: bounds[segment][offset])
+    progress.adopt({"s": {"a": 0, "b": 0}})
+    for place in (A, B):
+        progress.feed(place, [Event(0), Event(1), Event(2)], 3, 3)
+    taken = [progress.take() for _ in range(6)]
+    assert [each[0][1] for each in taken if each is not None] == ["a", "a", "b", "b", "a", "b"]
+
+
+def test_a_segment_known_to_have_more_starves_once_nothing_of_it_is_here() -> None:
+    progress = Progress[Event]()
+    progress.adopt({"s": {"a": 0}})
+    progress.feed(A, [Event(0)], 1, 9)
+    assert not progress.starved
+    take(progress)
+    assert progress.starved
+    progress.feed(A, [], 9, 9)
+    assert not progress.starved
+
+
+def test_an_event_out_of_place_is_refused() -> None:
+    progress = fed(0, 1)
+    with pytest.raises(ValueError, match="an event at 1"):
+        progress.feed(A, [Event(1)], 5, 5)
+    with pytest.raises(ValueError, match="an event at 7"):
+        progress.feed(A, [Event(7)], 5, 5)

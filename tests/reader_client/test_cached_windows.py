@@ -1,0 +1,268 @@
+"""Windows over cached marks: the controller's own, without a call; and never frozen, whatever fails."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reader_client import TimeWindow, TimeWindows
+from reader_client.cache import MarkCache
+from reader_client.following import Follower
+from reader_client.steps import Pause, Remote, Step
+from strandline.errors import UnknownStream
+from strandline.protocol import calls
+from strandline.protocol.attempts import NotReached, Outcome, Patience
+from strandline.protocol.calls import Request
+from strandline.protocol.errors import ControllerAway
+from strandline.protocol.transport import Connection, HttpxTransport
+from strandline.segment import NewSegment
+from tests.served import AT_ONCE
+
+MARKS = [(100, {"0": 5, "1": 5}), (200, {"0": 10, "1": 5}), (300, {"0": 10, "1": 20})]
+
+
+@pytest.fixture
+def stream(controller: Any) -> str:
+    """Marks at 100 (0:5 1:5), 200 (0:10 1:5) and 300 (0:10 1:20)."""
+    name: str = controller.stream()
+    for at, position in MARKS:
+        controller.note(name, at, position)
+    return name
+
+
+@dataclass
+class Counting:
+    """httpx to the controller; counts the calls by their last word, and is away when told to be."""
+
+    inner: HttpxTransport
+    away: bool = False
+    made: list[str] = field(default_factory=list)
+
+    def send(self, request: Request, timeout_ms: float) -> Outcome:
+        self.made.append(request.name.rpartition("/")[2])
+        return NotReached("as the test wants it") if self.away else self.inner.send(request, timeout_ms)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+@pytest.fixture
+def counting(controller: Any) -> Iterator[tuple[Counting, Connection]]:
+    transport = Counting(HttpxTransport(controller.url))
+    patience = Patience(deadline_ms=20, first_pause_ms=1, pause_bound_ms=2)
+    with Connection(controller.url, transport=transport, patience=patience) as connection:
+        yield transport, connection
+
+
+def until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.005)
+
+
+def following(windows: TimeWindows, mark_seq: int | None = 3, key: str = "") -> None:
+    """Waits until the cached marks have come so far."""
+    windows.get_time_window({}, key)
+    until(lambda: windows.following[key].mark_seq == mark_seq and windows.following[key].caught_up)
+
+
+def test_cached_windows_take_no_call(counting: tuple[Counting, Connection], stream: str) -> None:
+    transport, connection = counting
+    with TimeWindows(connection, stream, cached=True) as windows:
+        following(windows)
+        asked = transport.made.count("time-window")
+        assert windows.get_time_window({"0": 7, "1": 6}) == TimeWindow(100, 300, True, False, 1)
+        assert windows.get_time_window({"0": 10, "1": 20}) == TimeWindow(300, None, True, False, 3)
+        assert transport.made.count("time-window") == asked
+
+
+def test_a_new_mark_shows_in_cached_windows_without_being_asked_for(controller: Any, stream: str) -> None:
+    with TimeWindows(controller.url, stream, cached=True) as windows:
+        following(windows)
+        controller.note(stream, 400, {"0": 12, "1": 20})
+        until(lambda: windows.get_time_window({"0": 12, "1": 20}).lower == 400)
+
+
+@pytest.fixture(scope="module")
+def long_stream(controller: Any) -> str:
+    """40 marks over segments that split and merge."""
+    name: str = controller.stream()
+    at = itertools.count(10, 10)
+    for n in range(1, 11):
+        controller.note(name, next(at), {"0": n, "1": 2 * n})
+    halves = [NewSegment("2", 0.0, 0.25), NewSegment("3", 0.25, 0.5)]
+    controller.run(calls.scale(name, {"0": 12}, halves))
+    for n in range(1, 11):
+        controller.note(name, next(at), {"1": 20 + n, "2": n, "3": n // 2})
+    controller.run(calls.scale(name, {"2": 10, "3": 6}, [NewSegment("4", 0.0, 0.5)]))
+    for n in range(1, 11):
+        controller.note(name, next(at), {"1": 30 + n, "4": 3 * n})
+    return name
+
+
+@pytest.fixture(scope="module")
+def both(controller: Any, long_stream: str) -> Iterator[tuple[TimeWindows, TimeWindows]]:
+    with (
+        TimeWindows(controller.url, long_stream, cached=True) as cached,
+        TimeWindows(controller.url, long_stream, cached=True, keep_marks=7) as few,
+    ):
+        following(cached, 30)
+        following(few, 30)
+        yield cached, few
+
+
+POSITIONS = st.one_of(
+    st.fixed_dictionaries({"0": st.integers(0, 12), "1": st.integers(0, 45)}),
+    st.fixed_dictionaries({"2": st.integers(0, 10), "3": st.integers(0, 6), "1": st.integers(0, 45)}),
+    st.fixed_dictionaries({"4": st.integers(0, 35), "1": st.integers(0, 45)}),
+    st.dictionaries(st.sampled_from("01"), st.integers(0, 12)),
+)
+
+
+@given(POSITIONS)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_cached_windows_are_the_controllers(
+    controller: Any, both: tuple[TimeWindows, TimeWindows], long_stream: str, position: dict[str, int]
+) -> None:
+    theirs = controller.run(calls.time_window(long_stream, position))
+    for windows in both:
+        assert windows.get_time_window(position) == theirs
+
+
+def test_cached_windows_are_keyed(controller: Any, stream: str) -> None:
+    controller.note(stream, 77, {"0": 10, "1": 20}, key="ship_time")
+    with TimeWindows(controller.url, stream, cached=True) as windows:
+        following(windows)
+        following(windows, 1, key="ship_time")
+        assert windows.get_time_window({"0": 10, "1": 20}, "ship_time").lower == 77
+        assert windows.get_time_window({"0": 10, "1": 20}).lower == 300
+
+
+def test_a_sealed_stream_ends_in_the_cache_too(controller: Any, stream: str) -> None:
+    controller.run(calls.seal(stream, {"0": 10, "1": 25}))
+    with TimeWindows(controller.url, stream, cached=True) as windows:
+        windows.get_time_window({})
+        until(lambda: windows.following[""].over)
+        assert windows.get_time_window({"0": 10, "1": 25}).end_of_stream
+        assert not windows.get_time_window({"0": 10, "1": 20}).end_of_stream
+
+
+def test_a_successor_that_the_cache_has_not_heard_of_takes_a_call(controller: Any, stream: str) -> None:
+    with TimeWindows(controller.url, stream, cached=True) as windows:
+        following(windows)
+        controller.run(calls.scale(stream, {"0": 10, "1": 20}, [NewSegment("2", 0.0, 1.0)]))
+        assert windows.get_time_window({"2": 3}).lower == 300
+        controller.note(stream, 500, {"2": 3})
+        until(lambda: windows.get_time_window({"2": 3}).lower == 500)
+
+
+def test_a_controller_that_is_away_is_seen_and_the_cache_catches_up_once_it_is_back(
+    counting: tuple[Counting, Connection], controller: Any, stream: str
+) -> None:
+    transport, connection = counting
+    with TimeWindows(connection, stream, cached=True, stale_after_ms=60_000) as windows:
+        following(windows)
+        transport.away = True
+        controller.note(stream, 400, {"0": 12, "1": 20})  # ends the poll that is under way
+        until(lambda: windows.following[""].failures >= 2)
+        assert isinstance(windows.following[""].last_error, ControllerAway)
+        assert windows.get_time_window({"0": 10, "1": 20}).lower == 300  # as of the last mark that is here
+        controller.note(stream, 500, {"0": 13, "1": 20})
+        transport.away = False
+        until(lambda: windows.get_time_window({"0": 13, "1": 20}).lower == 500)
+        assert windows.following[""].failures == 0
+        assert windows.following[""].last_error is None
+
+
+def test_a_cache_that_heard_nothing_for_too_long_asks_and_raises_what_is_wrong(
+    counting: tuple[Counting, Connection], stream: str
+) -> None:
+    transport, connection = counting
+    with TimeWindows(connection, stream, cached=True, stale_after_ms=1) as windows:
+        following(windows)
+        transport.away = True
+        until(lambda: (windows.following[""].heard_ms_ago or 0) > 1)
+        with pytest.raises(ControllerAway):
+            windows.get_time_window({"0": 10, "1": 20})
+
+
+def test_a_stream_made_anew_begins_anew_in_the_cache(controller: Any, stream: str) -> None:
+    with TimeWindows(controller.url, stream, cached=True) as windows:
+        following(windows)
+        controller.run(calls.tell("DELETE", f"/v1/streams/{stream}"))
+        until(lambda: isinstance(windows.following[""].last_error, UnknownStream))
+        controller.run(calls.create_stream(stream, 2, AT_ONCE))
+        controller.note(stream, 7, {"0": 1, "1": 1})
+        until(lambda: windows.get_time_window({"0": 1, "1": 1}) == TimeWindow(7, None, True, False, 1))
+
+
+# -- step by step, with a clock and answers of the test ----------------------------------------------------------------
+
+
+class ByHand:
+    """A follower whose every step the test makes."""
+
+    def __init__(self, connection: Connection, stream: str) -> None:
+        self.now = 0.0
+        self.follower = Follower(stream, "", MarkCache(""), lambda: self.now)
+        self._connection, self._job = connection, self.follower.job()
+        self.step: Step = next(self._job)
+
+    def go(self) -> None:
+        """Does what it waits for; a pause is over at once."""
+        answer = self._connection.run(self.step.call) if isinstance(self.step, Remote) else None
+        self.step = self._job.send(answer)
+
+    def fail(self, error: Exception) -> None:
+        self.step = self._job.throw(error)
+
+
+def test_whatever_a_fetch_fails_with_it_is_shown_and_tried_again_after_longer_and_longer_pauses(
+    controller: Any, stream: str
+) -> None:
+    hand = ByHand(controller.connection, stream)
+    pauses = []
+    for count in range(1, 9):
+        error = RuntimeError(f"number {count}")
+        hand.fail(error)
+        assert (hand.follower.status.failures, hand.follower.status.last_error) == (count, error)
+        assert isinstance(hand.step, Pause)
+        pauses.append(hand.step.pause_ms)
+        hand.go()
+        assert isinstance(hand.step, Remote)
+    assert pauses == [50, 100, 200, 400, 800, 1_600, 2_000, 2_000]
+    hand.go()
+    hand.go()
+    assert hand.follower.status.failures == 0
+    assert hand.follower.window({"0": 10, "1": 20}, 1_000) == TimeWindow(300, None, True, False, 3)
+
+
+def test_marks_that_are_older_than_allowed_tell_no_window(controller: Any, stream: str) -> None:
+    hand = ByHand(controller.connection, stream)
+    hand.go()
+    hand.go()
+    hand.now = 1_000.0
+    assert hand.follower.window({"0": 10, "1": 20}, 1_000) is not None
+    hand.now = 1_000.5
+    assert hand.follower.window({"0": 10, "1": 20}, 1_000) is None
+    assert hand.follower.status.heard_ms_ago == 1_000.5
+
+
+def test_a_window_over_cached_marks_costs_microseconds(controller: Any, both: tuple[TimeWindows, TimeWindows]) -> None:
+    """Measured: some 10 µs. A call takes milliseconds; the bound leaves room for a busy machine."""
+    cached, _ = both
+    times = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        for n in range(200):
+            cached.get_time_window({"4": n % 30, "1": 35})
+        times.append((time.perf_counter() - begin) / 200)
+    assert min(times) < 300e-6
