@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from logs import StoredEvent
 from strandline.checks import check_key, check_time
-from strandline.errors import InvalidConfig
+from strandline.errors import Invalid, InvalidConfig
 from strandline.names import check_name
 from strandline.note import check_position
 
@@ -110,5 +110,5 @@ class ReaderState:
         try:
             given = json.loads(text)
             return cls(**given)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, Invalid) as error:
             raise InvalidConfig(name="state", value=str(text[:80]), wanted=f"{wanted}: {error}") from None

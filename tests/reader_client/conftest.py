@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,10 +12,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from logs import Event, LogReader
+from logs import Event, Log, LogReader
 from logs.sqlite import SqliteLog
 from logs.sqlite_reader import SqliteLogReader
-from reader_client import ReaderGroup
+from reader_client import AsyncEventReader, EventReader, ReaderGroup
 from strandline.config import StreamConfig
 from strandline.note import Note
 from strandline.protocol import calls
@@ -60,12 +62,13 @@ class Written:
 
     controller: Controller
     stream: str
-    log: SqliteLog
+    log: Log
     open: Callable[[], LogReader]
 
     def write(self, *events: tuple[str, int]) -> None:
         """Appends events: segment and time of each."""
         self.log.append([Event(b"%d" % time, segment=segment) for segment, time in events])
+        self.log.flush()
 
     def note(self, time: int, writer: str = "w1") -> None:
         """All that is written is older than this, and nothing older follows."""
@@ -73,10 +76,13 @@ class Written:
         self.controller.run(calls.note(self.stream, Note(writer=writer, times={"": time}, position=position)))
 
     def scale(self, seal: list[str], create: list[NewSegment]) -> None:
+        """For the embedded log: Kafka's partitions do not end."""
+        assert isinstance(self.log, SqliteLog)
         self.controller.run(calls.scale(self.stream, self.log.scale(seal, create), create))
 
     def seal(self) -> None:
-        self.controller.run(calls.seal(self.stream, self.log.seal()))
+        final = self.log.seal() if isinstance(self.log, SqliteLog) else self.log.end_offsets()
+        self.controller.run(calls.seal(self.stream, final))
 
     def group(self, reader_timeout_ms: int | None = None, **settings: Any) -> str:
         """A new group that reads this stream."""
@@ -86,27 +92,76 @@ class Written:
         return name
 
 
-@pytest.fixture(params=["sqlite"])
-def written(request: pytest.FixtureRequest, controller: Controller, tmp_path: Path) -> Iterator[Callable[..., Written]]:
-    """Makes streams with a log of every kind. Another kind of log is added here, and nowhere else."""
-    opened: list[Any] = []
+class Making:
+    """Makes streams with a log of one kind."""
 
-    def make(segments: int = 2, config: StreamConfig = AT_ONCE) -> Written:
-        stream = controller.stream(segments, config)
-        match request.param:
-            case "sqlite":
-                path = tmp_path / f"{stream}.log"
-                log = SqliteLog.create(path, segments)
-                opened.append(log)
+    def __init__(self, controller: Controller, folder: Path, kafka: Any) -> None:
+        self._controller, self._folder, self._kafka = controller, folder, kafka
+        self._opened: list[Any] = []
 
-                def open_reader() -> LogReader:
-                    opened.append(SqliteLogReader(path))
-                    return opened[-1]  # type: ignore[no-any-return]  # just made
+    def __call__(self, segments: int = 2, config: StreamConfig = AT_ONCE) -> Written:
+        stream = self._controller.stream(segments, config)
+        log, open_reader = self._on_kafka(stream, segments) if self._kafka else self._in_a_file(stream, segments)
+        self._opened.append(log)
 
-                return Written(controller, stream, log, open_reader)
-            case other:
-                raise ValueError(f"there is no log {other!r}")
+        def open_and_keep() -> LogReader:
+            self._opened.append(open_reader())
+            return self._opened[-1]  # type: ignore[no-any-return]  # just made
 
-    yield make
-    for each in opened:
-        each.close()
+        return Written(self._controller, stream, log, open_and_keep)
+
+    def close(self) -> None:
+        for each in self._opened:
+            each.close()
+
+    def _in_a_file(self, stream: str, segments: int) -> tuple[Log, Callable[[], LogReader]]:
+        path = self._folder / f"{stream}.log"
+        return SqliteLog.create(path, segments), lambda: SqliteLogReader(path)
+
+    def _on_kafka(self, stream: str, segments: int) -> tuple[Log, Callable[[], LogReader]]:
+        from logs.kafka import KafkaLog
+        from logs.kafka_reader import KafkaLogReader
+
+        servers, topic = self._kafka.servers, f"readers-{stream}"
+        self._kafka.create_topic(topic, segments)
+        return KafkaLog.connect(servers, topic), lambda: KafkaLogReader(servers, topic)
+
+
+@pytest.fixture
+def written(controller: Controller, tmp_path: Path) -> Iterator[Making]:
+    """Makes streams with an embedded log."""
+    making = Making(controller, tmp_path, None)
+    yield making
+    making.close()
+
+
+@pytest.fixture(params=["sqlite", "kafka"])
+def written_anywhere(request: pytest.FixtureRequest, controller: Controller, tmp_path: Path) -> Iterator[Making]:
+    """Makes streams with a log: the test runs once on each kind of log. Another kind is added here."""
+    kafka = request.getfixturevalue("kafka") if request.param == "kafka" else None
+    making = Making(controller, tmp_path, kafka)
+    yield making
+    making.close()
+
+
+class Blocking:
+    """Something for asyncio, used as if it were not: every coroutine runs to its end."""
+
+    def __init__(self, asynchronous: Any, runner: asyncio.Runner) -> None:
+        self._asynchronous, self._runner = asynchronous, runner
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._asynchronous, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+        return lambda *given, **named: self._runner.run(found(*given, **named))
+
+
+@pytest.fixture(params=["sync", "async"])
+def event_reader(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """Either kind of event reader: takes what they take, and answers as the sync one does."""
+    if request.param == "sync":
+        yield EventReader
+        return
+    with asyncio.Runner() as runner:
+        yield lambda *given, **named: Blocking(AsyncEventReader(*given, **named), runner)
