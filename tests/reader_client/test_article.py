@@ -15,6 +15,7 @@ from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, Tum
 from reader_client.items import Item
 from strandline.note import Note
 from strandline.protocol import calls
+from strandline.windowing import Closed
 
 
 def note(written: Any, time: int, position: dict[str, int], writer: str = "w") -> None:
@@ -59,7 +60,7 @@ def test_figure_2_a_window_closes_with_the_watermark_and_not_with_the_first_even
 ) -> None:
     """Event 8 comes before event 7: the window up to 8 is open when the first one past its end is read."""
     written = written_anywhere(1)
-    windows, closed = EventWindows[int](Tumbling(4)), []
+    windows, closed = EventWindows[int](Tumbling(4)), list[Closed[int]]()
     for times, noted in [((4, 5, 6, 8, 7), 8), ((9, 11), 10)]:
         written.write(*[("0", time) for time in times])
         written.note(noted)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reader_client import AsyncReaderGroup, FromPositions, FromTime, ReaderGroup
+from reader_client import AsyncReaderGroup, FromPositions, FromTime, PositionAt, ReaderGroup, TimeWindows
 from strandline.errors import Fenced, InvalidName, UnknownGroup, UnknownStream
 from strandline.protocol import group_calls
 from strandline.protocol.group_wire import ReaderAnswer
@@ -165,3 +165,52 @@ def test_a_group_closes_what_it_opened(controller: Any, stream: str) -> None:
             return await group.create([stream])
 
     assert asyncio.run(run()) is False
+
+
+def test_a_reader_acquires_and_releases_over_its_own_object(group_of: Any, stream: str) -> None:
+    group = group_of()
+    group.create([stream], start=FromPositions({stream: {"0": 5, "1": 7}}))
+    reader = group.register("r1")
+    assert reader.share == 2
+    assert reader.acquire(5) == {stream: {"0": 5, "1": 7}}
+    assert reader.release({stream: {"0": 6}}) == {stream: {"1": 7}}
+
+
+def test_offline_puts_a_dead_readers_segments_back(group_of: Any, stream: str) -> None:
+    group = group_of()
+    group.create([stream])
+    group.register("r1", {stream: {"0": 10, "1": 10}})
+    assert group.get_time_window().watermarks[""] == 200
+    assert group.offline("r1", {stream: {"0": 5}}).watermarks[""] == 100
+
+
+def test_a_group_says_where_reading_from_a_time_begins(group_of: Any, stream: str) -> None:
+    group = group_of()
+    group.create([stream])
+    assert group.position_at(150) == {stream: PositionAt({"0": 5, "1": 5}, exact=False)}
+
+
+def test_a_group_says_what_it_reads_who_reads_it_and_how_far_behind_it_is(group_of: Any, stream: str) -> None:
+    group = group_of()
+    group.create([stream], reader_timeout_ms=None, backlog_threshold_ms=7)
+    reader = group.register("r1", {stream: {"0": 10}})
+    described = group.describe()
+    assert (described.streams, described.reader_timeout_ms, described.backlog_threshold_ms) == ((stream,), None, 7)
+    assert [(each.reader, each.epoch, each.owned) for each in described.readers] == [
+        ("r1", reader.epoch, {stream: {"0": 10}})
+    ]
+    lags = group.lag().streams[stream]
+    assert (lags["0"].behind_ms, lags["0"].reader, lags["1"].behind_ms, lags["1"].reader) == (0, "r1", None, None)
+
+
+def test_a_group_that_was_deleted_is_gone(group_of: Any, stream: str) -> None:
+    group = group_of()
+    group.create([stream])
+    group.delete()
+    with pytest.raises(UnknownGroup):
+        group.get_time_window()
+
+
+def test_time_windows_say_where_reading_from_a_time_begins(controller: Any, stream: str) -> None:
+    with TimeWindows(controller.url, stream) as windows:
+        assert windows.position_at(150) == PositionAt({"0": 5, "1": 5}, exact=False)

@@ -1,0 +1,113 @@
+"""Backlog of a group: by lag, by what remains, and by strategies of the caller's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reader_client import EventReader, GroupBacklog, remaining_offsets
+from strandline.backlog import BacklogWatch, CallableStrategy
+from strandline.protocol import calls
+
+DAY_MS = 86_400_000
+
+
+class Asked:
+    """A reader with a backlog; `look` reads and tells the status."""
+
+    def __init__(self, written: Any, backlog: GroupBacklog, **settings: Any) -> None:
+        self.written, self.backlog = written, backlog
+        self.logs = {written.stream: written.open()}
+        self.reader = EventReader(
+            written.controller.url, written.group(**settings), "r1", self.logs, report_ms=1, backlog=backlog
+        )
+
+    def now(self) -> int:
+        clock: int = self.written.controller.run(calls.clocked(calls.describe(self.written.stream))).clock
+        return clock
+
+    def look(self, count: int = 1) -> bool:
+        for _ in range(count):
+            self.reader.read(20)
+        return self.backlog.backlog
+
+
+def test_a_group_is_in_backlog_until_its_lag_is_within_the_threshold_and_stays_out_of_it(written: Any) -> None:
+    changes: list[bool] = []
+    asked = Asked(written(1), GroupBacklog(on_change=changes.append), backlog_threshold_ms=DAY_MS)
+    with asked.reader:
+        asked.written.write(("0", 1))
+        assert asked.look() is True  # no watermark yet
+        asked.written.note(asked.now() - 2 * DAY_MS)
+        assert asked.look(4) is True
+        asked.written.note(asked.now())
+        while asked.look():
+            pass
+        assert changes == [True, False]
+    asked.reader.close()
+
+
+def test_without_a_threshold_a_group_is_never_in_backlog(written: Any) -> None:
+    changes: list[bool] = []
+    asked = Asked(written(1), GroupBacklog(on_change=changes.append))
+    with asked.reader:
+        asked.written.write(("0", 1))
+        assert asked.look(3) is False
+    assert changes == []
+
+
+def test_what_remains_to_be_read_is_a_strategy_of_its_own(written: Any) -> None:
+    changes: list[bool] = []
+    asked = Asked(written(2), GroupBacklog(remaining_offsets=4, on_change=changes.append))
+    asked.written.write(*[("0", n) for n in range(6)], ("1", 1))
+    with asked.reader:
+        assert asked.backlog.backlog is True
+        assert asked.reader.window is not None
+        assert remaining_offsets(asked.reader.window, asked.logs) == 7
+        while asked.look():
+            pass
+        window = asked.reader.window
+        assert remaining_offsets(window, asked.logs) <= 4
+        assert changes == [True, False]
+
+
+def test_what_remains_is_counted_over_a_scaling(written: Any) -> None:
+    from strandline.segment import NewSegment
+
+    asked = Asked(written(2), GroupBacklog(remaining_offsets=100))
+    asked.written.write(("0", 1), ("0", 2), ("1", 3))
+    asked.written.scale(["0", "1"], [NewSegment("2", 0.0, 1.0)])
+    asked.written.write(("2", 4), ("2", 5))
+    with asked.reader:
+        assert asked.reader.window is not None
+        assert remaining_offsets(asked.reader.window, asked.logs) == 5
+        while remaining_offsets(asked.reader.window, asked.logs):
+            asked.look()
+
+
+def test_strategies_combine_by_or(written: Any) -> None:
+    busy = [True]
+    asked = Asked(written(1), GroupBacklog(strategies=[CallableStrategy(lambda: busy[0])]))
+    with asked.reader:
+        assert asked.look() is True
+        busy[0] = False
+        assert asked.look(3) is False
+
+
+def test_a_group_whose_streams_are_idle_is_not_in_backlog(written: Any) -> None:
+    asked = Asked(written(1), GroupBacklog(), backlog_threshold_ms=1)
+    asked.written.write(("0", 1))
+    asked.written.note(10)
+    with asked.reader:
+        assert asked.look() is True
+        asked.written.controller.run(calls.idle(asked.written.stream, "w1"))
+        while asked.look():
+            pass
+
+
+def test_a_change_is_told_once_and_at_first_it_is_no_backlog() -> None:
+    said: list[bool] = []
+    status = [False]
+    watch = BacklogWatch([CallableStrategy(lambda: status[0])], said.append)
+    for status[0] in (False, True, True, False, False, True):
+        assert watch.look() is status[0]
+    assert said == [True, False, True]
