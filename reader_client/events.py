@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
@@ -169,10 +170,11 @@ class AsyncEventReader(_Known):
         self._reading = Reading(group, reader, logs, Options(**options), state, now_ms)
         self._owns_connection = isinstance(controller, str)
         self._connection = AsyncConnection(controller, token=token) if isinstance(controller, str) else controller
+        self._turns = threading.Lock()
 
     async def read(self, wait_ms: float | None = None) -> Item | None:
         """See `EventReader.read`."""
-        return await drive_async(self._reading.read(wait_ms), self._connection, asyncio.sleep)
+        return await drive_async(self._reading.read(wait_ms), self._connection, asyncio.sleep, self._turns)
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         while (item := await self.read()) is not None:
@@ -184,7 +186,7 @@ class AsyncEventReader(_Known):
 
     async def __aenter__(self) -> Self:
         try:
-            await drive_async(self._reading.open(), self._connection, asyncio.sleep)
+            await drive_async(self._reading.open(), self._connection, asyncio.sleep, self._turns)
         except BaseException:
             await self._release()
             raise
@@ -202,7 +204,7 @@ class AsyncEventReader(_Known):
 
     async def _close(self, *, settle: bool) -> None:
         try:
-            await drive_async(self._reading.close(settle=settle), self._connection, asyncio.sleep)
+            await drive_async(self._reading.close(settle=settle), self._connection, asyncio.sleep, self._turns)
         finally:
             await self._release()
 

@@ -9,6 +9,7 @@ job yields                   the loop
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, assert_never
@@ -74,9 +75,14 @@ def drive(job: Job[Value], connection: Connection, sleep: Callable[[float], obje
 
 
 async def drive_async(
-    job: Job[Value], connection: AsyncConnection, sleep: Callable[[float], Awaitable[object]]
+    job: Job[Value],
+    connection: AsyncConnection,
+    sleep: Callable[[float], Awaitable[object]],
+    turns: threading.Lock | None = None,
 ) -> Value:
-    """The same for asyncio. Local work runs in other threads, one at a time."""
+    """The same for asyncio. Local work runs in other threads; `turns` sees to it that it does so one at a time, also
+    where a job was cancelled, whose work goes on to its end."""
+    lock = turns if turns is not None else threading.Lock()
     try:
         step = next(job)
         while True:
@@ -85,7 +91,7 @@ async def drive_async(
                     case Remote(call):
                         result = await connection.run(call)
                     case Local(work):
-                        result = await asyncio.to_thread(work)
+                        result = await asyncio.to_thread(_in_turn, lock, work)
                     case Pause(pause_ms):
                         result = await sleep(pause_ms / 1000)
                     case _:
@@ -98,3 +104,8 @@ async def drive_async(
         return stop.value  # type: ignore[no-any-return]  # it is the job's own
     finally:
         job.close()
+
+
+def _in_turn(turns: threading.Lock, work: Callable[[], Any]) -> Any:
+    with turns:
+        return work()

@@ -58,8 +58,11 @@ def time_window(marks: Marks, position: Cut, end: Cut | None) -> TimeWindow:
     A `SegmentGraph` may have an `end` before that: an open stream without segments, or whose segments are all
     sealed, can go on.
     """
-    passed = marks.passed(position)
-    ahead = marks.ahead(position)
+    return window_between(marks.passed(position), marks.ahead(position), position, end)
+
+
+def window_between(passed: Mark | None, ahead: Mark | None, position: Cut, end: Cut | None) -> TimeWindow:
+    """The window at a position, where the marks on both of its sides are known."""
     return TimeWindow(
         lower=passed.time if passed is not None else None,
         upper=ahead.upper if ahead is not None else None,
@@ -102,6 +105,12 @@ class ListedMarks:
 
     def __iter__(self) -> Iterator[Mark]:
         return iter(self._marks)
+
+    def __getitem__(self, seq: int) -> Mark:
+        """The mark with a seq; raises IndexError where it is not here."""
+        if not self.first_seq <= seq <= self.last_seq:
+            raise IndexError(f"there is no mark {seq} here, but {self.first_seq} to {self.last_seq}")
+        return self._marks[seq - self.first_seq]
 
     @property
     def first_seq(self) -> int:

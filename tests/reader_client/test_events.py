@@ -5,18 +5,30 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from logs import StoredEvent
-from reader_client import EventItem, EventReader, ReaderClosed, ReaderGroup, ReaderState, WatermarkItem
+from reader_client import (
+    AsyncEventReader,
+    EventItem,
+    EventReader,
+    ReaderClosed,
+    ReaderGroup,
+    ReaderState,
+    WatermarkItem,
+)
 from strandline.config import TimeDomain
 from strandline.errors import Fenced, InvalidConfig, WrongDomain
 from strandline.note import Note
 from strandline.protocol import calls
+from strandline.protocol.attempts import NotReached, Outcome, Patience
+from strandline.protocol.calls import Request
+from strandline.protocol.errors import ControllerAway
+from strandline.protocol.transport import Connection, HttpxTransport
 from strandline.segment import NewSegment
 from tests.served import AT_ONCE
 
@@ -477,8 +489,6 @@ def test_an_iteration_ends_with_the_streams(written: Any) -> None:
 
 
 def test_an_async_iteration_ends_with_the_streams(written: Any) -> None:
-    from reader_client import AsyncEventReader
-
     written = skewed(written)
     written.seal()
 
@@ -491,3 +501,64 @@ def test_an_async_iteration_ends_with_the_streams(written: Any) -> None:
 
     items = asyncio.run(run())
     assert len(items) >= 221 and items[-1] == "W200"
+
+
+# -- what fails --------------------------------------------------------------------------------------------------------
+
+
+class Away:
+    """httpx to the controller, which can be told to be away."""
+
+    def __init__(self, url: str) -> None:
+        self.inner, self.away = HttpxTransport(url), False
+
+    def send(self, request: Request, timeout_ms: float) -> Outcome:
+        return NotReached("as the test wants it") if self.away else self.inner.send(request, timeout_ms)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def test_a_reader_goes_on_where_it_was_after_the_controller_was_away(written: Any) -> None:
+    written = written(1)
+    written.write(("0", 1), ("0", 2), ("0", 3))
+    transport = Away(written.controller.url)
+    patience = Patience(deadline_ms=10, first_pause_ms=1, pause_bound_ms=2)
+    with Connection(written.controller.url, transport=transport, patience=patience) as connection:
+        logs = {written.stream: written.open()}
+        with EventReader(connection, written.group(), "r1", logs, report_ms=1) as reader:
+            assert until(reader, 1) == [1]
+            transport.away = True
+            with pytest.raises(ControllerAway):
+                while True:
+                    assert reader.read(50) is not None
+            transport.away = False
+            written.write(("0", 4))
+            assert until(reader, 4)[-1] == 4
+            while reader.read(20) is not None:
+                pass
+            assert reader.window is not None
+            assert reader.window.streams[written.stream].position == {"0": 4}
+
+
+def test_a_read_that_was_cancelled_loses_nothing(written: Any) -> None:
+    written = written(1)
+
+    async def run() -> list[object]:
+        logs = {written.stream: written.open()}
+        options = {"time_domain": "event", **QUICK}
+        async with AsyncEventReader(written.controller.url, written.group(), "r1", logs, **options) as reader:
+            found: list[object] = []
+            for time in range(1, 30):
+                written.write(("0", time))
+                with suppress(TimeoutError):
+                    item = await asyncio.wait_for(reader.read(), time % 7 / 1_000)
+                    found += [told(item)] if item is not None else []
+            written.note(50)
+            while "W50" not in found:
+                item = await reader.read()
+                assert item is not None
+                found.append(told(item))
+            return found
+
+    assert asyncio.run(run()) == [*range(1, 30), "W50"]

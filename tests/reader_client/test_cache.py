@@ -1,0 +1,147 @@
+"""The cache of marks by itself: windows as a search over all marks finds them, whatever was asked before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reader_client.cache import MarkCache, kept_marks
+from strandline.config import StreamConfig
+from strandline.mark import Mark
+from strandline.protocol.wire import MarksPage, SegmentDescription, StreamDescription, WireMark
+from strandline.segment import SegmentGraph
+from strandline.timeindex import bound_at
+from strandline.window import ListedMarks, TimeWindow, time_window
+from tests.served import ROOT
+
+GRAPH = SegmentGraph.equal_shares(2, 0)
+
+
+def wire(seq: int, cut: dict[str, int]) -> WireMark:
+    return WireMark(
+        seq=seq,
+        key="",
+        time=10 * seq,
+        upper=10 * seq + 5,
+        cut=cut,
+        newest=None,
+        complete=True,
+        excluded=(),
+        created_at=0,
+    )
+
+
+def described(latest: WireMark | None, *, sealed: bool = False) -> StreamDescription:
+    return StreamDescription(
+        config=StreamConfig(),
+        segments=tuple(SegmentDescription(segment, None) for segment in GRAPH),
+        sealed=sealed,
+        latest_marks={} if latest is None else {"": latest},
+        writers={},
+        held_by={},
+    )
+
+
+def filled(steps: list[tuple[int, int]], **given: Any) -> tuple[MarkCache, ListedMarks]:
+    """A cache, and a list, with marks whose cuts go on by these steps."""
+    cache, listed, cut = MarkCache("", **given), ListedMarks(), {"0": 0, "1": 0}
+    marks = []
+    for seq, (zero, one) in enumerate(steps, start=1):
+        cut = {"0": cut["0"] + zero, "1": cut["1"] + one}
+        marks.append(wire(seq, cut))
+        known = {name: getattr(marks[-1], name) for name in Mark.__slots__}
+        listed.append(Mark(**{**known, "cut": GRAPH.cut(cut)}))
+    cache.describe(described(marks[-1] if marks else None))
+    for begin in range(0, len(marks), 3):
+        cache.take(MarksPage(tuple(marks[begin : begin + 3])))
+    cache.take(MarksPage(()))
+    return cache, listed
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=12)
+WALK = st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 4)), max_size=40)
+
+
+@given(STEPS, WALK, st.sampled_from([kept_marks, lambda key, first_seq: ListedMarks()]))
+def test_a_window_is_what_a_search_over_all_marks_finds_wherever_a_reader_goes(
+    steps: list[tuple[int, int]], walk: list[tuple[int, int]], new_marks: Any
+) -> None:
+    """Packed, or in a list."""
+    cache, listed = filled(steps, new_marks=new_marks)
+    position = {"0": 0, "1": 0}
+    for which, by in walk:
+        position[str(which)] = max(0, position[str(which)] + by)
+        found = cache.window(position)
+        assert found == time_window(listed, GRAPH.cut(position), None) or (found is None and not steps)
+        for segment, offset in position.items():
+            assert cache.bound(segment, offset) == bound_at(listed, segment, offset)
+
+
+@given(STEPS, WALK, st.integers(1, 5))
+def test_few_kept_marks_tell_the_same_or_nothing(
+    steps: list[tuple[int, int]], walk: list[tuple[int, int]], keep: int
+) -> None:
+    cache, listed = filled(steps, keep_marks=keep)
+    position = {"0": 0, "1": 0}
+    for which, by in walk:
+        position[str(which)] = max(0, position[str(which)] + by)
+        found = cache.window(position)
+        assert found is None or found == time_window(listed, GRAPH.cut(position), None)
+
+
+def test_marks_that_are_forgotten_are_those_behind_every_segment() -> None:
+    cache, listed = filled([(2, 2)] * 6)
+    cache.forget_before({"0": 9, "1": 5})
+    for segment, offset in (("0", 9), ("1", 5), ("1", 7)):
+        assert cache.bound(segment, offset) == bound_at(listed, segment, offset)
+    assert cache.window({"0": 9, "1": 5}) == TimeWindow(20, 55, True, False, 2)
+    assert cache.window({"0": 1, "1": 1}) is None  # before the marks that are here
+
+
+def test_more_marks_are_wanted_where_a_bound_lies_past_the_last_one_and_there_are_more() -> None:
+    cache, _ = filled([(2, 2)] * 3)
+    cache.bound("0", 99)
+    assert not cache.wants_more  # all are here
+    behind = MarkCache("")
+    behind.describe(described(wire(9, {"0": 18, "1": 18})))
+    behind.take(MarksPage((wire(1, {"0": 2, "1": 2}),)))
+    behind.bound("0", 1)
+    assert not behind.wants_more
+    behind.bound("0", 2)
+    assert behind.wants_more and behind.window({"0": 2, "1": 2}) is None  # nothing is told that may be out of date
+
+
+def test_where_marks_are_gone_the_cache_begins_anew_behind_them() -> None:
+    cache, _ = filled([(2, 2)] * 3)
+    cache.take(MarksPage((wire(7, {"0": 14, "1": 14}), wire(8, {"0": 16, "1": 16}))))
+    assert cache.window({"0": 14, "1": 15}) == TimeWindow(70, 85, True, False, 7)
+    assert cache.window({"0": 6, "1": 6}) is None
+
+
+def test_a_stream_that_was_made_anew_begins_from_nothing() -> None:
+    cache, _ = filled([(2, 2)] * 3)
+    cache.describe(described(replace(wire(3, {"0": 6, "1": 6}), time=31)))
+    assert (cache.last_seq, cache.after) == (None, 0)
+
+
+def test_a_sealed_stream_is_over_only_once_its_last_mark_is_here() -> None:
+    cache, _ = filled([(2, 2)] * 3)
+    cache.describe(described(wire(4, {"0": 8, "1": 8}), sealed=True))
+    cache.take(MarksPage(()))
+    assert not cache.over
+    cache.take(MarksPage((wire(4, {"0": 8, "1": 8}),)))
+    assert cache.over
+
+
+def test_a_base_install_without_numpy_keeps_its_marks_in_a_list() -> None:
+    script = (
+        "import sys; sys.modules['numpy'] = None; from reader_client.cache import kept_marks;"
+        "print(type(kept_marks('', 1)).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("ListedMarks", "")
