@@ -99,14 +99,19 @@ class EventReader(_Known):
         logs: Mapping[str, LogReader],
         *,
         token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
         state: ReaderState | None = None,
         now_ms: Callable[[], float] = _monotonic_ms,
         **options: Unpack[OptionsGiven],
     ) -> None:
-        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open."""
+        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open; what is not
+        given of the token and the files comes from the environment, see `Connection`."""
         self._reading = Reading(group, reader, logs, Options(**options), state, now_ms)
         self._owns_connection = isinstance(controller, str)
-        self._connection = Connection(controller, token=token) if isinstance(controller, str) else controller
+        if isinstance(controller, str):
+            controller = Connection(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connection = controller
 
     def read(self, wait_ms: float | None = None) -> Item | None:
         """The next item; waits for it at most so long, or for ever. None where none came; `end_of_stream` tells whether
@@ -162,6 +167,8 @@ class AsyncEventReader(_Known):
         logs: Mapping[str, LogReader],
         *,
         token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
         state: ReaderState | None = None,
         now_ms: Callable[[], float] = _monotonic_ms,
         **options: Unpack[OptionsGiven],
@@ -169,7 +176,9 @@ class AsyncEventReader(_Known):
         """See `EventReader`."""
         self._reading = Reading(group, reader, logs, Options(**options), state, now_ms)
         self._owns_connection = isinstance(controller, str)
-        self._connection = AsyncConnection(controller, token=token) if isinstance(controller, str) else controller
+        if isinstance(controller, str):
+            controller = AsyncConnection(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connection = controller
         self._turns = threading.Lock()
 
     async def read(self, wait_ms: float | None = None) -> Item | None:

@@ -26,7 +26,7 @@ from writer_client import Event, Writer
 
 READERS = ["r1", "r2", "r3", "r4", "r5"]
 READER_TIMEOUT_MS = 1_000
-STEPS = 25  # of each writer, between two scalings
+STEPS = 15  # of each writer, between two scalings
 WAIT_S = 60
 
 

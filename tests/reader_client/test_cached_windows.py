@@ -56,7 +56,7 @@ class Counting:
 @pytest.fixture
 def counting(controller: Any) -> Iterator[tuple[Counting, Connection]]:
     transport = Counting(HttpxTransport(controller.url))
-    patience = Patience(deadline_ms=20, first_pause_ms=1, pause_bound_ms=2)
+    patience = Patience(attempts=2, first_pause_ms=1, pause_bound_ms=2)
     with Connection(controller.url, transport=transport, patience=patience) as connection:
         yield transport, connection
 

@@ -523,7 +523,7 @@ def test_a_reader_goes_on_where_it_was_after_the_controller_was_away(written: An
     written = written(1)
     written.write(("0", 1), ("0", 2), ("0", 3))
     transport = Away(written.controller.url)
-    patience = Patience(deadline_ms=10, first_pause_ms=1, pause_bound_ms=2)
+    patience = Patience(attempts=2, first_pause_ms=1, pause_bound_ms=2)
     with Connection(written.controller.url, transport=transport, patience=patience) as connection:
         logs = {written.stream: written.open()}
         with EventReader(connection, written.group(), "r1", logs, report_ms=1) as reader:

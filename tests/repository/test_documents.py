@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md"]
-PAGES = ["docs/backup.md"]  # have no make targets
+PAGES = ["docs/backup.md", "docs/readers.md"]  # have no make targets
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Commands that are no make targets: how each begins, and the test that runs it as the document has it.
 RUN_BY = {
     "curl ": "tests/readme/test_readme.py::test_the_four_calls_answer_as_the_readme_says",
+    ".venv/bin/python -m benchmarks.disorder": "tests/disorder/test_disorder.py::test_the_table_shows_both",
+    ".venv/bin/python -m benchmarks.order": "tests/disorder/test_order.py::test_the_table_shows_all_of_them",
     ".venv/bin/strandline serve": "tests/readme/test_readme.py::test_the_four_calls_answer_as_the_readme_says",
     "strandline backup ": "tests/controller/test_backup.py::test_the_pages_commands_do_what_it_says",
     "strandline restore ": "tests/controller/test_backup.py::test_the_pages_commands_do_what_it_says",
