@@ -43,7 +43,7 @@ def test_the_page_on_readers_runs(
         names["logs"]["orders"].close()
     events, windows, late, work, order, backlog, position_ = said
     assert len(events) == 8 and "nothing older than 32000 follows" in events
-    assert sum(int(line.split()[-1]) for line in windows) >= 6
+    assert sum(int(line.split()[-1]) for line in windows) >= 5  # 31 000 lies in a window that is still open
     assert late[0].startswith(("6 on time, 1 late", "7 on time, 0 late"))  # late once the bound was known
     assert len(work) == 8 and "W 32000" in work
     assert any("32000" in line for line in order)
