@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from reader_client.limits import CACHED_MARKS_DEFAULT, MARKS_PER_PAGE
+from strandline.config import TimeDomain
 from strandline.cut import Cut
 from strandline.mark import Mark
 from strandline.protocol.wire import MarksPage, StreamDescription, WireMark
@@ -126,6 +127,7 @@ class MarkCache:
         self._latest_seq = 0  # when it was described last
         self._marks: KeptMarks | None = None
         self._last: Mark | None = None
+        self._is_ingestion = False
         self._stretches: dict[str, _Stretch] = {}
         self._near: _Near | None = None
 
@@ -153,6 +155,7 @@ class MarkCache:
             [each.segment for each in described.segments],
             open=any(each.segment.low is None for each in described.segments),
         )
+        self._is_ingestion = described.config.time_domain is TimeDomain.INGESTION
         self.sealed = described.sealed
         self._latest_seq = 0 if latest is None else latest.seq
         if first and latest is not None:
@@ -213,15 +216,19 @@ class MarkCache:
         return stretch.bound
 
     def _stretch(self, segment: str, offset: int) -> _Stretch:
-        marks = self._marks
+        marks, created_at = self._marks, None
+        if self._is_ingestion and self.graph is not None and segment in self.graph:
+            created_at = self.graph[segment].created_at  # nothing in it can be older
         if marks is None:
-            return _Stretch(0, None, None)
+            return _Stretch(0, None, created_at)
         first, count = marks.first_seq, len(marks)
         below = self._count_below(marks, segment, offset)
+        known = [created_at] if created_at is not None else []
+        known += [marks.time_at(first + below - 1)] if below else []
         return _Stretch(
             begin=marks.offset_at(first + below - 1, segment) if below else 0,
             end=marks.offset_at(first + below, segment) if below < count else None,
-            bound=marks.time_at(first + below - 1) if below else None,
+            bound=max(known, default=None),
         )
 
     @staticmethod

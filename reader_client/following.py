@@ -41,8 +41,13 @@ class Following:
 class Follower:
     """Keeps one cache up with its stream: `job` runs in a thread or a task, the rest anywhere."""
 
-    def __init__(self, stream: str, key: str, cache: MarkCache, now_ms: Callable[[], float]) -> None:
+    def __init__(
+        self, stream: str, key: str, cache: MarkCache, now_ms: Callable[[], float], stale_after_ms: int
+    ) -> None:
+        """Where nothing was heard for `stale_after_ms`, no window is told; it asks twice as often."""
         self._stream = stream
+        self._stale_after_ms = stale_after_ms
+        self._wait_ms = min(FOLLOW_WAIT_MS, stale_after_ms // 2)
         self._key = key
         self._cache = cache
         self._now_ms = now_ms
@@ -79,7 +84,7 @@ class Follower:
                 key=self._key,
                 after=cache.after,
                 limit=MARKS_PER_PAGE,
-                wait_ms=FOLLOW_WAIT_MS if cache.caught_up and not cache.sealed else 0,
+                wait_ms=self._wait_ms if cache.caught_up and not cache.sealed else 0,
             )
         )
         if not cache.is_clear(page) or (not page.marks and cache.caught_up):
@@ -95,11 +100,11 @@ class Follower:
         with self._lock:
             self._cache.describe(described)
 
-    def window(self, position: Mapping[str, int], stale_after_ms: float) -> TimeWindow | None:
+    def window(self, position: Mapping[str, int]) -> TimeWindow | None:
         """The window from the marks that are here; null where they may not be up to date, or do not tell it."""
         heard = self._heard_ms
         with self._lock:
-            fresh = self._cache.over or (heard is not None and self._now_ms() - heard <= stale_after_ms)
+            fresh = self._cache.over or (heard is not None and self._now_ms() - heard <= self._stale_after_ms)
             return self._cache.window(position) if fresh else None
 
     @property

@@ -68,6 +68,10 @@ class Reading:
         missing = [stream for stream in described.streams if stream not in self._logs]
         if missing:
             raise InvalidConfig(name="logs", value=list(self._logs), wanted=f"a log for each stream, also {missing}")
+        timeout = described.reader_timeout_ms
+        if timeout is not None and timeout <= self._options.report_ms:
+            wanted = f"less than the group's reader_timeout_ms, {timeout}"
+            raise InvalidConfig(name="report_ms", value=self._options.report_ms, wanted=wanted)
         for stream in described.streams:
             domain = (yield from remote(calls.describe(stream))).config.time_domain
             if self._options.time_domain not in (ReadingDomain.PROCESSING, domain):
@@ -226,23 +230,26 @@ class Reading:
         yield from self._take(answer)
 
     def _take(self, answer: ReaderAnswer) -> Job[None]:
+        """Takes in an answer, and takes or gives up segments by the share in it."""
         self._hear(answer)
-        room = self._progress.room(answer.share)
-        surplus = self._progress.surplus(answer.share)
-        if room:
-            self._hear((yield from self._acquire(answer.epoch, room)))
-        elif surplus:
-            positions = self._progress.positions_of(surplus)
-            self._hear((yield from remote(group_calls.release(self.group, self.reader, answer.epoch, positions))))
+        try:
+            yield from self._balance(answer)
+        except (Fenced, PositionWentBack, UnknownReader):
+            return  # something was lost since the answer: the next report, which is due at once, finds out what
         yield from self._order(needed=False)
         yield from self._look_at_backlog()
         self._report_at = self._now_ms() + self._options.report_ms
 
-    def _acquire(self, epoch: int, most: int) -> Job[ReaderAnswer]:
-        try:
-            return (yield from remote(group_calls.acquire(self.group, self.reader, epoch, most)))
-        except OutcomeUnknown:
-            return (yield from remote(group_calls.report(self.group, self.reader, epoch, {})))
+    def _balance(self, answer: ReaderAnswer) -> Job[None]:
+        room, surplus = self._progress.room(answer.share), self._progress.surplus(answer.share)
+        if room:
+            try:
+                self._hear((yield from remote(group_calls.acquire(self.group, self.reader, answer.epoch, room))))
+            except OutcomeUnknown:
+                self._hear((yield from remote(group_calls.report(self.group, self.reader, answer.epoch, {}))))
+        elif surplus:
+            positions = self._progress.positions_of(surplus)
+            self._hear((yield from remote(group_calls.release(self.group, self.reader, answer.epoch, positions))))
 
     def _hear(self, answer: ReaderAnswer) -> None:
         """Takes in what the controller says: the segments, and the group's window with its watermarks."""

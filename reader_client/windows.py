@@ -47,14 +47,14 @@ class _Kept:
 
     def _kept_window(self, position: Mapping[str, int], key: str) -> TimeWindow | None:
         follower = self._followers.get(key)
-        return None if follower is None else follower.window(position, self._stale_after_ms)
+        return None if follower is None else follower.window(position)
 
     def _wants_follower(self, key: str) -> bool:
         return self._cached and key not in self._followers and len(self._followers) < FOLLOWED_KEYS
 
     def _follower(self, key: str) -> Follower:
         cache = MarkCache(key, keep_marks=self._keep_marks)
-        follower = self._followers[key] = Follower(self._stream, key, cache, _monotonic_ms)
+        follower = self._followers[key] = Follower(self._stream, key, cache, _monotonic_ms, self._stale_after_ms)
         return follower
 
 

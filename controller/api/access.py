@@ -70,6 +70,7 @@ _BY_ROLE: Final = {
         f"DELETE {_GROUP}",
         f"GET {_GROUP}/journal",
         f"GET {_GROUP}/time-window",
+        f"GET {_GROUP}/lag",
         f"PUT {_GROUP}/readers/{{reader}}",
         f"POST {_GROUP}/readers/{{reader}}/acquire",
         f"POST {_GROUP}/readers/{{reader}}/release",

@@ -86,7 +86,7 @@ class Written:
 
     def group(self, reader_timeout_ms: int | None = None, **settings: Any) -> str:
         """A new group that reads this stream."""
-        name = f"group-{next(self.controller.names)}"
+        name = f"readers-{next(self.controller.names)}"
         with ReaderGroup(self.controller.url, name) as group:
             group.create([self.stream], reader_timeout_ms=reader_timeout_ms, **settings)
         return name

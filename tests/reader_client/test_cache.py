@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reader_client.cache import MarkCache, kept_marks
-from strandline.config import StreamConfig
+from strandline.config import StreamConfig, TimeDomain
 from strandline.mark import Mark
 from strandline.protocol.wire import MarksPage, SegmentDescription, StreamDescription, WireMark
-from strandline.segment import SegmentGraph
+from strandline.segment import Segment, SegmentGraph
 from strandline.timeindex import bound_at
 from strandline.window import ListedMarks, TimeWindow, time_window
 from tests.served import ROOT
@@ -121,6 +121,17 @@ def test_where_marks_are_gone_the_cache_begins_anew_behind_them() -> None:
     cache.take(MarksPage((wire(7, {"0": 14, "1": 14}), wire(8, {"0": 16, "1": 16}))))
     assert cache.window({"0": 14, "1": 15}) == TimeWindow(70, 85, True, False, 7)
     assert cache.window({"0": 6, "1": 6}) is None
+
+
+def test_in_the_ingestion_domain_nothing_in_a_segment_is_older_than_the_segment() -> None:
+    cache, _ = filled([(2, 2)] * 3)
+    young = Segment(id="2", low=0.0, high=1.0, predecessors=("0", "1"), created_at=25)
+    stream = described(wire(3, {"0": 6, "1": 6}))
+    segments = (*stream.segments, SegmentDescription(young, None))
+    for domain, bound in ((TimeDomain.EVENT, None), (TimeDomain.INGESTION, 25)):
+        cache.describe(replace(stream, segments=segments, config=StreamConfig(time_domain=domain)))
+        cache.take(MarksPage((wire((cache.last_seq or 0) + 1, {"0": 6, "1": 6 + (bound or 0)}),)))
+        assert cache.bound("2", 0) == bound
 
 
 def test_a_stream_that_was_made_anew_begins_from_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reader_client import TimeWindow, TimeWindows
+from reader_client import AsyncTimeWindows, TimeWindow, TimeWindows
 from reader_client.cache import MarkCache
 from reader_client.following import Follower
 from reader_client.steps import Pause, Remote, Step
@@ -212,7 +213,7 @@ class ByHand:
 
     def __init__(self, connection: Connection, stream: str) -> None:
         self.now = 0.0
-        self.follower = Follower(stream, "", MarkCache(""), lambda: self.now)
+        self.follower = Follower(stream, "", MarkCache(""), lambda: self.now, 1_000)
         self._connection, self._job = connection, self.follower.job()
         self.step: Step = next(self._job)
 
@@ -242,17 +243,19 @@ def test_whatever_a_fetch_fails_with_it_is_shown_and_tried_again_after_longer_an
     hand.go()
     hand.go()
     assert hand.follower.status.failures == 0
-    assert hand.follower.window({"0": 10, "1": 20}, 1_000) == TimeWindow(300, None, True, False, 3)
+    assert hand.follower.window({"0": 10, "1": 20}) == TimeWindow(300, None, True, False, 3)
 
 
 def test_marks_that_are_older_than_allowed_tell_no_window(controller: Any, stream: str) -> None:
     hand = ByHand(controller.connection, stream)
     hand.go()
     hand.go()
+    assert isinstance(hand.step, Remote)
+    assert next(hand.step.call).wait_ms == 500  # it asks twice as often as it must have heard
     hand.now = 1_000.0
-    assert hand.follower.window({"0": 10, "1": 20}, 1_000) is not None
+    assert hand.follower.window({"0": 10, "1": 20}) is not None
     hand.now = 1_000.5
-    assert hand.follower.window({"0": 10, "1": 20}, 1_000) is None
+    assert hand.follower.window({"0": 10, "1": 20}) is None
     assert hand.follower.status.heard_ms_ago == 1_000.5
 
 
@@ -266,3 +269,18 @@ def test_a_window_over_cached_marks_costs_microseconds(controller: Any, both: tu
             cached.get_time_window({"4": n % 30, "1": 35})
         times.append((time.perf_counter() - begin) / 200)
     assert min(times) < 300e-6
+
+
+def test_async_windows_follow_the_stream_too(controller: Any, stream: str) -> None:
+    async def run() -> None:
+        async with AsyncTimeWindows(controller.url, stream, cached=True) as windows:
+            deadline = time.monotonic() + 20
+            while not windows.following or windows.following[""].mark_seq != 3:
+                assert time.monotonic() < deadline
+                await windows.get_time_window({})
+            controller.note(stream, 400, {"0": 12, "1": 20})
+            while (await windows.get_time_window({"0": 12, "1": 20})).lower != 400:
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0)
+
+    asyncio.run(run())

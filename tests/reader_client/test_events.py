@@ -382,6 +382,15 @@ def test_a_closed_reader_cannot_be_used(written: Any) -> None:
     reader.close()
 
 
+def test_a_reader_reports_more_often_than_it_may_be_silent(written: Any) -> None:
+    written = written(1)
+    with (
+        pytest.raises(InvalidConfig, match="reader_timeout_ms, 200"),
+        reading(written, written.group(reader_timeout_ms=200), report_ms=200),
+    ):
+        pass
+
+
 def test_every_stream_of_the_group_needs_a_log(written: Any) -> None:
     written = written(1)
     with pytest.raises(InvalidConfig, match="a log for each stream"):
