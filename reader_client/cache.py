@@ -155,6 +155,7 @@ class MarkCache:
             [each.segment for each in described.segments],
             open=any(each.segment.low is None for each in described.segments),
         )
+        self._stretches.clear()
         self._is_ingestion = described.config.time_domain is TimeDomain.INGESTION
         self.sealed = described.sealed
         self._latest_seq = 0 if latest is None else latest.seq

@@ -125,12 +125,11 @@ def test_where_marks_are_gone_the_cache_begins_anew_behind_them() -> None:
 
 def test_in_the_ingestion_domain_nothing_in_a_segment_is_older_than_the_segment() -> None:
     cache, _ = filled([(2, 2)] * 3)
-    young = Segment(id="2", low=0.0, high=1.0, predecessors=("0", "1"), created_at=25)
+    young = Segment(id="2", low=0.0, high=1.0, predecessors=("0", "1"), created_at=45)
     stream = described(wire(3, {"0": 6, "1": 6}))
     segments = (*stream.segments, SegmentDescription(young, None))
-    for domain, bound in ((TimeDomain.EVENT, None), (TimeDomain.INGESTION, 25)):
+    for domain, bound in ((TimeDomain.EVENT, 30), (TimeDomain.INGESTION, 45)):
         cache.describe(replace(stream, segments=segments, config=StreamConfig(time_domain=domain)))
-        cache.take(MarksPage((wire((cache.last_seq or 0) + 1, {"0": 6, "1": 6 + (bound or 0)}),)))
         assert cache.bound("2", 0) == bound
 
 

@@ -79,6 +79,7 @@ def live(written: Any, events: Sequence[PhoneEvent]) -> Counting:
             chunk = events[begin : begin + CHUNK]
             values = [(f"{each.device} {each.event_ms}".encode(), segments[each.device]) for each in chunk]
             written.log.append([Event(value, segment=segment) for value, segment in values])
+            written.log.flush()
             due = sum(each.at_ms <= chunk[-1].received_ms for each in pending)
             tell(written, pending[:due])
             del pending[:due]
