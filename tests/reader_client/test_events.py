@@ -292,6 +292,15 @@ def test_successors_come_after_all_of_their_predecessors(written: Any) -> None:
     assert (set(events[:2]), events[2], set(events[3:])) == ({1, 2}, 6, {11, 12})
 
 
+def test_the_end_of_a_segment_is_reported_at_once_so_that_its_successors_are_read(written: Any) -> None:
+    written = written(2)
+    written.write(("0", 1), ("1", 2))
+    written.scale(["0", "1"], [NewSegment("2", 0.0, 1.0)])
+    written.write(("2", 6))
+    with reading(written, written.group(), report_ms=60_000) as reader:
+        assert until(reader, 6)[-1] == 6
+
+
 # -- state -------------------------------------------------------------------------------------------------------------
 
 
