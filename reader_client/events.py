@@ -83,7 +83,8 @@ class EventReader(_Known):
     - `event_time`: from an event to its time, or its times by key. Events older than the group's lower bound are then
       flagged, counted in `late` (by writer, where `writer_of` tells), and with `on_late` go there instead.
     - `max_event_time_lag_ms`: taken off each watermark, to go from ingestion to event time.
-    - `ordered`: the next event is from the segment that is furthest behind by the marks, else from each in turn.
+    - `ordered`: the next event is from the segment that is furthest behind by the marks of the time key `order_key`,
+      else from each in turn.
     - `backlog`: is kept up to date with every report.
     - `state`: what `save` gave. The segments in it are taken over, whoever has them.
 

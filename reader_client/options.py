@@ -13,6 +13,7 @@ from reader_client.items import EventItem, EventTime, ReadingDomain
 from reader_client.limits import LATE_WRITERS, REPORT_DEFAULT_MS
 from strandline.checks import check_whole
 from strandline.errors import InvalidConfig
+from strandline.note import DEFAULT_KEY, check_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class Options:
     event_time: EventTime | None = None
     max_event_time_lag_ms: int = 0
     ordered: bool = True
+    order_key: str = DEFAULT_KEY
     acknowledge: bool = False
     report_ms: int = REPORT_DEFAULT_MS
     writer_of: Callable[[StoredEvent], str | None] | None = None
@@ -33,6 +35,7 @@ class Options:
         if self.time_domain not in list(ReadingDomain):
             wanted = ", ".join(f'"{each}"' for each in ReadingDomain)
             raise InvalidConfig(name="time_domain", value=self.time_domain, wanted=wanted)
+        check_key(self.order_key)
         check_whole("report_ms", self.report_ms, least=1)
         check_whole("max_event_time_lag_ms", self.max_event_time_lag_ms, least=0)
         if self.on_late is not None and self.event_time is None and self.time_domain != ReadingDomain.INGESTION:
@@ -47,6 +50,7 @@ class OptionsGiven(TypedDict, total=False):
     event_time: EventTime | None
     max_event_time_lag_ms: int
     ordered: bool
+    order_key: str
     acknowledge: bool
     report_ms: int
     writer_of: Callable[[StoredEvent], str | None] | None

@@ -8,16 +8,16 @@ from reader_client.cache import MarkCache
 from reader_client.limits import MARKS_PER_PAGE
 from reader_client.steps import Job, remote
 from strandline.errors import UnknownSeq
-from strandline.note import DEFAULT_KEY
 from strandline.order import Lag, lag
 from strandline.protocol import calls
 
 
 class StreamOrder:
-    """The marks of one stream's default key, from the last one passed to somewhat past the reader."""
+    """The marks of one stream and key, from the last one passed to somewhat past the reader."""
 
-    def __init__(self, stream: str) -> None:
+    def __init__(self, stream: str, key: str) -> None:
         self._stream = stream
+        self._key = key
         self._cache: MarkCache | None = None
 
     def bound(self, segment: str, offset: int) -> int | None:
@@ -37,8 +37,8 @@ class StreamOrder:
         """Fetches a page of marks, where that is of use. `position` is the reader's own, `group` that of all readers,
         where the marks begin that matter."""
         if self._cache is None:
-            window = yield from remote(calls.time_window(self._stream, group))
-            self._cache = MarkCache(DEFAULT_KEY, after=max(0, (window.mark_seq or 1) - 1))
+            window = yield from remote(calls.time_window(self._stream, group, key=self._key))
+            self._cache = MarkCache(self._key, after=max(0, (window.mark_seq or 1) - 1))
         cache = self._cache
         try:
             if cache.graph is None or cache.caught_up or cache.wants_more:
@@ -51,7 +51,7 @@ class StreamOrder:
     def _fetch(self, cache: MarkCache) -> Job[None]:
         if cache.graph is None:
             cache.describe((yield from remote(calls.describe(self._stream))))
-        page = yield from remote(calls.marks(self._stream, after=cache.after, limit=MARKS_PER_PAGE))
+        page = yield from remote(calls.marks(self._stream, key=self._key, after=cache.after, limit=MARKS_PER_PAGE))
         if not cache.is_clear(page):
             cache.describe((yield from remote(calls.describe(self._stream))))
         cache.take(page)

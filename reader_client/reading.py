@@ -49,7 +49,7 @@ class Reading:
         self._state = state
         self._now_ms = now_ms
         self._epoch: int | None = None
-        self._orders = {stream: StreamOrder(stream) for stream in logs}
+        self._orders = {stream: StreamOrder(stream, options.order_key) for stream in logs}
         self._progress: Progress[StoredEvent] = Progress(self._bound if options.ordered else no_order)
         self._lag = EventTimeLag(options.max_event_time_lag_ms)
         self._waiting: deque[WatermarkItem] = deque()

@@ -483,6 +483,22 @@ def test_events_come_in_the_order_of_the_marks_and_without_it_they_do_not(writte
     assert with_order < without / 10
 
 
+def test_the_order_may_go_by_the_marks_of_another_key(written: Any) -> None:
+    written = written()
+    for at in range(0, 200, 10):
+        written.write(*[("0", at + n) for n in range(10)], ("1", at + 5))
+        times = {"ship": at + 10}
+        written.controller.run(
+            calls.note(written.stream, Note(writer="w1", times=times, position=written.log.end_offsets()))
+        )
+    with (
+        reading(written, written.group(), order_key="ship") as ordered,
+        reading(written, written.group()) as by_default,
+    ):
+        with_order, without = disorder_of(read(ordered)), disorder_of(read(by_default))
+    assert with_order < without / 10
+
+
 def test_lag_is_a_time_for_each_segment(written: Any) -> None:
     written = skewed(written)
     group = written.group()
