@@ -216,17 +216,18 @@ class Reading:
         """Tells how far it has read, hears where the group stands, and takes or gives up segments by its share."""
         if self._epoch is None:
             raise ReaderClosed(reader=self.reader)
-        news = self._progress.news()
+        news, held, refused = self._progress.news(), self._progress.unfinished(), True
         try:
             answer = yield from remote(group_calls.report(self.group, self.reader, self._epoch, news))
             self._progress.reported(news)
+            refused = False
         except (Fenced, PositionWentBack):
             # It was silent for too long, and others read on. Where another process has its name, this raises, too.
-            self.fenced += 1
             answer = yield from remote(group_calls.report(self.group, self.reader, self._epoch, {}))
-        except UnknownReader:
-            self.fenced += 1  # somebody said that it is dead
+        except UnknownReader:  # somebody said that it is dead
             answer = yield from remote(group_calls.register_reader(self.group, self.reader, {}))
+        if refused or any(segment not in answer.owned.get(stream, {}) for stream, segment in held):
+            self.fenced += 1
         yield from self._take(answer)
 
     def _take(self, answer: ReaderAnswer) -> Job[None]:

@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from strandline.order import Bound, Head, Orderer
 
 Place: TypeAlias = tuple[str, str]  # stream, segment
+
+SEGMENTS_PER_LOOK: Final = 8  # so many are looked at for each event, on average, however many there are
 
 
 class Placed(Protocol):
@@ -68,7 +70,9 @@ class Progress(Generic[Event]):
 
     def __init__(self, bound: Bound = no_order) -> None:
         self.cursors: dict[Place, Cursor[Event]] = {}
+        self._bound = bound
         self._orderer = Orderer(bound)
+        self._run: tuple[Place, int, int | None] | None = None
 
     # -- ownership -----------------------------------------------------------------------------------------------
 
@@ -92,14 +96,15 @@ class Progress(Generic[Event]):
 
     def room(self, share: int) -> int:
         """How many segments more the reader may take; finished ones do not count."""
-        return max(0, share - len(self._unfinished()))
+        return max(0, share - len(self.unfinished()))
 
     def surplus(self, share: int) -> list[Place]:
         """What to give up so that not more than its share is left: rather what has the least fetched."""
-        places = sorted(self._unfinished(), key=lambda place: (len(self.cursors[place].buffer), place))
+        places = sorted(self.unfinished(), key=lambda place: (len(self.cursors[place].buffer), place))
         return places[: max(0, len(places) - share)]
 
-    def _unfinished(self) -> list[Place]:
+    def unfinished(self) -> list[Place]:
+        """The segments that are not known to have ended, or not dealt with up to there."""
         return [place for place, cursor in self.cursors.items() if not cursor.finished]
 
     # -- events --------------------------------------------------------------------------------------------------
@@ -117,6 +122,7 @@ class Progress(Generic[Event]):
         """What a segment has from where fetching ended up to an offset, and how far it goes. Raises ValueError for what
         does not follow."""
         cursor = self.cursors[place]
+        self._run = None
         for event in events:
             if not cursor.fetched <= event.offset < upto:
                 raise ValueError(f"an event at {event.offset} is not in {cursor.fetched} … {upto} of {place}")
@@ -133,19 +139,40 @@ class Progress(Generic[Event]):
     def take(self) -> tuple[Place, Event] | None:
         """The next event, which is under way then. Of the segments with one fetched it is from the one whose next event
         is oldest by the bounds; null where nothing is fetched."""
-        ready = [(place, cursor) for place, cursor in self.cursors.items() if cursor.buffer]
-        if not ready:
+        found = self._next()
+        if found is None:
             return None
-        place, cursor = ready[0]
-        if len(ready) > 1:
-            heads = {"/".join(place): (place, cursor) for place, cursor in ready}
-            chosen = self._orderer.next_segment(Head(name, each.buffer[0].offset) for name, (_, each) in heads.items())
-            place, cursor = heads[chosen if chosen is not None else "/".join(place)]
+        place, cursor = found
         event = cursor.buffer.popleft()
         cursor.under_way[event.offset] = None
         cursor.offset = event.offset + 1
         cursor.pass_gap()
         return place, event
+
+    def _next(self) -> tuple[Place, Cursor[Event]] | None:
+        """The segment to take from. Of very many, one is taken from several times before all are looked at again."""
+        if self._run is not None:
+            place, left, bound = self._run
+            cursor = self.cursors.get(place)
+            if left and cursor is not None and cursor.buffer and self._at(place, cursor) == bound:
+                self._run = place, left - 1, bound
+                return place, cursor
+            self._run = None
+        ready = {"/".join(place): (place, cursor) for place, cursor in self.cursors.items() if cursor.buffer}
+        if len(ready) <= 1:
+            return next(iter(ready.values()), None)
+        name = self._orderer.next_segment(Head(name, each.buffer[0].offset) for name, (_, each) in ready.items())
+        if name is None:
+            return None
+        place, cursor = ready[name]
+        left = len(ready) // SEGMENTS_PER_LOOK
+        if left:
+            self._run = place, left, self._at(place, cursor)
+        return place, cursor
+
+    def _at(self, place: Place, cursor: Cursor[Event]) -> int | None:
+        """The bound of the next event."""
+        return self._bound("/".join(place), cursor.buffer[0].offset)
 
     def done(self, place: Place, offset: int) -> None:
         """An event that was under way has been dealt with. Harmless where its segment was lost since."""

@@ -162,6 +162,21 @@ def test_the_next_event_is_from_the_segment_furthest_behind() -> None:
     assert [each[0][1] for each in taken if each is not None] == ["a", "a", "b", "b", "a", "b"]
 
 
+def test_of_very_many_segments_none_is_passed_over_for_one_with_a_later_bound() -> None:
+    """50 segments, each with 10 events of which every second one has a later bound."""
+    bounds = [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    names = [str(number) for number in range(50)]
+    progress = Progress[Event](lambda segment, offset: bounds[offset])
+    progress.adopt({"s": dict.fromkeys(names, 0)})
+    for name in names:
+        progress.feed(("s", name), [Event(offset) for offset in range(10)], 10, 10)
+    taken = [progress.take() for _ in range(500)]
+    found = [(place[1], event.offset) for each in taken if each is not None for place, event in [each]]
+    assert len(set(found)) == 500
+    assert [bounds[offset] for _, offset in found] == sorted(bounds * 50)
+    assert len({name for name, _ in found[:100]}) == 50
+
+
 def test_a_segment_known_to_have_more_starves_once_nothing_of_it_is_here() -> None:
     progress = Progress[Event]()
     progress.adopt({"s": {"a": 0}})
