@@ -149,10 +149,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         stopped = world.owner(killed)
         world.processes[stopped].send_signal(signal.SIGSTOP)
         held = world.owners()[stopped]
+        world.write()  # which it does not read
         world.scale(split("6", 0.0, 0.5, "8", "9"), split("7", 0.5, 1.0, "10", "11"))
         world.write()
-        taken_over = lambda: not world.owners()[stopped] & held  # noqa: E731  # it is used once, right here
-        world.until(taken_over, "the stopped reader's segments are read by others")
+
+        def is_taken_over() -> bool:
+            return not world.owners()[stopped] & held
+
+        world.until(is_taken_over, "the stopped reader's segments are read by others")
         world.processes[stopped].send_signal(signal.SIGCONT)
         world.scale(merge("8", "9", low=0.0, high=0.5, name="12"), merge("10", "11", low=0.5, high=1.0, name="13"))
         world.write()
@@ -198,7 +202,7 @@ def first_handed_out(run: Run) -> dict[tuple[str, int], int]:
 
 
 def test_every_event_is_read_at_least_once(run: Run) -> None:
-    assert len(run.written) == 5 * STEPS * 3 * 3
+    assert len(run.written) == 6 * STEPS * 3 * 3
     assert first_handed_out(run).keys() == run.written.keys()
 
 
