@@ -127,7 +127,7 @@ class MarkCache:
         self._latest_seq = 0  # when it was described last
         self._marks: KeptMarks | None = None
         self._last: Mark | None = None
-        self._is_ingestion = False
+        self.is_ingestion = False
         self._stretches: dict[str, _Stretch] = {}
         self._near: _Near | None = None
 
@@ -156,7 +156,7 @@ class MarkCache:
             open=any(each.segment.low is None for each in described.segments),
         )
         self._stretches.clear()
-        self._is_ingestion = described.config.time_domain is TimeDomain.INGESTION
+        self.is_ingestion = described.config.time_domain is TimeDomain.INGESTION
         self.sealed = described.sealed
         self._latest_seq = 0 if latest is None else latest.seq
         if first and latest is not None:
@@ -218,7 +218,7 @@ class MarkCache:
 
     def _stretch(self, segment: str, offset: int) -> _Stretch:
         marks, created_at = self._marks, None
-        if self._is_ingestion and self.graph is not None and segment in self.graph:
+        if self.is_ingestion and self.graph is not None and segment in self.graph:
             created_at = self.graph[segment].created_at  # nothing in it can be older
         if marks is None:
             return _Stretch(0, None, created_at)

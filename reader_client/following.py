@@ -14,6 +14,7 @@ from reader_client.limits import (
     FOLLOW_WAIT_MS,
     FOLLOWER_STOP_S,
     MARKS_PER_PAGE,
+    REST_WAIT_MS,
 )
 from reader_client.steps import Job, Pause, drive, drive_async, remote
 from strandline.errors import UnknownSeq
@@ -84,7 +85,7 @@ class Follower:
                 key=self._key,
                 after=cache.after,
                 limit=MARKS_PER_PAGE,
-                wait_ms=self._wait_ms if cache.caught_up and not cache.sealed else 0,
+                wait_ms=self._patience_ms(),
             )
         )
         if not cache.is_clear(page) or (not page.marks and cache.caught_up):
@@ -94,6 +95,12 @@ class Follower:
         with self._lock:
             cache.take(page)
         self._heard()
+
+    def _patience_ms(self) -> int:
+        """How long a poll may wait: a stream that comes to rest, in the ingestion domain, does not end one."""
+        if not self._cache.caught_up or self._cache.sealed:
+            return 0
+        return min(self._wait_ms, REST_WAIT_MS) if self._cache.is_ingestion else self._wait_ms
 
     def _describe(self) -> Job[None]:
         described = yield from remote(calls.describe(self._stream))

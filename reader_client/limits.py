@@ -7,6 +7,7 @@ CACHED_MARKS_DEFAULT: Final = 100_000  # of one key; older positions are answere
 FOLLOWED_KEYS: Final = 16  # of one stream; windows of further keys are answered by a call
 MARKS_PER_PAGE: Final = 1_000
 FOLLOW_WAIT_MS: Final = 5_000  # one long poll
+REST_WAIT_MS: Final = 1_000  # the same of a stream in the ingestion domain
 STALE_AFTER_DEFAULT_MS: Final = 15_000
 FOLLOW_FIRST_PAUSE_MS: Final = 50
 FOLLOW_PAUSE_BOUND_MS: Final = 2_000

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from reader_client import AsyncTimeWindows, TimeWindow, TimeWindows
 from reader_client.cache import MarkCache
 from reader_client.following import Follower
 from reader_client.steps import Pause, Remote, Step
+from strandline.config import TimeDomain
 from strandline.errors import UnknownStream
 from strandline.protocol import calls
 from strandline.protocol.attempts import NotReached, Outcome, Patience
@@ -203,6 +204,25 @@ def test_a_stream_made_anew_begins_anew_in_the_cache(controller: Any, stream: st
         controller.run(calls.create_stream(stream, 2, AT_ONCE))
         controller.note(stream, 7, {"0": 1, "1": 1})
         until(lambda: windows.get_time_window({"0": 1, "1": 1}) == TimeWindow(7, None, True, False, 1))
+
+
+def test_time_goes_on_over_a_stream_at_rest_in_the_cache_too(controller: Any) -> None:
+    config = replace(AT_ONCE, time_domain=TimeDomain.INGESTION, idle_lag_ms=0)
+    stream = controller.stream(1, config)
+    clock = controller.run(calls.clocked(calls.describe(stream))).clock
+    controller.run(calls.tail(stream, "tail", clock, {"0": 5}))
+    with TimeWindows(controller.url, stream, cached=True) as windows:
+        following(windows, 1)
+        assert windows.get_time_window({"0": 5}).lower == clock
+        controller.run(calls.idle(stream, "tail"))
+        lowers = {windows.get_time_window({"0": 5}).lower}
+
+        def has_moved() -> bool:
+            lowers.add(windows.get_time_window({"0": 5}).lower)
+            return len(lowers) >= 4
+
+        until(has_moved)
+        assert windows.get_time_window({"0": 4}).lower is None
 
 
 # -- step by step, with a clock and answers of the test ----------------------------------------------------------------
