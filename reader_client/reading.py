@@ -242,7 +242,8 @@ class Reading:
         self._report_at = self._now_ms() + self._options.report_ms
 
     def _balance(self, answer: ReaderAnswer) -> Job[None]:
-        room, surplus = self._progress.room(answer.share), self._progress.surplus(answer.share)
+        room = min(answer.free, self._progress.room(answer.share))
+        surplus = self._progress.surplus(answer.share)
         if room:
             try:
                 self._hear((yield from remote(group_calls.acquire(self.group, self.reader, answer.epoch, room))))

@@ -233,9 +233,9 @@ class Groups:
         registered = live.membership.readers.get(reader)
         epoch, owned = registered.epoch if registered is not None else 0, live.membership.owned(reader)
         live.tell_owned(reader, owned, now)
-        share = live.membership.share(graphs, now)
+        share, free = live.membership.share(graphs, now)
         await durable(self._committer.join(live))
-        return ReaderAnswer(epoch=epoch, owned=owned, share=share, window=await self.window(group))
+        return ReaderAnswer(epoch=epoch, owned=owned, share=share, free=free, window=await self.window(group))
 
     async def window(self, group: str) -> GroupWindow:
         """Where a group stands, in each of its streams and over all of them."""

@@ -173,11 +173,13 @@ class Membership:
                 found.setdefault(stream, {})[segment] = self.offsets.get((stream, segment), 0)
         return found
 
-    def share(self, graphs: Graphs, now: int) -> int:
-        """How many of the segments that can be read now each reader may have: the even share, rounded up."""
+    def share(self, graphs: Graphs, now: int) -> tuple[int, int]:
+        """How many of the segments that can be read now each reader may have, the even share, rounded up; and how many
+        of them nobody owns."""
         timeout = self.settings.reader_timeout_ms
         alive = [each for each in self.readers.values() if timeout is None or each.heard_at + timeout > now]
-        return -(-sum(1 for _ in self.readable(graphs)) // max(1, len(alive)))
+        readable = list(self.readable(graphs))
+        return -(-len(readable) // max(1, len(alive))), sum(place not in self.owners for place in readable)
 
     def position(self, stream: str, graph: SegmentGraph) -> Cut:
         """Where the group stands in a stream: the largest cut inside what its readers say."""

@@ -84,11 +84,12 @@ class GroupWindow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderAnswer:
     """To a reader: its epoch, the segments it owns with their positions by stream, how many of those that can be read
-    now it may have when all readers share them evenly, and the group's window."""
+    now it may have when all readers share them evenly, how many of them are free, and the group's window."""
 
     epoch: int
     owned: Positions
     share: int
+    free: int
     window: GroupWindow
 
 
@@ -218,6 +219,7 @@ def reader_answer_to_wire(answer: ReaderAnswer) -> JsonObject:
         "epoch": answer.epoch,
         "owned": positions_to_wire(answer.owned),
         "share": answer.share,
+        "free": answer.free,
         "window": group_window_to_wire(answer.window),
     }
 
@@ -228,6 +230,7 @@ def reader_answer_from_wire(value: object, where: str = "the answer") -> ReaderA
         epoch=given.number("epoch"),
         owned=given.by_name("owned", _position),
         share=given.number("share"),
+        free=given.number("free"),
         window=given.read("window", group_window_from_wire),
     )
 

@@ -249,7 +249,8 @@ def test_what_was_put_back_stays_so_when_a_successor_goes_on(group: Any) -> None
 
 def test_a_reader_is_told_its_even_share_of_what_can_be_read(group: Any) -> None:
     assert reader(group, "one", {})["share"] == 2
-    assert reader(group, "two", {})["share"] == 1
+    two = reader(group, "two", {"1": 3})
+    assert (two["share"], two["free"]) == (1, 1)
     assert reader(group, "three", {})["share"] == 1
     group.clock.now += 30_000
     assert reader(group, "four", {"0": 9})["share"] == 2  # nobody else was heard from

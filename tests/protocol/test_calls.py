@@ -22,7 +22,7 @@ from strandline.segment import NewSegment
 NOTE = Note(writer="w1", times={"": 100}, position={"0": 5}, epoch=3)
 NOTE_BODY = {"writer": "w1", "time": 100, "position": {"0": 5}, "epoch": 3}
 WINDOW: dict[str, object] = {"streams": {}, "watermarks": {}, "lag_ms": None, "backlog": False, "idle": []}
-READER = {"epoch": 2, "owned": {"orders": {"0": 7}}, "share": 1, "window": WINDOW}
+READER = {"epoch": 2, "owned": {"orders": {"0": 7}}, "share": 1, "free": 0, "window": WINDOW}
 
 
 def sent(call: Call[Any]) -> Request:

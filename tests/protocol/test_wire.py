@@ -283,7 +283,7 @@ GROUP_WINDOWS = st.builds(
 
 @given(st.integers(1, 10**9), st.dictionaries(NAMES, st.dictionaries(NAMES, COUNTS, max_size=2)), GROUP_WINDOWS)
 def test_the_answer_to_a_reader_comes_back(epoch: int, owned: dict[str, dict[str, int]], window: GroupWindow) -> None:
-    answer = ReaderAnswer(epoch=epoch, owned=owned, share=epoch % 7, window=window)
+    answer = ReaderAnswer(epoch=epoch, owned=owned, share=epoch % 7, free=epoch % 5, window=window)
     sent = over_the_wire(group_wire.reader_answer_to_wire(answer))
     assert group_wire.reader_answer_from_wire(sent) == answer
 
