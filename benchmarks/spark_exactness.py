@@ -179,6 +179,7 @@ def session(folder: Path, more: Mapping[str, Any] | None = None) -> SparkSession
     prepare()
     settings: dict[str, Any] = {
         "spark.ui.enabled": False,
+        "spark.ui.showConsoleProgress": False,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder),

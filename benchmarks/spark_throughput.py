@@ -1,11 +1,11 @@
 """Rows a second with the exact watermark beside Spark's own, and what large batches gain while a job is behind.
 
-    python -m benchmarks.spark_throughput [--rows 2000000] [--rounds 3] [--kafka]
+    python -m benchmarks.spark_throughput [--rows 2000000] [--rounds 3] [own] [backlog] [kafka]
 
-The same query, counts of windows of ten seconds, reads a finished log from its head: from the source `strandline` with
-`exact_watermark` and with `withWatermark`, and with `--kafka` from Spark's Kafka connector with `attach` and with
-`withWatermark`. Kinds take turns, the first round is not counted, and the medians are printed. Then a job that takes
-10 000 rows a batch catches up, as it is and with a threshold for its backlog.
+`own`: the same query, counts of windows of ten seconds, reads a finished log from its head, from the source `strandline`
+with `exact_watermark` and with `withWatermark`. `kafka`: from a broker, by Spark's own connector with `attach` and with
+`withWatermark`, and by the source `strandline`. Kinds take turns, the first round is not counted, and medians are
+printed. `backlog`: a job that takes 10 000 rows a batch catches up, as it is and with a threshold for its backlog.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from benchmarks.spark_exactness import CONFIG, session
 from logs import Event
 from logs.sqlite import SqliteLog
-from spark_integration import attach, exact_watermark, register
+from spark_integration import attach, detach, exact_watermark, register
 from spark_integration.options import BACKLOG_THRESHOLD
 from strandline.note import Note
 from strandline.protocol import calls
@@ -37,6 +37,7 @@ USUAL_ROWS: Final = 10_000  # a batch of the job that catches up
 BACKLOG_ROWS: Final = 1_000_000
 START_MS: Final = 1_700_000_000_000
 NUMBERS: Final = count(1)
+PARTS: Final = ["own", "kafka", "backlog"]
 
 Query = Callable[[], DataFrame]
 
@@ -164,27 +165,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Rows a second with the exact watermark and with Spark's own.")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--kafka", action="store_true", help="on a broker as well")
+    parser.add_argument("parts", nargs="*", choices=PARTS, help="all of them without any")
     given = parser.parse_args()
+    wanted = given.parts or PARTS
     with ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
         controller = OwnProcess(folder / "store.db")
         opened.callback(controller.stop)
         connection = opened.enter_context(Connection(controller.url))
-        jars = sorted(map(str, fetched("spark-kafka").glob("*.jar"))) if given.kafka else []
+        jars = sorted(map(str, fetched("spark-kafka").glob("*.jar"))) if "kafka" in wanted else []
         spark = session(folder, {"spark.jars": ",".join(jars)})
         opened.callback(spark.stop)
         register(spark)
         path = folder / "own.db"
-        fill(connection, path, given.rows)
-        show(compare(own_kinds(spark, controller.url, path), folder, given.rows, given.rounds))
-        show(compare(backlog_kinds(spark, controller.url, path), folder, given.rows, 1))
-        if given.kafka:
+        if wanted != ["kafka"]:
+            fill(connection, path, given.rows)
+        if "own" in wanted:
+            show(compare(own_kinds(spark, controller.url, path), folder, given.rows, given.rounds))
+        if "backlog" in wanted:
+            show(compare(backlog_kinds(spark, controller.url, path), folder, given.rows, 1))
+        if "kafka" in wanted:
             kafka = Kafka(fetched("kafka"))
             opened.callback(kafka.remove)
             kafka.create_topic("theirs", SEGMENTS)
             fill_kafka(connection, kafka.servers, given.rows)
             show(compare(kafka_kinds(spark, controller.url, kafka.servers), folder, given.rows, given.rounds))
+            detach(spark)
 
 
 if __name__ == "__main__":
