@@ -107,9 +107,9 @@ class Stream:
         self.run(calls.seal(self.name, final))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
-    """One process a module; each test takes a stream of its own."""
+    """One process for all; each test takes a stream of its own."""
     started = Controller(tmp_path_factory.mktemp("controller"))
     yield started
     started.stop()
@@ -161,9 +161,9 @@ def _connector() -> list[str]:
         return []
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One small local session a module, with the source registered; the first one starts Java for all of them."""
+    """One small local session for all modules, with the source registered. Tests put back what they set in it."""
     from pyspark.sql import SparkSession
 
     from spark_integration import prepare, register
@@ -186,11 +186,11 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    os.environ.clear()  # Spark has read it, and other tests' processes are not to
+    os.environ.update(before)
     register(session)
     yield session
     session.stop()
-    os.environ.clear()
-    os.environ.update(before)
 
 
 @pytest.fixture

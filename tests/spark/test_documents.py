@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ def test_the_blocks_of_the_page_about_spark_run(
     page = re.sub(r'"(orders|totals)\.log"', rf'"{tmp_path}/\1.log"', page)
     page = page.replace('"job-1").start', f'"{tmp_path}/job-1").start')
     names: dict[str, Any] = {"spark": spark}
+    environment = dict(os.environ)
     try:
         exec(compile(page, "docs/spark.md", "exec"), names)
         names["query"].processAllAvailable()
@@ -53,6 +55,8 @@ def test_the_blocks_of_the_page_about_spark_run(
         assert controller.connection.run(calls.describe("totals")).sealed
         assert names["exact_sales"].isStreaming and names["events"].isStreaming and names["catching_up"].isStreaming
     finally:
+        os.environ.clear()
+        os.environ.update(environment)
         detach(spark)
         spark.conf.unset("spark.strandline.backlog.watermarkLagThreshold")
     with SqliteLog(tmp_path / "totals.log") as log:
