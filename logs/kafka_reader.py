@@ -24,7 +24,6 @@ from strandline.limits import (
     BATCH_ROWS,
     KAFKA_ATTEMPT_MS,
     KAFKA_READ_AHEAD_KIB,
-    KAFKA_READ_LINGER_MS,
     KAFKA_READ_STALL_MS,
     KAFKA_READ_WAIT_MS,
 )
@@ -42,7 +41,6 @@ READING: Final = {
     "enable.partition.eof": True,
     "isolation.level": "read_committed",
     "queued.max.messages.kbytes": KAFKA_READ_AHEAD_KIB,
-    "fetch.wait.max.ms": KAFKA_READ_LINGER_MS,  # what is read is there already; a wait would only be at its end
     "fetch.max.bytes": KAFKA_READ_AHEAD_KIB * 1024,
     # What is asked for is there, so no fetch needs to wait. One that waits, past the end of a range, holds up the next
     # range: librdkafka has one fetch under way with a broker.
