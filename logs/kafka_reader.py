@@ -141,7 +141,7 @@ class KafkaLogReader:
         first = self._consumer.poll(KAFKA_ATTEMPT_MS / 1000)
         if first is None:
             return []
-        more = self._consumer.consume(rows - 1, KAFKA_READ_LINGER_MS / 1000) if rows > 1 and not first.error() else []
+        more = self._consumer.consume(rows - 1, KAFKA_READ_WAIT_MS / 1000) if rows > 1 and not first.error() else []
         return [first, *more]
 
     def _is_past(self, message: Message, segment: str, start: int, end: int) -> bool:
