@@ -216,18 +216,15 @@ class Reading:
         """Tells how far it has read, hears where the group stands, and takes or gives up segments by its share."""
         if self._epoch is None:
             raise ReaderClosed(reader=self.reader)
-        news, held, refused = self._progress.news(), self._progress.unfinished(), True
+        news = self._progress.news()
         try:
             answer = yield from remote(group_calls.report(self.group, self.reader, self._epoch, news))
             self._progress.reported(news)
-            refused = False
         except (Fenced, PositionWentBack):
             # It was silent for too long, and others read on. Where another process has its name, this raises, too.
             answer = yield from remote(group_calls.report(self.group, self.reader, self._epoch, {}))
         except UnknownReader:  # somebody said that it is dead
             answer = yield from remote(group_calls.register_reader(self.group, self.reader, {}))
-        if refused or any(segment not in answer.owned.get(stream, {}) for stream, segment in held):
-            self.fenced += 1
         yield from self._take(answer)
 
     def _take(self, answer: ReaderAnswer) -> Job[None]:
@@ -251,11 +248,14 @@ class Reading:
                 self._hear((yield from remote(group_calls.report(self.group, self.reader, answer.epoch, {}))))
         elif surplus:
             positions = self._progress.positions_of(surplus)
-            self._hear((yield from remote(group_calls.release(self.group, self.reader, answer.epoch, positions))))
+            left = yield from remote(group_calls.release(self.group, self.reader, answer.epoch, positions))
+            self._progress.drop(surplus)
+            self._hear(left)
 
     def _hear(self, answer: ReaderAnswer) -> None:
         """Takes in what the controller says: the segments, and the group's window with its watermarks."""
         self._epoch = answer.epoch
+        self.fenced += self._progress.loses(answer.owned)
         self._progress.adopt(answer.owned)
         self.window = answer.window
         if self._options.time_domain == ReadingDomain.PROCESSING:

@@ -94,17 +94,23 @@ class Progress(Generic[Event]):
             del self.cursors[place]
             self._orderer.forget("/".join(place))
 
+    def loses(self, owned: Mapping[str, Mapping[str, int]]) -> bool:
+        """Whether a segment that is not over for this reader, finished and reported, is none of these."""
+        return any(
+            segment not in owned.get(stream, {}) and not (each.finished and each.position == each.reported)
+            for (stream, segment), each in self.cursors.items()
+        )
+
     def room(self, share: int) -> int:
         """How many segments more the reader may take; finished ones do not count."""
-        return max(0, share - len(self.unfinished()))
+        return max(0, share - len(self._unfinished()))
 
     def surplus(self, share: int) -> list[Place]:
         """What to give up so that not more than its share is left: rather what has the least fetched."""
-        places = sorted(self.unfinished(), key=lambda place: (len(self.cursors[place].buffer), place))
+        places = sorted(self._unfinished(), key=lambda place: (len(self.cursors[place].buffer), place))
         return places[: max(0, len(places) - share)]
 
-    def unfinished(self) -> list[Place]:
-        """The segments that are not known to have ended, or not dealt with up to there."""
+    def _unfinished(self) -> list[Place]:
         return [place for place, cursor in self.cursors.items() if not cursor.finished]
 
     # -- events --------------------------------------------------------------------------------------------------

@@ -142,6 +142,18 @@ def test_a_segment_is_finished_when_all_of_it_is_done() -> None:
     assert not progress.has_finished
 
 
+def test_a_segment_is_lost_unless_all_of_it_was_reported() -> None:
+    progress = fed(0)
+    assert not progress.loses({"s": {"a": 0, "b": 0}})
+    assert progress.loses({"s": {"b": 0}})
+    progress.end(A, 1)
+    take(progress)
+    progress.done(A, 0)
+    assert progress.loses({})
+    progress.reported(progress.news())
+    assert not progress.loses({})
+
+
 def test_a_reader_has_room_up_to_its_share_and_gives_up_what_is_too_much() -> None:
     progress = Progress[Event]()
     progress.adopt({"s": {"a": 0, "b": 0, "c": 0, "d": 5}})
