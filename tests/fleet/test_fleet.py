@@ -111,14 +111,14 @@ class World:
     def stop_one(self, *others: str) -> tuple[str, set[str]]:
         """Stops a reader that owns segments; events come after that, which it does not read. Returns the segments, too.
 
-        It may have been about to give them up, with a call under way. Then another is stopped.
+        It may have been about to give them up, or to hear of them, with a call under way. Then another is stopped.
         """
         while True:
             name = self.owner(*others)
             self.processes[name].send_signal(signal.SIGSTOP)
             held = self.owners()[name]
             self.write()
-            held &= self.owners()[name]
+            held &= self.owners()[name] & {segment for _, segment, _ in _read(self.folder / name).events}
             if held:
                 return name, held
             self.processes[name].send_signal(signal.SIGCONT)
