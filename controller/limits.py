@@ -67,15 +67,20 @@ RETENTION_STREAMS: Final = 100  # looked at in one beat of the heart
 NOTED_AT_MS: Final = 60_000  # how much of `last_noted_at` a crash may lose
 
 # Looking over everything, for operators
-LOOK_TTL_MS: Final = 1_000  # all who ask within it share one look
+LOOK_TTL_MS: Final = 900  # all who ask within it share one look; pages ask each second
 LOOK_STREAMS: Final = 10_000
 LOOK_GROUPS: Final = 1_000
 LOOK_LOADS: Final = 100  # streams that are not in memory, read from the store for one look
 LOOK_PAGE_NAMES: Final = 1_000
-LOOK_PIECE_STREAMS: Final = 20  # looked at before notes have their turn again
+LOOK_REST: Final = 20  # a look that took long is shared for so many times as long: it never takes more than a 20th
+LOOKS_SHARED: Final = 256  # of each kind, kept
+SLICE_MS: Final = 2  # of work before others get their turn
 RATE_MS: Final = 60_000  # marks a second are counted over so long
 RATE_MARKS: Final = 200  # or over so many
 STALLED_MS: Final = 5_000  # who holds time back and was not heard from for so long stands out
+
+# Counts by writer
+COUNTED_WRITERS: Final = 10_000  # of a stream, with late notes and refusals of their own; the rest is summed up
 
 # From 2000 to 2100: a time within these is taken for milliseconds since 1970, and has a date and a lag
 EPOCH_FIRST_MS: Final = 946_684_800_000

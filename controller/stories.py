@@ -18,13 +18,16 @@ def _said(kind: str, told: Mapping[str, Any], times: Times, by: str | None) -> s
     key = f" in key {told['key']}" if told.get("key") else ""
     match kind:
         case "state":
-            return f"{told['writer']} went from {_state(told['before'])} to {_state(told['after'])}{key}"
+            before = f"went from {_state(told['before'])} to" if told["before"] else "became"
+            return f"{told['writer']} {before} {_state(told['after'])}{key}"
+        case "registered":
+            return f"{told['writer']} registered{f' by {by}' if by else ''}, with epoch {told['epoch']}"
         case "held":
             return f"{told['writer'] or 'too few writers'} held time back for {span(told['to'] - told['from'])}{key}"
         case "incomplete":
-            return f"marks leave out {_names(told)} from {times.show(told['from_time'])} on{key}"
+            return f"marks leave out {left_out(told)} from {times.show(told['from_time'])} on{key}"
         case "incomplete_ended":
-            return f"marks no longer leave out {_names(told)}{key}"
+            return f"marks no longer leave out {left_out(told)}{key}"
         case "backlog":
             return f"went into backlog, {_lag(told)}"
         case "caught_up":
@@ -32,14 +35,14 @@ def _said(kind: str, told: Mapping[str, Any], times: Times, by: str | None) -> s
         case "refused":
             who = told.get("writer") or told.get("reader") or told.get("call") or told.get("name")
             code = told.get("code", "")
-            return f"refused{f' ({who})' if who else ''} as {code}: {told.get('detail', code)}"
+            return f"refused{f' ({who})' if who else ''} as {code}: {_dated(told, times)}"
         case "reader_segments":
             gained, lost = ", ".join(told["gained"]), ", ".join(told["lost"])
             moved = " and ".join([*([f"took {gained}"] if gained else []), *([f"gave up {lost}"] if lost else [])])
             return f"{told['reader']} {moved}, and has {told['owned']} segments now"
         case _:
             details = {name: value for name, value in told.items() if name != "omitted" and value not in (None, {}, [])}
-            more = ", ".join(f"{name} {value}" for name, value in details.items())
+            more = ", ".join(f"{name} {_plain(value)}" for name, value in details.items())
             whose = f" by {by}" if by else ""
             return f"{kind.replace('_', ' ')}{whose}" + (f": {more}" if more else "")
 
@@ -48,11 +51,32 @@ def _lag(told: Mapping[str, Any]) -> str:
     return "with no watermark yet" if told["lag_ms"] is None else f"{span(told['lag_ms'])} behind the clock"
 
 
-def _state(value: str | None) -> str:
-    return (value or "unknown").replace("_", " ")
+def _state(value: str) -> str:
+    return value.replace("_", " ")
 
 
-def _names(told: Mapping[str, Any]) -> str:
+def _plain(value: Any) -> str:
+    """A value as people write it."""
+    match value:
+        case list():
+            return " and ".join(map(str, value))
+        case dict():
+            return " ".join(f"{name}={_plain(each)}" for name, each in value.items())
+        case _:
+            return str(value)
+
+
+def _dated(told: Mapping[str, Any], times: Times) -> str:
+    """Why something was refused, its times shown as such."""
+    text = str(told.get("detail", told.get("code", "")))
+    for name, value in told.items():
+        if name == "time" or name.endswith("_time"):
+            text = text.replace(str(value), times.show(value)) if isinstance(value, int) else text
+    return text
+
+
+def left_out(told: Mapping[str, Any]) -> str:
+    """Whom incomplete marks leave out, given the details of an entry about them."""
     names = ", ".join(told["excluded"])
     more = told.get("excluded_writers", 0) - len(told["excluded"])
     return names + (f" and {more} more" if more > 0 else "")

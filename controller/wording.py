@@ -32,6 +32,12 @@ class Times:
         return datetime.fromtimestamp(time // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S") + f".{time % 1000:03}Z"
 
 
+def moment(at: int, now: int) -> str:
+    """When something happened: the time of day, and the date if that was another one."""
+    text, today = Times().show(at), Times().show(now)[:10]
+    return text[11:19] if text[:10] == today else text[:19]
+
+
 def is_epoch(time: int) -> bool:
     """Whether a time looks like epoch milliseconds."""
     return EPOCH_FIRST_MS <= time < EPOCH_END_MS
@@ -82,11 +88,33 @@ def holding(holder: Holder | None) -> str:
     parts = [f"{holder.writer}{state} holds" + (" and has no time yet" if holder.time is None else "")]
     if holder.last_heard_ms_ago is not None:
         parts.append(f"{span(holder.last_heard_ms_ago)} silent")
-    if holder.released_in_ms is None:
-        parts.append("never let go by itself")
-    else:
-        parts.append(f"let go in {span(holder.released_in_ms)}" if holder.released_in_ms else "let go now")
+    parts.append(letting_go(holder.released_in_ms))
     return ", ".join(parts)
+
+
+def held_since(holder: Holder, since: int | None, now: int) -> str:
+    """Since when someone holds time back, how long that one has been silent, and when it is let go."""
+    if holder.writer is None:
+        return "fewer than min_writers writers have noted"
+    parts = [] if holder.state == "active" else [holder.state.replace("_", " ")]
+    if since is not None:
+        parts.append(f"since {moment(since, now)}, for {span(now - since)}")
+    if holder.last_heard_ms_ago is not None:
+        parts.append(f"last heard {span(holder.last_heard_ms_ago)} ago")
+    return ", ".join([*parts, letting_go(holder.released_in_ms)])
+
+
+def letting_go(released_in_ms: int | None) -> str:
+    """When a writer that is silent is let go."""
+    if released_in_ms is None:
+        return "never let go by itself"
+    return f"let go in {span(released_in_ms)}" if released_in_ms else "let go now"
+
+
+def named(names: Sequence[str], most: int) -> str:
+    """So many of these names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def yes(flag: bool) -> str:

@@ -7,9 +7,11 @@ from typing import Any
 
 from nicegui import ui
 
+from controller.dashboard.parts import heading
 from controller.dashboard.visiting import Visitor
 from controller.services.controller import Controller
 from controller.services.journal import Act
+from controller.wording import Times
 from strandline.config import StreamConfig
 from strandline.errors import InvalidConfig, StrandlineError
 
@@ -19,7 +21,7 @@ Doing = Callable[[], Awaitable[str]]
 async def confirm(question: str, consequence: str, button: str, do: Doing) -> None:
     """Asks; then does it and says what came of it, or why not."""
     with ui.dialog() as dialog, ui.card().style("max-width: 480px; gap: 12px"):
-        ui.label(question).classes("sl-h").props("role=heading aria-level=2")
+        heading(question)
         ui.label(consequence)
         with ui.row().classes("w-full justify-end"):
             ui.button("Cancel", on_click=lambda: dialog.submit(False)).props("flat no-caps color=secondary")
@@ -52,11 +54,30 @@ async def include(controller: Controller, stream: str, writer: str, who: Visitor
     return f"{writer} is brought back"
 
 
+async def ask_exclude(controller: Controller, stream: str, writer: str, who: Visitor) -> None:
+    await confirm(
+        f"Exclude {writer}?",
+        "Time goes on without it at once. What it writes below the marks' time will be late, and every mark names it "
+        "until it is brought back or registers anew.",
+        "Exclude",
+        lambda: exclude(controller, stream, writer, who),
+    )
+
+
+async def ask_include(controller: Controller, stream: str, writer: str, who: Visitor) -> None:
+    await confirm(
+        f"Bring {writer} back?",
+        "It counts again from its last note on, so time may stand until it has caught up.",
+        "Bring back",
+        lambda: include(controller, stream, writer, who),
+    )
+
+
 async def evaluate(controller: Controller, stream: str, key: str, who: Visitor) -> str:
     who.check_acting(stream)
     mark, holder, _ = await controller.streams.evaluate(stream, key)
     if mark is not None:
-        return f"mark {mark.seq} was made, at {mark.time}"
+        return f"mark {mark.seq} was made, at {Times().show(mark.time)}"
     return "no mark is possible" + (f": {holder.writer} holds time back" if holder and holder.writer else "")
 
 
@@ -84,7 +105,7 @@ async def edit(config: StreamConfig) -> dict[str, Any] | None:
     """A form with the settings; returns those that were changed, None where it was given up."""
     fields: dict[str, ui.number] = {}
     with ui.dialog() as dialog, ui.card().style("width: 560px; max-width: 96vw; gap: 8px"):
-        ui.label("Change the configuration").classes("sl-h").props("role=heading aria-level=2")
+        heading("Change the configuration")
         with ui.column().classes("w-full").style("max-height: 62vh; overflow-y: auto; gap: 6px; flex-wrap: nowrap"):
             late = ui.select(["hold", "skip"], label="late_writers", value=str(config.late_writers)).classes("w-full")
             for name, (_, meaning) in SETTINGS.items():

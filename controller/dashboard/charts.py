@@ -10,9 +10,11 @@ from controller.wording import is_epoch
 INK: Final = "#94a3b8"
 TEAL: Final = "#0d9488"
 AMBER: Final = "#d97706"
+VIOLET: Final = "#8b5cf6"
 GRID: Final = "rgba(148, 163, 184, 0.22)"
 
 SAWTOOTH_MARKS: Final = 120  # with more of them only the peaks are drawn
+LINES: Final = 10  # of text, one above the other, are as high as a chart
 Moment = tuple[int, int]  # when a mark was made, and its time
 
 
@@ -20,6 +22,7 @@ def _base(unit: str) -> dict[str, Any]:
     axis = {"axisLine": {"lineStyle": {"color": GRID}}, "axisLabel": {"color": INK, "hideOverlap": True}}
     return {
         "animation": False,
+        "useUTC": True,
         "grid": {"left": 8, "right": 16, "top": 28, "bottom": 4, "containLabel": True},
         "tooltip": {"trigger": "axis"},
         "textStyle": {"fontFamily": "system-ui, sans-serif"},
@@ -28,6 +31,7 @@ def _base(unit: str) -> dict[str, Any]:
             "type": "value",
             "name": unit,
             "scale": True,
+            "splitNumber": 4,
             "nameTextStyle": {"color": INK, "align": "left"},
             **axis,
             "splitLine": {"lineStyle": {"color": GRID}},
@@ -61,8 +65,8 @@ def lag_options(moments: Sequence[Moment], now: int) -> dict[str, Any]:
     return {**options, "series": [line]}
 
 
-def time_options(moments: Sequence[Moment], now: int) -> dict[str, Any]:
-    """The stream's own time as the marks brought it on."""
+def time_options(moments: Sequence[Moment], now: int, read: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
+    """The stream's own time as the marks brought it on, and lines where groups stand: (group, lower bound)."""
     points = [[at, time] for at, time in moments]
     if moments:
         points.append([now, moments[-1][1]])
@@ -76,10 +80,30 @@ def time_options(moments: Sequence[Moment], now: int) -> dict[str, Any]:
         "lineStyle": {"color": TEAL, "width": 2},
         "itemStyle": {"color": TEAL},
     }
-    options = _base("event time")
+    if read:
+        line["markLine"] = {
+            "silent": True,
+            "symbol": "none",
+            "data": [{"name": groups, "yAxis": lower} for groups, lower in _apart(read, moments)],
+            "lineStyle": {"color": VIOLET, "type": "dashed"},
+            "label": {"formatter": "read by {b}", "position": "insideStartBottom", "color": VIOLET},
+        }
+    options = _base("")
     if dates:
         options["yAxis"]["type"] = "time"
     return {**options, "series": [line]}
+
+
+def _apart(read: Sequence[tuple[str, int]], moments: Sequence[Moment]) -> list[tuple[str, int]]:
+    """Groups that would be written over one another are written side by side, at the one that is furthest behind."""
+    room = (moments[-1][1] - moments[0][1]) / LINES if moments else 0
+    found: list[tuple[str, int]] = []
+    for group, lower in sorted(read, key=lambda each: each[1]):
+        if found and lower - found[-1][1] <= room:
+            found[-1] = (f"{found[-1][0]}, {group}", found[-1][1])
+        else:
+            found.append((group, lower))
+    return found
 
 
 def scaling_diagram(segments: Sequence[tuple[str, Sequence[str], bool]]) -> str:

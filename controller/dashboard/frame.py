@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
 from fastapi import Request
-from nicegui import ui
+from nicegui import events, ui
 
 from controller.dashboard.limits import REFRESH_S
 from controller.dashboard.visiting import THEME_COOKIE, Visitor
 from strandline.errors import StrandlineError
 
+_SEEN: Final = "strandline_seen"
+_TELL_SEEN: Final = f"""<script>
+document.addEventListener("visibilitychange", () => emitEvent("{_SEEN}", !document.hidden))
+</script>"""
 _STYLE: Final = """
 :root { --sl-line: #e2e8f0; --sl-soft: #64748b; --sl-card: #ffffff; --sl-ground: #f6f8fa; --sl-ink: #0f172a; }
 .body--dark { --sl-line: #2b3648; --sl-soft: #9aa8bc; --sl-card: #141c2b; --sl-ground: #0b111c; --sl-ink: #e6edf6; }
@@ -26,6 +31,8 @@ body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 .sl-h { font-size: 15px; font-weight: 650; letter-spacing: .01em; }
 .sl-title { font-size: 24px; font-weight: 700; letter-spacing: -.01em; overflow-wrap: anywhere; }
 .sl-number { font-size: 28px; font-weight: 700; line-height: 1.1; font-variant-numeric: tabular-nums; }
+.sl-tile { gap: 2px; padding: 12px 16px; }
+.sl-fact { font-size: 18px; font-weight: 650; overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
 .sl-tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; width: 100%; }
 .sl-two { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr)); gap: 16px;
   width: 100%; }
@@ -47,17 +54,32 @@ body { background: var(--sl-ground) !important; color: var(--sl-ink); }
 .body--dark { --q-primary: #2dd4bf !important; --q-negative: #f87171 !important; --q-secondary: #9aa8bc !important; }
 .body--dark .bg-primary { color: #0b111c !important; }
 .sl-page .q-table__bottom { border-color: var(--sl-line); }
+.sl-lag { gap: 0; align-items: flex-end; text-align: right; }
+.sl-diagram svg { max-height: 420px; }
+.sl-diagram .nodeLabel, .sl-diagram text { color: var(--sl-ink) !important; fill: var(--sl-ink) !important; }
+.sl-diagram .flowchart-link { stroke: var(--sl-soft) !important; }
+.sl-diagram marker path { fill: var(--sl-soft) !important; stroke: var(--sl-soft) !important; }
+.sl-page .q-table td, .sl-page .q-table th { padding-left: 8px; padding-right: 12px; }
+.sl-page .q-btn .q-icon { font-size: 1.25em; }
 .sl-page :focus-visible, .sl-bar :focus-visible { outline: 2px solid #0d9488; outline-offset: 2px; border-radius: 4px; }
 code, .sl-code { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: 13px; }
 .sl-code { background: var(--sl-ground); border: 1px solid var(--sl-line); border-radius: 8px; padding: 8px 12px;
   overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; width: 100%; }
 @media (max-width: 600px) { .sl-page { padding: 14px 12px 40px; } .sl-bar { padding: 6px 12px; gap: 8px; }
-  .sl-title { font-size: 20px; } .sl-hide-small { display: none; } }
+  .sl-title { font-size: 20px; } .sl-hide-small { display: none; } .sl-number { font-size: 24px; }
+  .sl-card { padding: 12px; } .sl-lag { align-items: flex-start; text-align: left; }
+  .sl-tiles { grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: 8px; } }
 """
 
 
+log = logging.getLogger(__name__)
+
+
 class Refresh:
-    """Calls something once a second, never twice at once; where it fails, a line at the top says so until it works."""
+    """Calls something once a second while the page can be seen, never twice at once.
+
+    Where it fails, a line at the top says so until it works.
+    """
 
     def __init__(self, update: Callable[[], Awaitable[None]]) -> None:
         self._update = update
@@ -66,7 +88,9 @@ class Refresh:
             ui.icon("cloud_off").classes("sl-bad")
             self._text = ui.label()
         self._line.set_visibility(False)
-        ui.timer(REFRESH_S, self.now, immediate=False)
+        self._timer = ui.timer(REFRESH_S, self.now, immediate=False)
+        ui.on(_SEEN, self._seen)
+        ui.add_body_html(_TELL_SEEN)
 
     async def now(self) -> None:
         """Updates once."""
@@ -77,10 +101,22 @@ class Refresh:
             await self._update()
             self._line.set_visibility(False)
         except StrandlineError as error:
-            self._text.set_text(f"{error}. What is below is from before; this page goes on trying.")
-            self._line.set_visibility(True)
+            self._say(f"{error}.")
+        except Exception as error:
+            log.exception("a page could not be brought up to date")
+            self._say(f"This page could not be brought up to date ({type(error).__name__}): the log says more.")
         finally:
             self._running = False
+
+    def _say(self, text: str) -> None:
+        self._text.set_text(f"{text} What is below is from before; this page goes on trying.")
+        self._line.set_visibility(True)
+
+    async def _seen(self, event: events.GenericEventArguments) -> None:
+        """A tab that nobody sees costs nothing."""
+        self._timer.active = bool(event.args)
+        if event.args:
+            await self.now()
 
 
 @contextmanager
@@ -95,6 +131,7 @@ def frame(request: Request, visitor: Visitor, title: str) -> Iterator[None]:
             ui.icon("waves", size="22px")
             ui.label("Strandline").style("font-size: 17px; font-weight: 700")
         ui.space()
+        ui.label("times in UTC").classes("sl-soft")
         ui.button(icon="contrast", on_click=partial(_turn, theme)).props(
             'flat round dense color=secondary aria-label="Dark or light"'
         )
@@ -112,21 +149,3 @@ async def _turn(theme: ui.dark_mode) -> None:
     theme.set_value(dark)
     name = "dark" if dark else "light"
     await ui.run_javascript(f"document.cookie = '{THEME_COOKIE}={name}; path=/; max-age=31536000; samesite=strict'")
-
-
-def empty_state(icon: str, text: str, command: str | None = None) -> None:
-    """What to do where there is nothing yet, with the command to copy."""
-    with ui.column().classes("items-center w-full").style("padding: 28px 8px; gap: 10px"):
-        ui.icon(icon, size="36px").classes("sl-soft")
-        ui.label(text).classes("text-center")
-        if command is not None:
-            with ui.row().classes("items-start no-wrap w-full").style("max-width: 760px"):
-                ui.label(command).classes("sl-code")
-                ui.button(icon="content_copy", on_click=lambda: _copy(command)).props(
-                    'flat round dense color=secondary aria-label="Copy the command"'
-                )
-
-
-def _copy(text: str) -> None:
-    ui.clipboard.write(text)
-    ui.notify("copied", timeout=1000)

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Generic, TypeVar
 
 from nicegui import events, ui
 
-from controller.dashboard.limits import PAGE_ROWS
+from controller.dashboard.limits import FILTER_ROWS, PAGE_ROWS
+
+T = TypeVar("T")
+
+# A cell with a link, for rows that have a `link` and a `name`; one whose colour is told by the row's `state_class`.
+LINKED: Final = '<a :href="props.row.link">{{ props.row.name }}</a>'
+STATE: Final = '<span :class="props.row.state_class" style="font-weight: 600">{{ props.row.state }}</span>'
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """`name` is the field of a row that is shown; it is sorted by the field `sort`, where that is another one.
+class Column(Generic[T]):
+    """`name` is the field of a row that is shown, `sort` what an item is sorted by (a number, a text, or nothing).
 
     `html` is a Vue template for the cell, in which `props.row` is the row. Columns that are not `essential` are left
     out on a phone.
@@ -21,20 +27,29 @@ class Column:
 
     name: str
     label: str
-    sort: str | None = None
+    sort: Callable[[T], Any] | None = None
     html: str | None = None
     right: bool = False
     essential: bool = True
 
 
-class PagedTable:
-    """Shows rows, each with an `id`. `show` gives it others; what the visitor chose stays as it is."""
+class PagedTable(Generic[T]):
+    """Shows items, those of one page made into rows. `show` gives it others; what the visitor chose stays as it is."""
 
-    def __init__(self, columns: Sequence[Column], *, noun: str, rows_per_page: int = PAGE_ROWS) -> None:
+    def __init__(
+        self,
+        columns: Sequence[Column[T]],
+        *,
+        noun: str,
+        row: Callable[[T], Mapping[str, Any]],
+        text: Callable[[T], str],
+        rows_per_page: int = PAGE_ROWS,
+    ) -> None:
+        """`row` has an `id`; a filter looks for what was typed in `text`."""
+        self._row, self._text = row, text
         self._rows_per_page = rows_per_page
-        self._rows: list[dict[str, Any]] = []
-        self._sorts = {each.name: each.sort or each.name for each in columns}
-        self._hidden = {"id", *(each.sort for each in columns if each.sort is not None)}
+        self._items: Sequence[T] = ()
+        self._sorts = {each.name: each.sort for each in columns if each.sort is not None}
         self._page: dict[str, Any] = {"page": 1, "rowsPerPage": rows_per_page, "sortBy": None, "descending": False}
         self._filter = (
             ui.input(placeholder=f"Filter {noun}", on_change=self._filtered)
@@ -53,10 +68,11 @@ class PagedTable:
                 )
         self._filter.set_visibility(False)
 
-    def show(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Shows these rows, in this order unless the visitor sorted."""
-        self._rows = [dict(row) for row in rows]
-        if len(self._rows) > PAGE_ROWS:
+    def show(self, items: Sequence[T]) -> None:
+        """Shows these items, in this order unless the visitor sorted."""
+        self._items = items
+        self._table.set_visibility(bool(items))
+        if len(items) > FILTER_ROWS:
             self._filter.set_visibility(True)
         self._render()
 
@@ -70,40 +86,40 @@ class PagedTable:
         self._render()
 
     def _render(self) -> None:
-        rows, text = self._rows, (self._filter.value or "").strip().casefold()
+        items, text = self._items, (self._filter.value or "").strip().casefold()
         if text:
-            rows = [
-                row for row in rows if any(text in str(v).casefold() for k, v in row.items() if k not in self._hidden)
-            ]
-        if self._page["sortBy"] is not None:
-            field = self._sorts[self._page["sortBy"]]
-            rows = sorted(rows, key=lambda row: _rank(row.get(field)), reverse=bool(self._page["descending"]))
-        size = self._page["rowsPerPage"] or len(rows) or 1
-        last = max(1, -(-len(rows) // size))
+            items = [each for each in items if text in self._text(each).casefold()]
+        sort = self._sorts.get(self._page["sortBy"] or "")
+        if sort is not None:
+            items = sorted(items, key=lambda each: _rank(sort(each)), reverse=bool(self._page["descending"]))
+        size = self._page["rowsPerPage"] or len(items) or 1
+        last = max(1, -(-len(items) // size))
         page = self._page["page"] = min(self._page["page"], last)
-        shown = rows[(page - 1) * size : page * size]
-        pagination = {**self._page, "rowsNumber": len(rows)}
-        self._table.props["hide-bottom"] = len(self._rows) <= min(10, self._rows_per_page)
+        shown = [dict(self._row(each)) for each in items[(page - 1) * size : page * size]]
+        pagination = {**self._page, "rowsNumber": len(items)}
+        hide = len(self._items) <= min(10, self._rows_per_page)
+        if self._table.props.get("hide-bottom") != hide:
+            self._table.props["hide-bottom"] = hide
         if self._table.rows != shown:
             self._table.rows = shown
         if self._table.pagination != pagination:
             self._table.pagination = pagination
 
 
-def _rank(value: object) -> tuple[int, Any]:
+def _rank(value: Any) -> tuple[int, Any]:
     """Numbers before texts before nothing, so that any two values can be compared."""
     if value is None:
         return (2, 0)
     return (0, value) if isinstance(value, (int, float)) else (1, str(value))
 
 
-def _quasar(column: Column) -> dict[str, Any]:
+def _quasar(column: Column[Any]) -> dict[str, Any]:
     small = "" if column.essential else "sl-hide-small"
     return {
         "name": column.name,
         "label": column.label,
         "field": column.name,
-        "sortable": True,
+        "sortable": column.sort is not None,
         "align": "right" if column.right else "left",
         "classes": small,
         "headerClasses": small,

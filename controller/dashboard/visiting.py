@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Final
 from urllib.parse import quote
@@ -32,6 +33,9 @@ class Visitor:
 
     def may_see(self, stream: str) -> bool:
         return self.grant is None or self.grant.allows(stream)
+
+    def may_see_all(self, streams: Iterable[str]) -> bool:
+        return self.grant is None or all(map(self.grant.allows, streams))
 
     def check(self, *streams: str) -> None:
         """Raises Unauthenticated once the token does not hold any more, Forbidden for a stream that it is not for."""

@@ -39,7 +39,14 @@ class Controller:
     """A controller that serves one store."""
 
     def __init__(
-        self, store: Store, committer: Committer, clock: Clock, spell: Spell, gaps: Gaps, health: StoreHealth
+        self,
+        store: Store,
+        committer: Committer,
+        clock: Clock,
+        spell: Spell,
+        gaps: Gaps,
+        health: StoreHealth,
+        stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.clock = clock
         self.health = health
@@ -52,7 +59,7 @@ class Controller:
         self.indexing = Indexing(self.streams, store)
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
         self.journals = Journals(self.streams, self.groups, store)
-        self.overview = Overview(self.streams, self.groups, self.reading, clock)
+        self.overview = Overview(self.streams, self.groups, self.reading, clock, stopwatch)
         self.tokens = Tokens(store, clock)
         self.measures = Measures(self, committer)
         self.stopping = False
@@ -76,7 +83,7 @@ class Controller:
         health = StoreHealth(stopwatch)
         store = Store(database, health)
         committer = Committer(store.commit, spell, clock, health=health)
-        controller = cls(store, committer, clock, spell, gaps, health)
+        controller = cls(store, committer, clock, spell, gaps, health, stopwatch)
         await controller.tokens.refresh()
         committer.start()
         controller._doorman = asyncio.create_task(controller._look_at_tokens(), name="tokens")

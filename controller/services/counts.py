@@ -6,11 +6,11 @@ Counts begin at 0 with the process, and those of a stream stay when it has to be
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from controller.limits import METRICS_HOLDERS
+from controller.limits import COUNTED_WRITERS, METRICS_HOLDERS, RATE_MARKS, RATE_MS
 
 OTHER: Final = "_other"  # no name begins like this: what has no label of its own is summed up under it
 
@@ -65,7 +65,18 @@ class Held:
 class StreamCounts:
     """Of one stream. Notes are counted when they are judged, marks when they are durable."""
 
-    __slots__ = ("_holding", "held", "incomplete_marks", "late_notes", "name", "notes", "refusals")
+    __slots__ = (
+        "_holding",
+        "held",
+        "incomplete_marks",
+        "late_by_writer",
+        "late_notes",
+        "made_at",
+        "name",
+        "notes",
+        "refusals",
+        "refused_by_writer",
+    )
 
     def __init__(self, name: str = "", holding: set[StreamCounts] | None = None) -> None:
         """`holding`: those in which someone holds time back, and some in which someone did."""
@@ -74,8 +85,38 @@ class StreamCounts:
         self.notes = 0
         self.late_notes = 0
         self.refusals: Counter[str] = Counter()  # by code
+        self.late_by_writer: Counter[str] = Counter()
+        self.refused_by_writer: Counter[str] = Counter()
+        self.made_at: dict[str, deque[int]] = {}  # by key, when the newest marks were made
         self.incomplete_marks: Counter[str] = Counter()  # by key
         self.held: dict[str, Held] = {}  # by key
+
+    def late(self, writer: str) -> None:
+        self.late_notes += 1
+        self._of_writer(self.late_by_writer, writer)
+
+    def refuse(self, code: str, writer: str | None = None) -> None:
+        """A call was refused; a note has a `writer`."""
+        self.refusals[code] += 1
+        if writer is not None:
+            self._of_writer(self.refused_by_writer, writer)
+
+    def _of_writer(self, counts: Counter[str], writer: str) -> None:
+        counts[writer if writer in counts or len(counts) < COUNTED_WRITERS else OTHER] += 1
+
+    def made(self, key: str, at: Iterable[int]) -> None:
+        """Marks were made."""
+        made = self.made_at.get(key)
+        if made is None:
+            made = self.made_at[key] = deque(maxlen=RATE_MARKS)
+        made.extend(at)
+
+    def marks_per_second(self, key: str, now: int) -> float:
+        """Over the last minute, or over the last RATE_MARKS if these came faster."""
+        made = list(self.made_at.get(key, ()))
+        recent = len(made) - bisect_left(made, now - RATE_MS)
+        all_count = recent == RATE_MARKS
+        return recent * 1000 / (max(1, now - made[0]) if all_count else RATE_MS)
 
     def hold(self, key: str, writer: str | None, state: str, now: int) -> None:
         """Someone begins to hold time back; without a writer, too few have noted."""

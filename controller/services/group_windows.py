@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from controller.services.clock import Clock
 from controller.services.live_group import LiveGroup
@@ -12,6 +13,8 @@ from strandline.note import DEFAULT_KEY
 from strandline.order import lag
 from strandline.protocol.group_wire import GroupSettings, GroupWindow, KeyWindow, StreamWindow
 from strandline.writer import WriterState
+
+_AT_REST: Final = (WriterState.IDLE, WriterState.CLOSED)
 
 
 class GroupWindows:
@@ -65,15 +68,15 @@ class GroupWindows:
         """Whether all writers said idle or closed, and everything marked was read."""
         live = await self._streams.get(stream)
         writers = live.stream.writers.values()
-        if not writers:
-            return False
-        states = {state for writer in writers for state in live.stream.states(writer).values()}
-        silent_since = max(writer.heard_at for writer in writers)
-        timed_out = settings.idle_timeout_ms is not None and now - silent_since >= settings.idle_timeout_ms
-        if not states <= {WriterState.IDLE, WriterState.CLOSED} and not timed_out:
-            return False
         position = live.stream.graph.cut(window.position)
-        return all(chain.last is None or chain.last.cut.le(position) for chain in live.chains.values())
+        if not writers or not all(chain.last is None or chain.last.cut.le(position) for chain in live.chains.values()):
+            return False
+        if settings.idle_timeout_ms is not None:
+            silent_since = max(writer.heard_at for writer in writers)
+            if now - silent_since >= settings.idle_timeout_ms:
+                return True
+        # The first writer that goes on decides, of however many.
+        return all(state in _AT_REST for writer in writers for state in live.stream.states(writer).values())
 
 
 def coalesce(

@@ -28,6 +28,7 @@ STATES = "state"
 HELD = "held"
 INCOMPLETE = "incomplete"
 ACTIONS = "action"
+REGISTRATIONS = "registration"
 
 
 # An entry, and the id of the request that brought it about.
@@ -69,6 +70,11 @@ class Journal:
     def omitted(self) -> dict[str, int]:
         """How many entries came too fast and were not told yet, by topic; for refusals, by code."""
         return {name: pace.omitted for name, pace in sorted(self._paces.items()) if pace.omitted}
+
+    @property
+    def last_seq(self) -> int:
+        """That of the newest entry, which may not be durable yet."""
+        return self._last
 
     def act(self, act: Act, now: int) -> None:
         """An administrator did something."""
@@ -140,7 +146,7 @@ def tell_entries(what: str, name: str, told: list[Told]) -> None:
     for entry, caused_by in told:
         level, event = logging.INFO, f"{what}_{entry.kind}"
         match entry.topic:
-            case "refusal":
+            case "refusal" | "registration":
                 continue  # told when it happened, whatever became of the entry
             case "state" if what == "stream":
                 before, after = entry.details["before"], entry.details["after"]

@@ -48,15 +48,25 @@ class Journals:
         omitted = (await self._groups.get(name)).journal.omitted
         return await self._page(JOURNAL_OF_GROUP, name, after, limit, omitted)
 
-    async def newest_of_stream(self, name: str, limit: int) -> Sequence[Entry]:
-        """The newest entries, oldest first. Raises UnknownStream."""
+    async def newest_of_stream(
+        self, name: str, limit: int, *, topics: Sequence[str] = (), writer: str | None = None
+    ) -> Sequence[Entry]:
+        """The newest entries, of some topics or all, about one writer or all; oldest first. Raises UnknownStream."""
         await self._streams.get(name)
-        return await self._store.read(newest_entries, JOURNAL_OF_STREAM, name, limit)
+        return await self._store.read(newest_entries, JOURNAL_OF_STREAM, name, limit, topics=topics, writer=writer)
 
     async def newest_of_group(self, name: str, limit: int) -> Sequence[Entry]:
         """The newest entries, oldest first. Raises UnknownGroup."""
         await self._groups.get(name)
         return await self._store.read(newest_entries, JOURNAL_OF_GROUP, name, limit)
+
+    async def last_of_stream(self, name: str) -> int:
+        """The seq of the newest entry, which may not be durable yet. Raises UnknownStream."""
+        return (await self._streams.get(name)).journal.last_seq
+
+    async def last_of_group(self, name: str) -> int:
+        """The seq of the newest entry, which may not be durable yet. Raises UnknownGroup."""
+        return (await self._groups.get(name)).journal.last_seq
 
     async def _page(
         self, journal: JournalTable, name: str, after: int, limit: int, omitted: dict[str, int]

@@ -78,6 +78,8 @@ class Live:
             for mark in marks:
                 chain.append(mark)
             live.chains[key] = chain
+            if key not in live.counts.made_at:
+                live.counts.made(key, (mark.created_at for mark in marks))
             live.oldest_seqs[key] = stored.first_seqs[key]
         live.log = WriterLog(live.name, stored.log)
         live._places = dict(stored.places)
@@ -219,6 +221,7 @@ class Live:
                 chain = self.chains[mark.key] = MarkChain(mark.key)
                 self.oldest_seqs[mark.key] = mark.seq
             chain.append(mark)
+            self.counts.made(mark.key, (mark.created_at,))
             if mark.excluded:
                 self.counts.incomplete_marks[mark.key] += 1
             if len(chain) > 2 * RECENT_MARKS:

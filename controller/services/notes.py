@@ -78,7 +78,7 @@ class Notes:
         live = self._streams.at_hand(stream)
         if live is None or not isinstance(error, Refused):
             return
-        live.counts.refusals[error.code] += 1
+        live.counts.refuse(error.code)
         if live.journal.refuse(error, self._clock.now(), by=by):
             self._committer.keep(live)
             tell_refused("stream", stream, error)
@@ -88,14 +88,14 @@ class Notes:
         try:
             answer = live.stream.note(note, now, tail=tail)
         except Refused as error:
-            live.counts.refusals[error.code] += 1
+            live.counts.refuse(error.code, note.writer)
             if live.journal.refuse(error, now, by=by, writer=note.writer):
                 self._committer.keep(live)
                 tell_refused("stream", live.name, error, writer=note.writer)
             raise
         live.counts.notes += 1
         if answer.late:
-            live.counts.late_notes += 1
+            live.counts.late(note.writer)
         for segment in note.position:
             live.noted_at[segment] = now
         held: dict[str, Holder] = {}

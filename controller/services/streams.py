@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,7 @@ from controller.services.clock import Clock
 from controller.services.commits import Committer, Durable, durable
 from controller.services.counts import StreamCounts
 from controller.services.deadlines import Deadlines
-from controller.services.journal import Act, tell_refused
+from controller.services.journal import REGISTRATIONS, Act, tell_refused
 from controller.services.live import Live
 from controller.services.operator_log import tell
 from controller.services.shelf import Shelf
@@ -22,6 +22,7 @@ from controller.storage.rows import Origin
 from controller.storage.spells import Gaps
 from controller.storage.writing import Spell
 from strandline.aggregate import Holder
+from strandline.changes import Registered
 from strandline.config import StreamConfig
 from strandline.errors import Refused, StreamExists, UnknownStream
 from strandline.mark import Mark
@@ -148,6 +149,16 @@ class Streams:
         await durable(self.touch(live))
         return result
 
+    async def register(self, name: str, writer: str, keys: Collection[str] | None, by: str | None = None) -> Registered:
+        """Registers a writer, and answers when that is durable."""
+        live = await self.get(name)
+        self._committer.admit()
+        with self._journalled(live, None) as now:
+            registered = live.stream.register(writer, keys, now)
+        live.journal.tell(REGISTRATIONS, "registered", now, {"writer": writer, "epoch": registered.epoch}, by=by)
+        await durable(self.touch(live))
+        return registered
+
     @contextmanager
     def _journalled(self, live: Live, act: Act | None) -> Iterator[int]:
         """Tells the journal what was done, or why it was refused."""
@@ -155,7 +166,7 @@ class Streams:
         try:
             yield now
         except Refused as error:
-            live.counts.refusals[error.code] += 1
+            live.counts.refuse(error.code)
             more = {} if act is None else {"call": act.kind}
             if live.journal.refuse(error, now, by=None if act is None else act.by, **more):
                 self._committer.keep(live)
@@ -205,7 +216,7 @@ class Streams:
             differs = "segments" if found.origin.segments != origin.segments else "time domain"
             if differs == "segments" or found.stream.config.time_domain is not config.time_domain:
                 exists = StreamExists(stream=name, differs=differs)
-                found.counts.refusals[exists.code] += 1
+                found.counts.refuse(exists.code)
                 if found.journal.refuse(exists, now, by=by, call="created"):
                     self._committer.keep(found)
                     tell_refused("stream", name, exists, call="created")

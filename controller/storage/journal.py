@@ -85,11 +85,32 @@ def journal_entries(
     return [_entry(row) for row in rows]
 
 
-def newest_entries(connection: Connection, journal: JournalTable, name: str, limit: int) -> Sequence[Entry]:
-    """The newest entries, oldest first."""
+def newest_entries(
+    connection: Connection,
+    journal: JournalTable,
+    name: str,
+    limit: int,
+    *,
+    topics: Sequence[str] = (),
+    writer: str | None = None,
+) -> Sequence[Entry]:
+    """The newest entries, oldest first: of all topics, or of these; of one writer, if one is named."""
+    query = journal.newest
+    given: dict[str, Any] = {"owner": name, "entries": limit}
+    if topics:
+        query = query.where(journal.table.c.topic.in_(topics))
+    if writer is not None:
+        # Who is left out of marks is in a list. Any other text that holds the name in quotes is looked through below.
+        query = query.where(journal.table.c.details.contains(to_json(writer), autoescape=True))
     with connection.begin():
-        rows = connection.execute(journal.newest, {"owner": name, "entries": limit}).all()
-    return [_entry(row) for row in reversed(rows)]
+        rows = connection.execute(query, given).all()
+    entries = [_entry(row) for row in reversed(rows)]
+    return [each for each in entries if writer is None or _is_about(each, writer)]
+
+
+def _is_about(entry: Entry, writer: str) -> bool:
+    told = entry.details
+    return writer in (told.get("writer"), told.get("name")) or writer in told.get("excluded", ())
 
 
 def _entry(row: Row[Any]) -> Entry:

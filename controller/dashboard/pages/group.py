@@ -2,47 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
 from nicegui import ui
 
-from controller.dashboard.frame import Refresh, empty_state, frame
-from controller.dashboard.limits import JOURNAL_SHOWN, NAMED_WRITERS
-from controller.dashboard.pages.stream import gone
-from controller.dashboard.stories import JournalList
-from controller.dashboard.tables import Column, PagedTable, key_label
+from controller.dashboard.frame import Refresh, frame
+from controller.dashboard.limits import GROUP_JOURNAL_READ, JOURNAL_SHOWN, NAMED_WRITERS
+from controller.dashboard.pages.overview import group_lag
+from controller.dashboard.parts import card, curl, empty_state, gone, heading, tiles
+from controller.dashboard.stories import JournalCard, News
+from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
+from controller.dashboard.troubles import stream_link
 from controller.dashboard.visiting import Visitor, to_sign_in, visitor
 from controller.services.controller import Controller
-from controller.services.live_group import LiveGroup
-from controller.services.overview import GroupLook
-from controller.wording import NOTHING, Times, span, yes
+from controller.services.looks import GroupLook
+from controller.services.membership import Membership
+from controller.wording import NOTHING, Times, is_epoch, moment, named, span, yes
 from strandline.errors import StrandlineError
+from strandline.protocol.group_wire import KeyWindow, StreamWindow
 
-_WINDOW_COLUMNS: Final = (
-    Column("name", "Stream", html='<a :href="props.row.link">{{ props.row.name }}</a>'),
-    Column("key", "Key"),
-    Column("lower", "Lower"),
-    Column("upper", "Upper"),
-    Column("behind", "Behind the marks", sort="behind_ms", right=True),
-    Column("complete", "Complete", essential=False),
-)
-_READER_COLUMNS: Final = (
-    Column("name", "Reader"),
-    Column("heard", "Last heard", sort="silent_ms", right=True),
-    Column("segments", "Segments"),
-    Column("epoch", "Epoch", right=True, essential=False),
-)
-_PLACE_COLUMNS: Final = (
-    Column("name", "Segment"),
-    Column("offset", "Read up to", right=True),
-    Column("owner", "Owned by"),
-)
-FIRST_READER: Final = (
-    "curl -X PUT {base}/v1/reader-groups/{group}/readers/r1 -H 'content-type: application/json' "
-    """-d '{{"positions": {{}}}}'"""
-)
+_TILES = ("Lag", "Backlog", "Threshold", "Readers")
+_BACKLOG = ("backlog", "caught_up")
+
+
+class _WindowOf(NamedTuple):
+    stream: str
+    key: str
+    bounds: KeyWindow
+    whole: StreamWindow
+    newest: int | None  # the time of the newest mark
+    idle: bool
+
+    @property
+    def behind(self) -> int | None:
+        lower = self.bounds.lower
+        return None if lower is None or self.newest is None else max(0, self.newest - lower)
+
+
+class _ReaderOf(NamedTuple):
+    name: str
+    epoch: int
+    silent_ms: int
+    segments: list[str]
+
+
+class _Place(NamedTuple):
+    name: str
+    offset: int
+    owner: str
 
 
 def add(app: FastAPI) -> None:
@@ -58,9 +67,9 @@ def add(app: FastAPI) -> None:
             except StrandlineError as error:
                 gone(error)
                 return None
-            view = GroupView(controller, who, group, str(request.base_url).rstrip("/"))
+            view = GroupView(controller, who, group)
             refresh = Refresh(view.update)
-            view.build()
+            view.build(str(request.base_url).rstrip("/"))
         await refresh.now()
         return None
 
@@ -68,117 +77,147 @@ def add(app: FastAPI) -> None:
 class GroupView:
     """The page of one visitor."""
 
-    def __init__(self, controller: Controller, who: Visitor, group: str, base: str) -> None:
+    def __init__(self, controller: Controller, who: Visitor, group: str) -> None:
         self._controller = controller
         self._who = who
         self._name = group
-        self._base = base
+        self._since = ""  # since when it is in backlog, or is not
+        self._news = News()
 
-    def build(self) -> None:
+    def build(self, base: str) -> None:
         with ui.column().style("gap: 0"):
             ui.label("Reader group").classes("sl-soft")
-            ui.label(self._name).classes("sl-title").props("role=heading aria-level=1")
-        with ui.element("div").classes("sl-tiles"):
-            self._facts = {name: _fact(name) for name in ("Lag", "Backlog", "Threshold", "Readers")}
-        with ui.column().classes("sl-card"):
-            ui.label("Windows").classes("sl-h").props("role=heading aria-level=2")
-            self._windows = PagedTable(_WINDOW_COLUMNS, noun="streams", rows_per_page=10)
+            heading(self._name, level=1)
+        self._tiles = tiles(*_TILES)
+        with card("Windows against the marks"):
+            self._windows = PagedTable(
+                _window_columns(), noun="streams", row=_window_row, text=lambda each: each.stream, rows_per_page=10
+            )
         with ui.element("div").classes("sl-two"):
-            with ui.column().classes("sl-card"):
-                ui.label("Readers").classes("sl-h").props("role=heading aria-level=2")
-                self._readers = PagedTable(_READER_COLUMNS, noun="readers", rows_per_page=10)
-                with ui.column().classes("w-full") as self._no_readers:
-                    empty_state(
-                        "person_search",
-                        "No reader is registered:",
-                        FIRST_READER.format(base=self._base, group=self._name),
-                    )
-            with ui.column().classes("sl-card"):
-                ui.label("Positions").classes("sl-h").props("role=heading aria-level=2")
-                self._places = PagedTable(_PLACE_COLUMNS, noun="segments", rows_per_page=10)
-        with ui.column().classes("sl-card"):
-            ui.label("Journal").classes("sl-h").props("role=heading aria-level=2")
-            self._journal = JournalList()
+            with card("Readers"):
+                self._readers = PagedTable(
+                    _reader_columns(), noun="readers", row=_reader_row, text=lambda each: each.name, rows_per_page=10
+                )
+                url = f"{base}/v1/reader-groups/{self._name}/readers/r1"
+                command = curl(self._who, "PUT", url, {"positions": {}})
+                self._no_readers = empty_state("person_search", "No reader is registered:", command)
+            with card("Positions"):
+                self._places = PagedTable(
+                    _place_columns(), noun="segments", row=_place_row, text=lambda each: each.name, rows_per_page=10
+                )
+                self._no_places = ui.label("Nothing was read yet.").classes("sl-soft")
+            self._backlog = JournalCard("Backlog changes", empty="It neither went into backlog nor out of it.")
+            self._journal = JournalCard()
 
     async def update(self) -> None:
         now = self._controller.clock.now()
         self._who.check(*(await self._controller.groups.get(self._name)).membership.settings.streams)
         look = await self._controller.overview.of_group(self._name)
-        live = await self._controller.groups.get(self._name)
-        self._show_facts(look)
-        self._windows.show(_window_rows(look))
-        self._show_members(live, now)
-        self._journal.show(await self._controller.journals.newest_of_group(self._name, JOURNAL_SHOWN))
+        await self._read_journal(now)
+        self._show_tiles(look)
+        self._windows.show(await self._windows_of(look))
+        self._show_members((await self._controller.groups.get(self._name)).membership, now)
 
-    def _show_facts(self, look: GroupLook) -> None:
-        window = look.window
-        facts = {
-            "Lag": NOTHING if window.lag_ms is None else span(window.lag_ms),
-            "Backlog": yes(window.backlog),
-            "Threshold": "none" if look.threshold_ms is None else span(look.threshold_ms),
-            "Readers": str(look.readers),
-        }
-        for name, text in facts.items():
-            self._facts[name].set_text(text)
-        self._facts["Backlog"].classes(remove="sl-bad sl-good", add="sl-bad" if window.backlog else "sl-good")
+    async def _read_journal(self, now: int) -> None:
+        journals = self._controller.journals
+        if not self._news.has_come(await journals.last_of_group(self._name)):
+            return
+        entries = await journals.newest_of_group(self._name, GROUP_JOURNAL_READ)
+        changes = [each for each in entries if each.kind in _BACKLOG]
+        self._backlog.show(changes, now)
+        self._journal.show(entries[-JOURNAL_SHOWN:], now)
+        self._since = f"since {moment(changes[-1].at, now)}" if changes else ""
 
-    def _show_members(self, live: LiveGroup, now: int) -> None:
-        members = live.membership
+    def _show_tiles(self, look: GroupLook) -> None:
+        backlog = look.window.backlog
+        self._tiles["Lag"].show(group_lag(look))
+        self._tiles["Backlog"].show(yes(backlog), "sl-bad" if backlog else "sl-good", self._since)
+        self._tiles["Threshold"].show("none" if look.threshold_ms is None else span(look.threshold_ms))
+        self._tiles["Readers"].show(str(look.readers))
+
+    async def _windows_of(self, look: GroupLook) -> list[_WindowOf]:
+        found = []
+        for stream, window in look.window.streams.items():
+            marks = (await self._controller.streams.get(stream)).stream.last_marks
+            for key, bounds in sorted(window.keys.items()):
+                if key == "" and len(window.keys) > 1 and bounds.lower is None and bounds.upper is None:
+                    continue  # nobody uses it
+                newest = marks[key].time if key in marks else None
+                found.append(_WindowOf(stream, key, bounds, window, newest, stream in look.window.idle))
+        return found
+
+    def _show_members(self, members: Membership, now: int) -> None:
         owned: dict[str, list[str]] = {}
         for (stream, segment), owner in sorted(members.owners.items()):
             owned.setdefault(owner, []).append(f"{stream}/{segment}")
-        rows: list[dict[str, Any]] = []
-        for name, reader in sorted(members.readers.items()):
-            own = owned.get(name, [])
-            more = f" and {len(own) - NAMED_WRITERS} more" if len(own) > NAMED_WRITERS else ""
-            rows.append(
-                {
-                    "id": name,
-                    "name": name,
-                    "epoch": reader.epoch,
-                    "heard": f"{span(max(0, now - reader.heard_at))} ago",
-                    "silent_ms": now - reader.heard_at,
-                    "segments": (", ".join(own[:NAMED_WRITERS]) + more) or NOTHING,
-                }
-            )
-        self._readers.show(rows)
-        self._no_readers.set_visibility(not rows)
-        places = sorted(set(members.offsets) | set(members.owners))
-        self._places.show(
-            {
-                "id": f"{stream}/{segment}",
-                "name": f"{stream}/{segment}",
-                "offset": members.offsets.get((stream, segment), 0),
-                "owner": members.owners.get((stream, segment), "nobody"),
-            }
-            for stream, segment in places
-        )
+        readers = [
+            _ReaderOf(name, reader.epoch, max(0, now - reader.heard_at), owned.get(name, []))
+            for name, reader in sorted(members.readers.items())
+        ]
+        self._readers.show(readers)
+        self._no_readers.set_visibility(not readers)
+        places = [
+            _Place(f"{place[0]}/{place[1]}", members.offsets.get(place, 0), members.owners.get(place, "nobody"))
+            for place in sorted(set(members.offsets) | set(members.owners))
+        ]
+        self._places.show(places)
+        self._no_places.set_visibility(not places)
 
 
-def _window_rows(look: GroupLook) -> list[dict[str, Any]]:
-    rows = []
-    for stream, window in look.window.streams.items():
-        for key, bounds in sorted(window.keys.items()):
-            if key == "" and len(window.keys) > 1 and bounds.lower is None and bounds.upper is None:
-                continue  # nobody uses it
-            rows.append(
-                {
-                    "id": f"{stream} {key}",
-                    "name": stream + (" (idle)" if stream in look.window.idle else ""),
-                    "link": f"/streams/{stream}",
-                    "key": key_label(key),
-                    "lower": Times().show(bounds.lower),
-                    "upper": Times().show(bounds.upper),
-                    "behind": NOTHING if window.behind_ms is None else span(window.behind_ms),
-                    "behind_ms": window.behind_ms,
-                    "complete": yes(bounds.complete),
-                }
-            )
-    return rows
+def _window_columns() -> list[Column[_WindowOf]]:
+    return [
+        Column("name", "Stream", sort=lambda each: each.stream, html=LINKED),
+        Column("key", "Key", sort=lambda each: each.key, essential=False),
+        Column("lower", "Read up to", sort=lambda each: each.bounds.lower),
+        Column("upper", "Upper", sort=lambda each: each.bounds.upper, essential=False),
+        Column("newest", "Newest mark", sort=lambda each: each.newest, essential=False),
+        Column("behind", "Behind the marks", sort=lambda each: each.behind, right=True),
+        Column("complete", "Complete", sort=lambda each: each.bounds.complete, essential=False),
+    ]
 
 
-def _fact(name: str) -> ui.label:
-    with ui.column().classes("sl-card").style("gap: 2px"):
-        text = ui.label(NOTHING).style("font-size: 18px; font-weight: 650; overflow-wrap: anywhere")
-        ui.label(name).classes("sl-soft")
-    return text
+def _window_row(each: _WindowOf) -> dict[str, Any]:
+    dated = each.newest is not None and is_epoch(each.newest)
+    state = " (at its end)" if each.whole.end_of_stream else " (idle)" if each.idle else ""
+    return {
+        "id": f"{each.stream} {each.key}",
+        "name": each.stream + state,
+        "link": stream_link(each.stream),
+        "key": key_label(each.key),
+        "lower": Times().show(each.bounds.lower),
+        "upper": Times().show(each.bounds.upper),
+        "newest": Times().show(each.newest),
+        "behind": NOTHING if each.behind is None else span(each.behind) if dated else str(each.behind),
+        "complete": yes(each.bounds.complete),
+    }
+
+
+def _reader_columns() -> list[Column[_ReaderOf]]:
+    return [
+        Column("name", "Reader", sort=lambda each: each.name),
+        Column("heard", "Last heard", sort=lambda each: each.silent_ms, right=True),
+        Column("segments", "Segments", sort=lambda each: -len(each.segments)),
+        Column("epoch", "Epoch", sort=lambda each: each.epoch, right=True, essential=False),
+    ]
+
+
+def _reader_row(each: _ReaderOf) -> dict[str, Any]:
+    return {
+        "id": each.name,
+        "name": each.name,
+        "heard": f"{span(each.silent_ms)} ago",
+        "segments": named(each.segments, NAMED_WRITERS) or NOTHING,
+        "epoch": each.epoch,
+    }
+
+
+def _place_columns() -> list[Column[_Place]]:
+    return [
+        Column("name", "Segment", sort=lambda each: each.name),
+        Column("offset", "Read up to", sort=lambda each: each.offset, right=True),
+        Column("owner", "Owned by", sort=lambda each: each.owner),
+    ]
+
+
+def _place_row(each: _Place) -> dict[str, Any]:
+    return {"id": each.name, "name": each.name, "offset": each.offset, "owner": each.owner}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
@@ -11,28 +11,19 @@ from nicegui import ui
 from controller.dashboard import actions
 from controller.dashboard.frame import Refresh, frame
 from controller.dashboard.limits import JOURNAL_SHOWN, NOTES_SHOWN
-from controller.dashboard.pages.stream import BAD_STATES, gone
-from controller.dashboard.stories import JournalList
-from controller.dashboard.tables import Column, PagedTable, key_label
+from controller.dashboard.parts import card, gone, heading, tiles
+from controller.dashboard.stories import JournalCard, News
+from controller.dashboard.tables import STATE, Column, PagedTable, key_label
+from controller.dashboard.troubles import stream_link, writer_state
 from controller.dashboard.visiting import Visitor, to_sign_in, visitor
 from controller.services.controller import Controller
-from controller.wording import NOTHING, Times, lag, offsets, span
+from controller.services.journal import REFUSALS, REGISTRATIONS
+from controller.services.live import Live
+from controller.wording import NOTHING, Times, lag, letting_go, moment, offsets, span
 from strandline.errors import StrandlineError, UnknownWriter
-from strandline.writer import Writer, WriterState
+from strandline.writer import Entry, Writer
 
-_KEY_COLUMNS: Final = (
-    Column("name", "Time key"),
-    Column("state", "State", html='<span :class="props.row.state_class">{{ props.row.state }}</span>'),
-    Column("time", "Time"),
-    Column("lag", "Lag", right=True),
-    Column("holds", "Holds time back"),
-)
-_NOTE_COLUMNS: Final = (
-    Column("time", "Noted time", sort="time_number"),
-    Column("key", "Key"),
-    Column("position", "Position"),
-    Column("newest", "Newest event", essential=False),
-)
+_TILES = ("Last heard", "Let go", "Epoch", "Late notes", "Refused", "Position")
 
 
 def add(app: FastAPI) -> None:
@@ -45,8 +36,7 @@ def add(app: FastAPI) -> None:
         with frame(request, who, writer):
             try:
                 who.check(stream)
-                if writer not in (await controller.streams.get(stream)).stream.writers:
-                    raise UnknownWriter(stream=stream, writer=writer)
+                _writer(await controller.streams.get(stream), writer)
             except StrandlineError as error:
                 gone(error)
                 return None
@@ -57,6 +47,13 @@ def add(app: FastAPI) -> None:
         return None
 
 
+def _writer(live: Live, name: str) -> Writer:
+    writer = live.stream.writers.get(name)
+    if writer is None:
+        raise UnknownWriter(stream=live.name, writer=name)
+    return writer
+
+
 class WriterView:
     """The page of one visitor."""
 
@@ -65,119 +62,118 @@ class WriterView:
         self._who = who
         self._stream = stream
         self._name = writer
+        self._news = News()
 
     def build(self) -> None:
         with ui.row().classes("items-center w-full").style("gap: 8px 12px"):
-            with ui.column().style("gap: 0"):
-                ui.link(self._stream, f"/streams/{self._stream}").classes("sl-link")
-                ui.label(self._name).classes("sl-title").props("role=heading aria-level=1")
+            with ui.column().style("gap: 0; min-width: 0"):
+                with ui.row().classes("items-baseline").style("gap: 6px"):
+                    ui.label("Writer of").classes("sl-soft")
+                    ui.link(self._stream, stream_link(self._stream)).classes("sl-link")
+                heading(self._name, level=1)
             ui.space()
             if self._who.may_act:
-                self._exclude = ui.button("Exclude", icon="block", on_click=self._ask_exclude).props(
-                    "outline no-caps color=negative"
-                )
-                self._include = ui.button("Bring back", icon="undo", on_click=self._ask_include).props(
-                    "outline no-caps"
-                )
-        with ui.element("div").classes("sl-tiles"):
-            self._facts = {name: _fact(name) for name in ("Last heard", "Let go", "Epoch", "Position")}
-        with ui.column().classes("sl-card"):
-            ui.label("Time").classes("sl-h").props("role=heading aria-level=2")
-            self._keys = PagedTable(_KEY_COLUMNS, noun="keys", rows_per_page=10)
+                self._exclude = ui.button("Exclude", icon="block", on_click=self._ask_exclude)
+                self._exclude.props("outline no-caps color=negative")
+                self._include = ui.button("Bring back", icon="undo", on_click=self._ask_include)
+                self._include.props("outline no-caps")
+        self._tiles = tiles(*_TILES)
+        keys: list[Column[dict[str, Any]]] = [
+            Column("name", "Time key"),
+            Column("state", "State", html=STATE),
+            Column("time", "Time"),
+            Column("lag", "Lag", right=True),
+            Column("holds", "Holds time back"),
+        ]
+        notes: list[Column[tuple[str, Entry]]] = [
+            Column("time", "Noted time", sort=lambda each: each[1].time),
+            Column("key", "Key", sort=lambda each: each[0], essential=False),
+            Column("position", "Position"),
+            Column("newest", "Newest event", sort=lambda each: each[1].newest, essential=False),
+        ]
+        with card("Time"):
+            self._keys = PagedTable(keys, noun="keys", row=dict, text=lambda row: row["name"], rows_per_page=10)
         with ui.element("div").classes("sl-two"):
-            with ui.column().classes("sl-card"):
-                ui.label("Notes that a later mark can still need").classes("sl-h").props("role=heading aria-level=2")
-                self._notes = PagedTable(_NOTE_COLUMNS, noun="notes", rows_per_page=10)
-            with ui.column().classes("sl-card"):
-                ui.label("Journal of this writer").classes("sl-h").props("role=heading aria-level=2")
-                self._journal = JournalList(about="Nothing was refused, and nothing changed.")
+            with card("Notes that a later mark can still need"):
+                self._notes = PagedTable(
+                    notes, noun="notes", row=self._note_row, text=lambda each: each[0], rows_per_page=10
+                )
+                self._no_notes = ui.label("There is none: marks have passed all that it noted.").classes("sl-soft")
+            self._refusals = JournalCard("Refusals", empty="Nothing of this writer's was refused.")
+            self._epochs = JournalCard("Registrations", empty="It has not registered: its notes carry no epoch.")
+            self._journal = JournalCard("Journal of this writer", empty="Nothing is known of it.")
 
     async def update(self) -> None:
         self._who.check(self._stream)
         now = self._controller.clock.now()
+        await self._read_journal(now)
         live = await self._controller.streams.get(self._stream)
-        writer = live.stream.writers.get(self._name)
-        if writer is None:
-            raise UnknownWriter(stream=self._stream, writer=self._name)
-        states = live.stream.states(writer)
-        holders = {key: live.stream.held_by(key, now) for key in states}
-        rows: list[dict[str, Any]] = []
-        for key, state in sorted(states.items()):
-            time, holder = writer.standings[key].value, holders[key]
-            holds = holder is not None and holder.writer == self._name
-            good = "sl-good" if state is WriterState.ACTIVE else "sl-soft"
-            rows.append(
-                {
-                    "id": key,
-                    "name": key_label(key),
-                    "state": str(state).replace("_", " "),
-                    "state_class": "sl-bad" if state in BAD_STATES else good,
-                    "time": Times().show(time),
-                    "lag": lag(time, now),
-                    "holds": "yes" if holds else "no",
-                }
-            )
-        self._keys.show(rows)
-        self._show_facts(
-            writer, live.stream.config.writer_timeout_ms, offsets(live.stream.graph.frontier(writer.position)), now
-        )
-        self._show_notes(writer, lambda cut: offsets(live.stream.graph.frontier(cut)))
+        writer = _writer(live, self._name)
+        self._show_keys(live, writer, now)
+        self._show_tiles(live, writer, now)
+        self._graph = live.stream.graph
+        entries = [(key, entry) for key, standing in writer.standings.items() for entry in standing.history]
+        entries.sort(key=lambda each: each[1].time, reverse=True)
+        self._notes.show(entries[:NOTES_SHOWN])
+        self._no_notes.set_visibility(not entries)
         if self._who.may_act:
             excluded = writer.excluded_at is not None
             self._exclude.set_visibility(not excluded and not writer.closed)
             self._include.set_visibility(excluded)
-        entries = await self._controller.journals.newest_of_stream(self._stream, 10 * JOURNAL_SHOWN)
-        own = [each for each in entries if self._name in (each.details.get("writer"), each.details.get("name"))]
-        self._journal.show(own[-JOURNAL_SHOWN:])
 
-    def _show_facts(self, writer: Writer, timeout: int | None, position: str, now: int) -> None:
-        silent = max(0, now - writer.heard_at)
-        counts = not writer.closed and writer.excluded_at is None and not writer.lost
-        let_go = "never by itself" if timeout is None else f"in {span(max(0, timeout - silent))}"
-        facts = {
-            "Last heard": f"{span(silent)} ago",
-            "Let go": let_go if counts else "already",
-            "Epoch": NOTHING if writer.epoch is None else str(writer.epoch),
-            "Position": position,
+    def _show_keys(self, live: Live, writer: Writer, now: int) -> None:
+        rows = []
+        for key, state in sorted(live.stream.states(writer).items()):
+            time, holder = writer.standings[key].value, live.stream.held_by(key, now)
+            holds, since = holder is not None and holder.writer == self._name, live.held_since(key)
+            ago = f", since {moment(since, now)}, for {span(now - since)}" if since is not None else ""
+            rows.append(
+                {
+                    "id": key,
+                    "name": key_label(key),
+                    **writer_state(state),
+                    "time": Times().show(time),
+                    "lag": lag(time, now),
+                    "holds": f"yes{ago}" if holds else "no",
+                }
+            )
+        self._keys.show(rows)
+
+    def _show_tiles(self, live: Live, writer: Writer, now: int) -> None:
+        silent, timeout = max(0, now - writer.heard_at), live.stream.config.writer_timeout_ms
+        in_play = not writer.closed and writer.excluded_at is None and not writer.lost
+        letting = letting_go(None if timeout is None else max(0, timeout - silent)).removeprefix("let go ")
+        late = live.counts.late_by_writer[self._name]
+        refused = live.counts.refused_by_writer[self._name]
+        since = "since this controller started"
+        self._tiles["Last heard"].show(f"{span(silent)} ago")
+        self._tiles["Let go"].show(letting.removesuffix(" let go by itself") if in_play else "already")
+        self._tiles["Epoch"].show(NOTHING if writer.epoch is None else str(writer.epoch))
+        self._tiles["Late notes"].show(str(late), "sl-warn" if late else "", since)
+        self._tiles["Refused"].show(str(refused), "sl-warn" if refused else "", since)
+        self._tiles["Position"].show(offsets(live.stream.graph.frontier(writer.position)))
+
+    def _note_row(self, each: tuple[str, Entry]) -> dict[str, Any]:
+        key, entry = each
+        return {
+            "id": f"{key} {entry.time}",
+            "key": key_label(key),
+            "time": Times().show(entry.time),
+            "position": offsets(self._graph.frontier(entry.cut)),
+            "newest": Times().show(entry.newest),
         }
-        for name, text in facts.items():
-            self._facts[name].set_text(text)
 
-    def _show_notes(self, writer: Writer, position: Any) -> None:
-        entries = [(key, entry) for key, standing in writer.standings.items() for entry in standing.history]
-        entries.sort(key=lambda each: each[1].time, reverse=True)
-        self._notes.show(
-            {
-                "id": f"{key} {entry.time}",
-                "key": key_label(key),
-                "time": Times().show(entry.time),
-                "time_number": entry.time,
-                "position": position(entry.cut),
-                "newest": Times().show(entry.newest),
-            }
-            for key, entry in entries[:NOTES_SHOWN]
-        )
+    async def _read_journal(self, now: int) -> None:
+        journals = self._controller.journals
+        if not self._news.has_come(await journals.last_of_stream(self._stream)):
+            return
+        of_topics = {self._refusals: (REFUSALS,), self._epochs: (REGISTRATIONS,), self._journal: ()}
+        for shown, topics in of_topics.items():
+            entries = await journals.newest_of_stream(self._stream, JOURNAL_SHOWN, topics=topics, writer=self._name)
+            shown.show(entries, now)
 
     async def _ask_exclude(self) -> None:
-        await actions.confirm(
-            f"Exclude {self._name}?",
-            "Time goes on without it at once. What it writes below the marks' time will be late, and every mark names "
-            "it until it is brought back or registers anew.",
-            "Exclude",
-            lambda: actions.exclude(self._controller, self._stream, self._name, self._who),
-        )
+        await actions.ask_exclude(self._controller, self._stream, self._name, self._who)
 
     async def _ask_include(self) -> None:
-        await actions.confirm(
-            f"Bring {self._name} back?",
-            "It counts again from its last note on, so time may stand until it has caught up.",
-            "Bring back",
-            lambda: actions.include(self._controller, self._stream, self._name, self._who),
-        )
-
-
-def _fact(name: str) -> ui.label:
-    with ui.column().classes("sl-card").style("gap: 2px"):
-        text = ui.label(NOTHING).style("font-size: 18px; font-weight: 650; overflow-wrap: anywhere")
-        ui.label(name).classes("sl-soft")
-    return text
+        await actions.ask_include(self._controller, self._stream, self._name, self._who)

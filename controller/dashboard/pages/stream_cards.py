@@ -1,0 +1,330 @@
+"""What a stream's page is put together from. Each part draws itself once, and then shows what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from nicegui import ui
+
+from controller.dashboard.charts import Moment, lag_options, scaling_diagram, time_options
+from controller.dashboard.limits import (
+    CHART_GROUPS,
+    CHART_IDLE_MS,
+    CHART_POINTS,
+    CHART_REFRESH_MS,
+    CHART_SPAN_MS,
+    NAMED_WRITERS,
+    SEGMENTS_DRAWN,
+)
+from controller.dashboard.parts import card, curl, empty_state
+from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
+from controller.dashboard.troubles import group_link, hold_story, rate, writer_link, writer_state
+from controller.dashboard.visiting import Visitor
+from controller.services.controller import Controller
+from controller.services.live import Live
+from controller.services.looks import GroupLook, KeyLook, StreamDetails, StreamLook, Trouble, WriterLook
+from controller.wording import NOTHING, Times, holding, is_epoch, lag, named, offsets, span
+from strandline.segment import Segment, SegmentGraph
+
+_STATE: Final = """<span :class="props.row.state_class" style="font-weight: 600">{{ props.row.state }}</span>
+<span v-if="props.row.holds" :class="props.row.holds_class" style="margin-left: 8px; white-space: nowrap">
+<q-icon name="hourglass_top" size="16px"></q-icon> {{ props.row.holds }}</span>"""
+
+
+class HolderCard:
+    """Who holds time back, since when, and when that one will be let go."""
+
+    def __init__(self, stream: str, who: Visitor, exclude: Callable[[str], Awaitable[None]]) -> None:
+        self._stream = stream
+        self._may_act = who.may_act
+        self._writer: str | None = None
+        self._do_exclude = exclude
+        with ui.row().classes("sl-card items-center") as self._card:
+            with ui.column().style("gap: 2px; flex: 1; min-width: 240px"):
+                with ui.row().classes("items-baseline").style("gap: 2px 8px"):
+                    self._before = ui.label()
+                    self._name = ui.link("", "/").classes("sl-link").style("font-size: 18px; overflow-wrap: anywhere")
+                self._story = ui.label().classes("sl-soft")
+                self._left_out = ui.label().classes("sl-warn")
+            with ui.column().classes("sl-lag"):
+                self._lag = ui.label().classes("sl-number")
+                self._time = ui.label().classes("sl-soft")
+            if who.may_act:
+                self._exclude = ui.button("Exclude it", icon="block", on_click=self._ask).props(
+                    "outline no-caps color=negative"
+                )
+
+    def show(self, look: StreamLook, key: KeyLook) -> None:
+        holder = key.holder if not look.sealed else None
+        writer = self._writer = holder.writer if holder is not None else None
+        colour = {Trouble.STUCK: "sl-stuck", Trouble.HELD: "sl-held"}.get(key.trouble, "sl-fine")
+        self._card.classes(remove="sl-stuck sl-held sl-fine", add="" if look.sealed else colour)
+        if look.sealed:
+            self._before.set_text("The stream is sealed: its time is final.")
+        elif holder is None:
+            self._before.set_text("Nobody holds time back.")
+        elif writer is None:
+            self._before.set_text("Waiting for more writers: fewer than min_writers have noted.")
+        else:
+            held = key.trouble >= Trouble.HELD
+            self._before.set_text("Held back by" if held else "Time goes on with its slowest writer,")
+        self._name.set_text(writer or "")
+        self._name.props["href"] = writer_link(self._stream, writer) if writer else "/"
+        self._name.set_visibility(writer is not None)
+        self._story.set_text(hold_story(key, look.seen_at) if writer is not None else "")
+        self._story.set_visibility(writer is not None)
+        self._left_out.set_text(f"Marks are incomplete: they leave out {named(key.excluded, NAMED_WRITERS)}")
+        self._left_out.set_visibility(bool(key.excluded))
+        behind = lag(key.time, look.seen_at)
+        self._lag.set_text(f"{behind} behind" if behind != NOTHING and not look.sealed else "")
+        self._time.set_text("" if key.time is None else f"time {Times().show(key.time)}")
+        if self._may_act:
+            self._exclude.set_visibility(writer is not None and key.trouble >= Trouble.HELD)
+
+    async def _ask(self) -> None:
+        if self._writer is not None:
+            await self._do_exclude(self._writer)
+
+
+class Charts:
+    """Lag and event time over the last hour. Drawn anew when there are new marks, and not each time."""
+
+    def __init__(self, controller: Controller, stream: str) -> None:
+        self._controller = controller
+        self._stream = stream
+        self._key: str | None = None
+        self._moments: list[Moment] = []
+        self._drawn_at = 0
+        self._drawn: tuple[Any, ...] = ()
+        with ui.element("div").classes("sl-two"):
+            with card("Lag over the last hour") as self._lag_card:
+                self._lag_chart = ui.echart(lag_options([], 0)).style("height: 220px")
+            with card("Event time over the last hour"):
+                self._time_chart = ui.echart(time_options([], 0)).style("height: 220px")
+
+    async def show(self, key: KeyLook, read: Sequence[tuple[str, int]], now: int) -> None:
+        """`read`: how far groups have read, by name."""
+        if key.key != self._key:
+            since = now - CHART_SPAN_MS
+            moments = await self._controller.reading.timeline(self._stream, key.key, since, CHART_POINTS)
+            self._key, self._moments, self._drawn_at = key.key, moments, 0
+        newest = self._moments[-1][0] if self._moments else 0
+        if key.marked_at is not None and key.time is not None and key.marked_at > newest:
+            self._moments.append((key.marked_at, key.time))
+        if len(self._moments) > 2 * CHART_POINTS:
+            self._moments = self._moments[len(self._moments) % 2 :: 2]
+        drawn = (self._moments[-1:], tuple(read))
+        if now - self._drawn_at < (CHART_REFRESH_MS if drawn != self._drawn else CHART_IDLE_MS):
+            return
+        self._drawn, self._drawn_at = drawn, now
+        self._moments = [each for each in self._moments if each[0] >= now - CHART_SPAN_MS]
+        self._lag_card.set_visibility(key.time is None or is_epoch(key.time))
+        for chart, options in (
+            (self._lag_chart, lag_options(self._moments, now)),
+            (self._time_chart, time_options(self._moments, now, read)),
+        ):
+            chart.props["options"] = options
+
+
+class KeysCard:
+    """The time keys of a stream that has several."""
+
+    def __init__(self) -> None:
+        self._now = 0
+        columns: list[Column[KeyLook]] = [
+            Column("name", "Time key", sort=lambda key: key.key),
+            Column("time", "Time", sort=lambda key: key.time),
+            Column("lag", "Lag", sort=lambda key: -(key.time or 0), right=True),
+            Column("rate", "Marks/s", sort=lambda key: key.marks_per_second, right=True, essential=False),
+            Column("incomplete", "Incomplete", sort=lambda key: key.incomplete_marks, right=True, essential=False),
+            Column("holder", "Held by"),
+        ]
+        with card("Time keys") as self._card:
+            self._table = PagedTable(columns, noun="keys", row=self._row, text=lambda key: key.key, rows_per_page=10)
+
+    def show(self, look: StreamLook) -> None:
+        self._now = look.seen_at
+        self._card.set_visibility(len(look.keys) > 1)
+        if len(look.keys) > 1:
+            self._table.show(look.keys)
+
+    def _row(self, key: KeyLook) -> dict[str, Any]:
+        return {
+            "id": key.key,
+            "name": key_label(key.key),
+            "time": Times().show(key.time),
+            "lag": lag(key.time, self._now),
+            "rate": rate(key.marks_per_second),
+            "incomplete": key.incomplete_marks,
+            "holder": holding(key.holder) if key.trouble >= Trouble.HELD else "nobody",
+        }
+
+
+class WritersCard:
+    """All writers, those first who need someone to look at them."""
+
+    def __init__(self, stream: str, base: str, who: Visitor) -> None:
+        self._stream = stream
+        self._now = 0
+        self._graph: SegmentGraph | None = None
+        self._held = False
+        columns: list[Column[WriterLook]] = [
+            Column("name", "Writer", sort=lambda each: each.name, html=LINKED),
+            Column("state", "State", sort=lambda each: f"{not each.holds} {each.state}", html=_STATE),
+            Column("time", "Time", sort=lambda each: each.time),
+            Column("lag", "Lag", sort=self._lag, right=True),
+            Column("heard", "Last heard", sort=lambda each: -each.heard_at, right=True, essential=False),
+            Column("late", "Late", sort=lambda each: each.late, right=True, essential=False),
+            Column("refused", "Refused", sort=lambda each: each.refused, right=True, essential=False),
+            Column("position", "Position", essential=False),
+        ]
+        with card("Writers"):
+            self._table = PagedTable(columns, noun="writers", row=self._row, text=_name_and_state)
+            note = {"writer": "w1", "time": 1000, "position": {"0": 10}}
+            command = curl(who, "POST", f"{base}/v1/streams/{stream}/notes", note)
+            self._empty = empty_state("edit_note", "No writer has noted its time yet:", command)
+
+    def show(self, details: StreamDetails, key: str, now: int) -> None:
+        self._graph, self._now = details.graph, now
+        self._held = any(each.key == key and each.trouble >= Trouble.HELD for each in details.stream.keys)
+        writers = details.writers.get(key, ())
+        self._empty.set_visibility(not writers)
+        self._table.show(writers)
+
+    def _lag(self, look: WriterLook) -> int | None:
+        return None if look.time is None else self._now - look.time
+
+    def _row(self, look: WriterLook) -> dict[str, Any]:
+        assert self._graph is not None  # there are writers only with one
+        return {
+            "id": look.name,
+            "name": look.name,
+            "link": writer_link(self._stream, look.name),
+            **writer_state(look.state),
+            "holds": ("holds" if self._held else "slowest") if look.holds else "",
+            "holds_class": "sl-bad" if self._held else "sl-soft",
+            "time": Times().show(look.time),
+            "lag": lag(look.time, self._now),
+            "heard": f"{span(max(0, self._now - look.heard_at))} ago",
+            "late": look.late or NOTHING,
+            "refused": look.refused or NOTHING,
+            "position": offsets(self._graph.frontier(look.position)),
+        }
+
+
+def _name_and_state(look: WriterLook) -> str:
+    return f"{look.name} {look.state} {'holds' if look.holds else ''}"
+
+
+class SegmentsCard:
+    """Segments, how far they are noted, and a picture of splits and merges."""
+
+    def __init__(self) -> None:
+        self._now = 0
+        self._noted_at: dict[str, int] = {}
+        self._drawn: list[tuple[str, tuple[str, ...], bool]] = []
+        self._noted: dict[str, int] = {}
+        columns: list[Column[Segment]] = [
+            Column("name", "Segment", sort=lambda each: each.id),
+            Column("noted", "Noted up to", sort=lambda each: self._noted.get(each.id, 0), right=True),
+            Column("final", "Final offset", sort=lambda each: each.final_offset, right=True),
+            Column("keys", "Keys", sort=lambda each: each.low, essential=False),
+            Column("after", "After", essential=False),
+            Column("heard", "Last noted", sort=lambda each: -self._noted_at.get(each.id, 0), right=True),
+        ]
+        with card("Segments"):
+            self._diagram = ui.mermaid("graph LR").classes("w-full sl-diagram")
+            self._diagram.set_visibility(False)
+            self._table = PagedTable(
+                columns, noun="segments", row=self._row, text=lambda each: each.id, rows_per_page=10
+            )
+
+    def show(self, live: Live, details: StreamDetails, now: int) -> None:
+        self._now, self._noted_at, self._noted = now, live.noted_at, dict(details.noted)
+        segments = list(live.stream.graph)
+        self._table.show(segments)
+        shown = segments[-SEGMENTS_DRAWN:]
+        drawn = [(each.id, tuple(each.predecessors), each.final_offset is not None) for each in shown]
+        if drawn != self._drawn:
+            self._drawn = drawn
+            scaled = any(before for _, before, _ in drawn)
+            self._diagram.set_visibility(scaled)
+            if scaled:
+                self._diagram.set_content(scaling_diagram(drawn))
+
+    def _row(self, segment: Segment) -> dict[str, Any]:
+        at = self._noted_at.get(segment.id)
+        low, high = segment.low, segment.high
+        return {
+            "id": segment.id,
+            "name": segment.id,
+            "noted": self._noted.get(segment.id, 0),
+            "final": NOTHING if segment.final_offset is None else segment.final_offset,
+            "keys": NOTHING if low is None or high is None else f"{low:.4g} to {high:.4g}",
+            "after": ", ".join(segment.predecessors) or NOTHING,
+            "heard": NOTHING if at is None else f"{span(max(0, self._now - at))} ago",
+        }
+
+
+class GroupsCard:
+    """The reader groups of a stream: their windows against its marks."""
+
+    def __init__(self, stream: str, who: Visitor) -> None:
+        self._stream = stream
+        self._who = who
+        self._key = ""
+        self._newest: int | None = None
+        columns: list[Column[GroupLook]] = [
+            Column("name", "Reader group", sort=lambda each: each.name, html=LINKED),
+            Column("behind", "Behind the marks", sort=self._behind, right=True),
+            Column("lower", "Read up to", sort=lambda each: self._bounds(each)[0]),
+            Column("upper", "Upper", sort=lambda each: self._bounds(each)[1], essential=False),
+            Column("backlog", "Backlog", sort=lambda each: not each.window.backlog, essential=False),
+        ]
+        with card("Reader groups"):
+            self._marks = ui.label().classes("sl-soft")
+            self._table = PagedTable(
+                columns, noun="groups", row=self._row, text=lambda each: each.name, rows_per_page=10
+            )
+            self._empty = ui.label("No reader group reads this stream.").classes("sl-soft")
+
+    def lowers(self, looks: Sequence[GroupLook], key: str) -> list[tuple[str, int]]:
+        """How far the first few groups have read, in a key."""
+        self._key = key
+        found = [(each.name, self._bounds(each)[0]) for each in self._seen(looks)]
+        return [(name, lower) for name, lower in found if lower is not None][:CHART_GROUPS]
+
+    def show(self, looks: Sequence[GroupLook], key: str, marks: KeyLook | None) -> None:
+        self._key = key
+        self._newest = marks.time if marks is not None else None
+        seen = self._seen(looks)
+        self._empty.set_visibility(not seen)
+        self._marks.set_visibility(bool(seen) and self._newest is not None)
+        self._marks.set_text(f"The newest mark stands at {Times().show(self._newest)}.")
+        self._table.show(seen)
+
+    def _seen(self, looks: Sequence[GroupLook]) -> list[GroupLook]:
+        return [each for each in looks if self._who.may_see_all(each.window.streams)]
+
+    def _bounds(self, look: GroupLook) -> tuple[int | None, int | None]:
+        bounds = look.window.streams[self._stream].keys.get(self._key)
+        return (None, None) if bounds is None else (bounds.lower, bounds.upper)
+
+    def _behind(self, look: GroupLook) -> int | None:
+        lower = self._bounds(look)[0]
+        return None if lower is None or self._newest is None else max(0, self._newest - lower)
+
+    def _row(self, look: GroupLook) -> dict[str, Any]:
+        lower, upper = self._bounds(look)
+        behind = self._behind(look)
+        dated = lower is not None and is_epoch(lower)
+        return {
+            "id": look.name,
+            "name": look.name,
+            "link": group_link(look.name),
+            "behind": NOTHING if behind is None else span(behind) if dated else str(behind),
+            "lower": Times().show(lower),
+            "upper": Times().show(upper),
+            "backlog": "in backlog" if look.window.backlog else NOTHING,
+        }

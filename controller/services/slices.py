@@ -1,0 +1,31 @@
+"""Work in slices: whoever looks at much lets others have their turn in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from controller.limits import SLICE_MS
+
+
+class Slices:
+    """Measures work, and breaks it off for a moment when it has lasted long enough."""
+
+    def __init__(self, stopwatch: Callable[[], float]) -> None:
+        """`stopwatch` gives seconds, from anywhere on."""
+        self._stopwatch = stopwatch
+        self._began = stopwatch()
+        self._worked_s = 0.0
+
+    async def turn(self) -> None:
+        """Lets others have their turn, if it is time. To be called after each small piece of work."""
+        now = self._stopwatch()
+        if (now - self._began) * 1000 >= SLICE_MS:
+            self._worked_s += now - self._began
+            await asyncio.sleep(0)
+            self._began = self._stopwatch()
+
+    @property
+    def worked_ms(self) -> float:
+        """How long the work itself took."""
+        return (self._worked_s + self._stopwatch() - self._began) * 1000
