@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Final
 from fastapi import Request
 from nicegui import events, ui
 
-from controller.dashboard.limits import REFRESH_S
+from controller.dashboard.limits import FIRST_UPDATE_S, REFRESH_S
 from controller.dashboard.visiting import THEME_COOKIE, Visitor
 from strandline.errors import StrandlineError
 
@@ -91,6 +92,11 @@ class Refresh:
         self._timer = ui.timer(REFRESH_S, self.now, immediate=False)
         ui.on(_SEEN, self._seen)
         ui.add_body_html(_TELL_SEEN)
+
+    async def first(self) -> None:
+        """Updates once, and leaves it to go on where it takes long, so that the page is there already."""
+        self._task = asyncio.create_task(self.now(), name="first update of a page")
+        await asyncio.wait([self._task], timeout=FIRST_UPDATE_S)
 
     async def now(self) -> None:
         """Updates once."""

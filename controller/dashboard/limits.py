@@ -3,6 +3,7 @@
 from typing import Final
 
 REFRESH_S: Final = 1.0
+FIRST_UPDATE_S: Final = 1.0  # a page is shown without its numbers when they take longer
 PAGE_ROWS: Final = 25
 CHART_POINTS: Final = 240
 CHART_SPAN_MS: Final = 3_600_000

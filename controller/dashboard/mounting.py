@@ -5,21 +5,17 @@ from __future__ import annotations
 import importlib.util
 from typing import Final
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from starlette.routing import Match, Mount
 from starlette.types import Scope
 
+from controller.dashboard import plain
+from controller.dashboard.origins import SameOrigin
+
 TITLE: Final = "Strandline"
 # Their answers stay JSON problems where the API has no such path, or no such method.
 _OF_THE_API: Final = ("/v1", "/healthz", "/readyz", "/metrics", "/docs", "/openapi.json")
-_MISSING: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Strandline</title>
-<body style="font: 16px/1.5 system-ui, sans-serif; max-width: 38rem; margin: 4rem auto; padding: 0 1rem">
-<h1>Strandline</h1><p>The controller is running. Its dashboard is not installed here; it comes with</p>
-<pre>pip install 'strandline[dashboard]'</pre><p>and the next start of <code>strandline serve</code>.
-The same can be seen in a terminal: <code>strandline watch</code>. The API describes itself at
-<a href="/docs">/docs</a>.</p></body></html>
-"""
 
 
 class _Beside(Mount):
@@ -45,20 +41,28 @@ def add_dashboard(app: FastAPI) -> None:
     Called last, since it takes every path that nothing before it does.
     """
     if not is_installed():
-        app.add_api_route("/", _missing, include_in_schema=False)
+        app.add_api_route("/", plain.missing, include_in_schema=False, response_model=None)
         return
-    from nicegui import ui
+    import nicegui
 
     from controller.dashboard.pages import add_pages
     from controller.dashboard.visiting import router
 
     app.include_router(router)
     add_pages(app)
-    ui.run_with(app, title=TITLE, favicon="🌊", dark=None, show_welcome_message=False, binding_refresh_interval=None)
+    nicegui.app.add_exception_handler(404, _no_page)
+    nicegui.app.add_exception_handler(Exception, _failed)
+    nicegui.ui.run_with(
+        app, title=TITLE, favicon="🌊", dark=None, show_welcome_message=False, binding_refresh_interval=None
+    )
     mounted = app.router.routes.pop()
     assert isinstance(mounted, Mount)
-    app.router.routes.append(_Beside(mounted.path, mounted.app))
+    app.router.routes.append(_Beside(mounted.path, SameOrigin(mounted.app)))
 
 
-async def _missing() -> HTMLResponse:
-    return HTMLResponse(_MISSING)
+async def _no_page(request: Request, _error: Exception) -> HTMLResponse:
+    return plain.no_page(request.url.path)
+
+
+async def _failed(_request: Request, error: Exception) -> HTMLResponse:
+    return plain.failed(error)

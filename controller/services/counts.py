@@ -5,7 +5,7 @@ Counts begin at 0 with the process, and those of a stream stay when it has to be
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -114,7 +114,7 @@ class StreamCounts:
     def marks_per_second(self, key: str, now: int) -> float:
         """Over the last minute, or over the last RATE_MARKS if these came faster."""
         made = list(self.made_at.get(key, ()))
-        recent = len(made) - bisect_left(made, now - RATE_MS)
+        recent = len(made) - bisect_right(made, now - RATE_MS)
         all_count = recent == RATE_MARKS
         return recent * 1000 / (max(1, now - made[0]) if all_count else RATE_MS)
 

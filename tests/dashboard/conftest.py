@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize
+from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize
 
 from tests.served import OwnProcess
 
@@ -18,6 +18,16 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 
 def now() -> int:
     return time.time_ns() // 1_000_000
+
+
+def is_near(url: str) -> bool:
+    """Whether something comes from the controller, or is in the page itself."""
+    return url.startswith(("http://127.0.0.1:", "data:", "blob:"))
+
+
+def is_wrong(said: ConsoleMessage) -> bool:
+    """A browser says itself that a page, or the way to a controller that is away, could not be had."""
+    return "Failed to load resource" not in said.text and "WebSocket connection to" not in said.text
 
 
 @pytest.fixture
@@ -30,7 +40,9 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         context = browser.new_context(viewport=size, color_scheme="dark" if dark else "light")
         contexts.append(context)
         page = context.new_page()
-        page.on("pageerror", lambda error: wrong.append(str(error)))
+        context.on("weberror", lambda error: wrong.append(str(error.error)))
+        context.on("console", lambda said: wrong.append(said.text) if said.type == "error" and is_wrong(said) else None)
+        context.on("request", lambda asked: wrong.append(asked.url) if not is_near(asked.url) else None)
         return page
 
     yield begin

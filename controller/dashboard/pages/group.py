@@ -70,7 +70,7 @@ def add(app: FastAPI) -> None:
             view = GroupView(controller, who, group)
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
-        await refresh.now()
+        await refresh.first()
         return None
 
 

@@ -36,7 +36,7 @@ def add(app: FastAPI) -> None:
             view = OverviewView(controller, who)
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
-        await refresh.now()
+        await refresh.first()
         return None
 
 

@@ -44,7 +44,7 @@ def add(app: FastAPI) -> None:
                 return None
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
-        await refresh.now()
+        await refresh.first()
         return None
 
 

@@ -43,7 +43,7 @@ def add(app: FastAPI) -> None:
             view = WriterView(controller, who, stream, writer)
             refresh = Refresh(view.update)
             view.build()
-        await refresh.now()
+        await refresh.first()
         return None
 
 
@@ -100,7 +100,7 @@ class WriterView:
                 )
                 self._no_notes = ui.label("There is none: marks have passed all that it noted.").classes("sl-soft")
             self._refusals = JournalCard("Refusals", empty="Nothing of this writer's was refused.")
-            self._epochs = JournalCard("Registrations", empty="It has not registered: its notes carry no epoch.")
+            self._epochs = JournalCard("Registrations", empty="No registration is known of.")
             self._journal = JournalCard("Journal of this writer", empty="Nothing is known of it.")
 
     async def update(self) -> None:

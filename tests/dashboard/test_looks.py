@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.services.clock import Clock
+from controller.services.looks import StreamDetails, Trouble
+from controller.services.overview import Look
+from controller.services.sharing import Shared
+from controller.services.slices import Slices
+from controller.storage.journal import Entry
+from tests.served import InProcess, ManualClock
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[InProcess]:
+    with InProcess(tmp_path / "store.db", ManualClock()) as controller:
+        yield controller
+
+
+def create(served: InProcess, name: str, **settings: Any) -> None:
+    served.call("PUT", f"/v1/streams/{name}", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, **settings})
+
+
+def look(served: InProcess) -> Look:
+    found: Look = served.portal.call(served.app.state.controller.overview.look)
+    return found
+
+
+def closely(served: InProcess, name: str) -> StreamDetails:
+    found: StreamDetails = served.portal.call(served.app.state.controller.overview.of_stream, name)
+    return found
+
+
+def entries(served: InProcess, **wanted: Any) -> list[Entry]:
+    newest = served.app.state.controller.journals.newest_of_stream
+    return list(served.portal.call(lambda: newest("s", 50, **wanted)))
+
+
+def test_streams_come_in_the_order_of_their_trouble(served: InProcess) -> None:
+    for name in ("calm", "held", "incomplete", "stuck"):
+        create(served, name)
+    for name in ("held", "stuck", "incomplete"):
+        served.note("slow", 10, {}, name)
+        served.note("fast", 90, {}, name)
+    served.call("POST", "/v1/streams/incomplete/writers/slow/exclude")
+    served.note("alone", 5, {}, "calm")
+    served.pass_time(20_000)
+    served.note("slow", 10, {}, "held")
+    served.note("fast", 95, {}, "stuck")
+    served.note("fast", 95, {}, "incomplete")
+    found = look(served)
+    assert [(each.name, each.trouble) for each in found.streams] == [
+        ("stuck", Trouble.STUCK),
+        ("held", Trouble.HELD),
+        ("incomplete", Trouble.INCOMPLETE),
+        ("calm", Trouble.NONE),
+    ]
+    worst = found.streams[0].worst
+    assert worst is not None
+    assert worst.holder is not None
+    assert (worst.holder.writer, worst.holder.last_heard_ms_ago) == ("slow", 20_000)
+    assert found.streams[2].keys[0].excluded == ("slow",)
+
+
+def test_the_writer_that_holds_comes_first_and_late_notes_and_refusals_are_counted_by_writer(
+    served: InProcess,
+) -> None:
+    create(served, "s", late_writers="skip")
+    served.note("a", 50, {"0": 1})
+    served.note("a", 60, {"0": 2})
+    served.note("b", 20, {"0": 1})  # late
+    served.note("c", 70, {"0": 3})
+    for writer in ("a", "a", "c"):
+        body: dict[str, Any] = {"writer": writer, "time": 1, "position": {}}
+        served.call("POST", "/v1/streams/s/notes", body, expect=409)
+    details = closely(served, "s")
+    assert [(each.name, each.holds, each.late, each.refused) for each in details.writers[""]] == [
+        ("a", True, 0, 2),
+        ("b", False, 1, 0),
+        ("c", False, 0, 1),
+    ]
+    assert (details.stream.notes, details.stream.late_notes) == (4, 1)
+    assert details.stream.refusals == {"time_went_back": 3}
+    assert details.noted == {"0": 3}
+
+
+def test_a_look_is_shared_until_it_is_old(served: InProcess) -> None:
+    create(served, "s")
+    first = closely(served, "s")
+    assert closely(served, "s") is first
+    served.pass_time(1_000)
+    assert closely(served, "s") is not first
+
+
+def test_marks_a_second_are_those_of_the_last_minute_and_go_on_after_a_restart(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with InProcess(tmp_path / "store.db", clock) as served:
+        create(served, "s", writer_timeout_ms=None)
+        for number in range(120):
+            served.pass_time(1_000)
+            served.note("w", number, {})
+        assert closely(served, "s").stream.keys[0].marks_per_second == 1
+    with InProcess(tmp_path / "store.db", clock) as served:
+        assert closely(served, "s").stream.keys[0].marks_per_second == 1
+        served.pass_time(30_000)
+        assert closely(served, "s").stream.keys[0].marks_per_second == 0.5
+
+
+def test_the_journal_is_found_by_topic_and_by_writer(served: InProcess) -> None:
+    create(served, "s")
+    for writer in ("w_1", "wx1", "w_1"):
+        served.call("PUT", f"/v1/streams/s/writers/{writer}")
+    served.note("w_1", 9, {})
+    served.call("POST", "/v1/streams/s/notes", {"writer": "w_1", "time": 1, "position": {}}, expect=409)
+    served.pass_time(1)  # a refusal is written with what comes next
+    told = [(each.details["writer"], each.details["epoch"]) for each in entries(served, topics=("registration",))]
+    assert told == [("w_1", 1), ("wx1", 2), ("w_1", 3)]
+    own = entries(served, writer="w_1")
+    assert {each.details["writer"] for each in own} == {"w_1"}
+    assert [each.kind for each in own if each.topic == "refusal"] == ["refused"]
+
+
+def test_of_those_who_ask_at_once_one_makes_the_look_and_what_was_dear_stays_longer() -> None:
+    made: list[str] = []
+    seconds = [0.0]
+    clock = ManualClock(0)
+
+    async def make(name: str, slices: Slices) -> int:
+        await asyncio.sleep(0)
+        made.append(name)
+        seconds[0] += 0.5 if name == "dear" else 0
+        return len(made)
+
+    async def story() -> None:
+        shared = Shared(make, Clock(clock), lambda: seconds[0])
+        assert await asyncio.gather(*(shared.get("dear") for _ in range(10))) == [1] * 10
+        clock.now += 9_999
+        assert await shared.get("dear") == 1
+        clock.now += 1
+        assert await shared.get("dear") == 2
+        assert await shared.get("cheap") == 3
+        clock.now += 1_000
+        assert await shared.get("cheap") == 4
+
+    asyncio.run(story())
+
+
+def test_others_get_their_turn_while_there_is_much_to_look_at() -> None:
+    seconds = [0.0]
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def story() -> float:
+        task = asyncio.create_task(other())
+        slices = Slices(lambda: seconds[0])
+        for _ in range(1_000):
+            seconds[0] += 0.001
+            await slices.turn()
+        task.cancel()
+        return slices.worked_ms
+
+    assert asyncio.run(story()) == pytest.approx(1_000)
+    assert turns >= 400

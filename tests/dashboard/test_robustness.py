@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import Page, expect
+from starlette.datastructures import Headers
+
+from controller.dashboard import plain
+from controller.dashboard.origins import is_own
+
+if TYPE_CHECKING:
+    from tests.dashboard.conftest import World
+
+
+def test_a_page_says_that_its_stream_was_deleted_and_goes_on_with_one_of_that_name(
+    world: World, open_page: Callable[..., Page]
+) -> None:
+    settings = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
+    world.put("/v1/streams/passing", settings)
+    world.note("passing", "w1", 5)
+    page = open_page()
+    page.goto(f"{world.url}/streams/passing")
+    expect(page.get_by_role("link", name="w1").first).to_be_visible()
+    assert world.process.client.delete("/v1/streams/passing").is_success
+    expect(page.get_by_role("alert").first).to_contain_text("passing")
+    world.put("/v1/streams/passing", settings)
+    world.note("passing", "w2", 6)
+    expect(page.get_by_role("link", name="w2").first).to_be_visible()
+    expect(page.get_by_role("alert").first).to_be_hidden()
+
+
+def test_names_with_dots_have_pages_in_two_tabs_at_once(world: World, open_page: Callable[..., Page]) -> None:
+    world.put("/v1/streams/eu.orders-2.v1", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
+    world.note("eu.orders-2.v1", "w.1", 5)
+    one = open_page()
+    other = one.context.new_page()
+    one.goto(f"{world.url}/streams/eu.orders-2.v1")
+    other.goto(f"{world.url}/streams/eu.orders-2.v1/writers/w.1")
+    expect(other.get_by_role("heading", level=1)).to_have_text("w.1")
+    world.note("eu.orders-2.v1", "w.1", 8_231, offset=2)
+    for page in (one, other):
+        expect(page.get_by_text("8231", exact=True).first).to_be_visible()
+
+
+def test_a_path_without_a_page_says_so_and_nothing_is_written_where_the_controller_starts(world: World) -> None:
+    answer = world.process.client.get("/none-such<b>")
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "There is no page at <code>/none-such&lt;b&gt;</code>" in answer.text
+    assert not Path(".nicegui").exists()
+
+
+def test_a_page_that_failed_says_so_without_telling_what_is_inside() -> None:
+    answer = plain.failed(ValueError("a password"))
+    assert answer.status_code == 500
+    assert b"ValueError" in answer.body
+    assert b"password" not in answer.body
+
+
+def test_pages_of_another_origin_are_kept_from_the_channel(world: World) -> None:
+    path = "/_nicegui_ws/socket.io/?EIO=4&transport=polling"
+    for origin, status in (("https://elsewhere.example", 403), (world.url, 200)):
+        assert world.process.client.get(path, headers={"Origin": origin}).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "own"),
+    [
+        ({"host": "board.example"}, True),
+        ({"host": "board.example", "origin": "https://board.example"}, True),
+        ({"host": "board.example:443", "origin": "https://Board.example"}, True),
+        ({"host": "127.0.0.1:8433", "origin": "https://board.example"}, False),
+        ({"host": "127.0.0.1:8433", "origin": "https://b.example", "x-forwarded-host": "b.example, c"}, True),
+        ({"host": "board.example", "origin": "null"}, False),
+        ({"host": "", "origin": "null"}, False),
+    ],
+)
+def test_a_page_is_its_own_where_the_origin_is_the_host(headers: dict[str, str], own: bool) -> None:
+    assert is_own(Headers(headers)) is own

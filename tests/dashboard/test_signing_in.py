@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from controller.dashboard import actions
+from controller.dashboard.visiting import Visitor
+from controller.storage.tokens import add_token, digest_of, open_tokens, revoke_token
+from strandline.access import Grant, Role
+from strandline.errors import Forbidden
+from strandline.redaction import TOKEN_PREFIX
+from tests.served import NOON, InProcess, ManualClock, OwnProcess
+
+PATTERNS = {"anna": (Role.ADMIN, "*"), "ben": (Role.READER, "orders*"), "carl": (Role.READER, "*")}
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A controller with tokens; `orders` has a writer, and there is a stream `secret`."""
+
+    process: OwnProcess
+    database: str
+    tokens: dict[str, str]
+
+    def revoke(self, name: str) -> None:
+        with open_tokens(self.database) as connection:
+            revoke_token(connection, name, NOON)
+
+    def sign_in(self, page: Page, token: str, path: str = "/") -> None:
+        page.goto(self.process.url + path)
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Sign in").click()
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    database = str(tmp_path_factory.mktemp("guarded") / "store.db")
+    tokens = {name: TOKEN_PREFIX + secrets.token_urlsafe(32) for name in PATTERNS}
+    with open_tokens(database, make=True) as connection:
+        for name, (role, pattern) in PATTERNS.items():
+            add_token(connection, Grant(name=name, role=role, pattern=pattern), digest_of(tokens[name].encode()), NOON)
+    process = OwnProcess(database)
+    process.client.headers["Authorization"] = f"Bearer {tokens['anna']}"
+    for stream in ("orders", "secret"):
+        assert process.client.put(f"/v1/streams/{stream}", json={"segments": 1, "max_ahead_ms": None}).is_success
+    note = {"writer": "w1", "time": 42, "position": {"0": 1}}
+    assert process.client.post("/v1/streams/orders/notes", json=note).is_success
+    yield Guarded(process, database, tokens)
+    process.stop()
+
+
+def test_a_reader_sees_the_streams_of_the_pattern_cannot_act_and_signs_out(
+    guarded: Guarded, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    guarded.sign_in(page, guarded.tokens["ben"], "/streams/orders")
+    expect(page.get_by_role("link", name="w1").first).to_be_visible()
+    expect(page.get_by_role("button", name="Evaluate now")).to_have_count(0)
+    expect(page.get_by_role("button", name="Configure")).to_have_count(0)
+    page.goto(f"{guarded.process.url}/streams/orders/writers/w1")
+    expect(page.get_by_role("heading", level=1)).to_have_text("w1")
+    expect(page.get_by_role("button", name="Exclude")).to_have_count(0)
+    page.goto(f"{guarded.process.url}/streams/secret")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Not here")
+    page.goto(guarded.process.url)
+    expect(page.get_by_role("cell", name="orders")).to_be_visible()
+    expect(page.get_by_role("cell", name="secret")).to_have_count(0)
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    page.goto(guarded.process.url)
+    expect(page.get_by_label("Token")).to_be_visible()
+
+
+def test_a_wrong_token_is_told_and_an_administrators_act_is_in_the_journal_with_the_name(
+    guarded: Guarded, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    guarded.sign_in(page, "slt_of-nobody", "/streams/orders/writers/w1")
+    expect(page.get_by_role("alert")).to_contain_text("not known here")
+    page.get_by_label("Token").fill(guarded.tokens["anna"])
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Exclude").click()
+    page.get_by_role("dialog").get_by_role("button", name="Exclude").click()
+    expect(page.get_by_text("excluded by anna: writer w1")).to_be_visible()
+
+
+def test_a_page_whose_token_is_revoked_shows_nothing_new(guarded: Guarded, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    guarded.sign_in(page, guarded.tokens["carl"])
+    expect(page.get_by_role("cell", name="secret")).to_be_visible()
+    guarded.revoke("carl")
+    expect(page.get_by_role("alert").first).to_contain_text("revoked")
+    page.reload()
+    expect(page.get_by_label("Token")).to_be_visible()
+
+
+def test_a_readers_act_is_refused_whatever_a_page_shows(tmp_path: Path) -> None:
+    with InProcess(tmp_path / "store.db", ManualClock()) as served:
+        served.call("PUT", "/v1/streams/orders", {"segments": 1, "max_ahead_ms": None})
+        served.note("w1", 1, {"0": 1}, "orders")
+        grant = Grant(name="ben", role=Role.READER, pattern="*")
+        ben = Visitor("ben", False, grant)
+        controller = served.app.state.controller
+        acts: list[Callable[[], Awaitable[str]]] = [
+            lambda: actions.exclude(controller, "orders", "w1", ben),
+            lambda: actions.include(controller, "orders", "w1", ben),
+            lambda: actions.evaluate(controller, "orders", "", ben),
+            lambda: actions.configure(controller, "orders", {"min_writers": 9}, ben),
+        ]
+        for act in acts:
+            with pytest.raises(Forbidden):
+                served.portal.call(act)
+        assert served.call("GET", "/v1/streams/orders")["min_writers"] == 1
