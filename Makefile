@@ -4,7 +4,7 @@ TESTS ?= tests
 SOAK ?= --minutes 60 --seeds 0:1000000
 BIN := .venv/bin
 
-.PHONY: help environment jars demo bench soak test check format lock clean
+.PHONY: help environment jars demo bench pictures soak test check format lock clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -19,9 +19,13 @@ jars: environment ## Fetch Kafka and Spark's Kafka connector from Maven Central,
 demo: environment ## Watch an exact watermark beside a guessed one; KNOBS="--outage 12" turns knobs
 	$(BIN)/strandline demo $(KNOBS)
 
-bench: environment ## Measure durable notes a second beside a bare uvicorn app, and what a note costs its writer
+bench: environment ## Measure durable notes a second beside a bare uvicorn app and with open pages, and what a note costs its writer
 	$(BIN)/python -m benchmarks.noting
 	$(BIN)/python -m benchmarks.notes
+	$(BIN)/python -m benchmarks.dashboard
+
+pictures: environment ## Take the pictures of the dashboard in docs/images
+	$(BIN)/python -m tests.dashboard.pictures
 
 soak: environment ## Lose writers for a minute, kill controllers 400 times, serve 10 000 streams, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
 	STORY=full $(BIN)/python -m pytest --timeout 900 tests/acceptance

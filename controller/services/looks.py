@@ -57,16 +57,11 @@ class StreamLook:
     late_notes: int
     refusals: Mapping[str, int]
     keys: tuple[KeyLook, ...]
-
-    @property
-    def worst(self) -> KeyLook | None:
-        """The key that needs someone most; of equal ones, the one that is furthest behind."""
-        return max(self.keys, key=_urgency, default=None)
+    worst: KeyLook | None  # the key that needs someone most; of equal ones, the one that is furthest behind
 
     @property
     def trouble(self) -> Trouble:
-        worst = self.worst
-        return worst.trouble if worst is not None else Trouble.NONE
+        return self.worst.trouble if self.worst is not None else Trouble.NONE
 
 
 class WriterLook(NamedTuple):  # one for each of very many writers
@@ -179,6 +174,7 @@ def _line(live: Live, census: _Census, resting: Mapping[str, int | None], now: i
     keys = stream.keys | {DEFAULT_KEY}
     if len(keys) > 1 and DEFAULT_KEY not in live.chains and DEFAULT_KEY not in stream.keys:
         keys.discard(DEFAULT_KEY)  # nobody uses it
+    looks = tuple(_of_key(live, key, census.peaks.get(key), resting.get(key), now) for key in sorted(keys))
     return StreamLook(
         name=live.name,
         seen_at=now,
@@ -188,7 +184,8 @@ def _line(live: Live, census: _Census, resting: Mapping[str, int | None], now: i
         notes=counts.notes,
         late_notes=counts.late_notes,
         refusals=dict(counts.refusals),
-        keys=tuple(_of_key(live, key, census.peaks.get(key), resting.get(key), now) for key in sorted(keys)),
+        keys=looks,
+        worst=max(looks, key=_urgency, default=None),
     )
 
 
