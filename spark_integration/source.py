@@ -28,14 +28,14 @@ from spark_integration.errors import InvalidOffset, UnsupportedLimit
 from spark_integration.following import GroupFollower
 from spark_integration.offsets import END_OF_TIME_MS, SourceOffset
 from spark_integration.options import SourceOptions
-from spark_integration.places import open_reader
+from spark_integration.places import SqliteFile, open_reader
 from spark_integration.planning import plan_end, split
 from spark_integration.ranges import begin, find_range
 from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition, read_partition
 from spark_integration.windows import ControllerWindows
 from strandline.backlog import BacklogDetector
 from strandline.eventlag import EventTimeLag
-from strandline.limits import PARTITION_ROWS
+from strandline.limits import PARTITION_ROWS, WINDOW_FIRST_PAUSE_MS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,8 +128,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         segments = self._log().segments()
         if self._options.group is not None:
             self._follower(self._options.group).report(begin.positions)
-        ends = self._log().end_offsets()
-        self._check_reached(begin, ends)
+        ends = self._ends(begin)
         if self._target is not None:
             ends = {segment: min(end, self._target.position(segment)) for segment, end in ends.items()}
         # A segment that was made between the two looks at the log is left for later.
@@ -195,15 +194,24 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             )
         return self._open_follower
 
-    def _check_reached(self, begin: SourceOffset, ends: Mapping[str, int]) -> None:
-        """A log that ends before the checkpoint is not the log that the checkpoint was made with."""
-        for segment, offset in begin.positions.items():
-            if offset > ends.get(segment, 0):
+    def _ends(self, begin: SourceOffset) -> Mapping[str, int]:
+        """Where the log ends. One that ends before the checkpoint is not the log that the checkpoint was made with;
+        but a new leader of Kafka's is given time to learn where its partition ends."""
+        windows, options = self._windows(), self._options
+        started_ms = windows.now_ms()
+        while True:
+            ends = self._log().end_offsets()
+            missing = {name: offset for name, offset in begin.positions.items() if offset > ends.get(name, 0)}
+            if not missing:
+                return ends
+            if isinstance(options.place, SqliteFile) or windows.now_ms() - started_ms > options.asking.wait_ms:
+                found = ", ".join(f"{ends.get(name, 0)} in {name!r}" for name in missing)
                 raise InvalidOffset(
-                    offset={segment: offset},
-                    wanted=f"the log at {self._options.place} has {ends.get(segment, 0)} events there; "
-                    f"go on with the log that this query began with, or with a new checkpoint",
+                    offset=missing,
+                    wanted=f"the log at {options.place} ends at {found}; go on with the log that this query began "
+                    "with, or with a new checkpoint",
                 )
+            windows.pause(WINDOW_FIRST_PAUSE_MS)
 
     def _in_backlog(self, begin: SourceOffset, ends: Mapping[str, int]) -> bool:
         """Whether the job works off a backlog. Where nothing waits to be read there is none."""
