@@ -24,7 +24,6 @@ from strandline.limits import (
     BATCH_ROWS,
     KAFKA_ATTEMPT_MS,
     KAFKA_READ_AHEAD_KIB,
-    KAFKA_READ_LINGER_MS,
     KAFKA_READ_STALL_MS,
     KAFKA_READ_WAIT_MS,
 )
