@@ -63,7 +63,6 @@ KAFKA_DELIVERY_MS: Final = 120_000  # a producer's own default: after that an ev
 KAFKA_COMMIT_MS: Final = 60_000
 KAFKA_CLOSE_MS: Final = 10_000
 KAFKA_READ_STALL_MS: Final = 60_000  # without an event that must be there
-KAFKA_READ_LINGER_MS: Final = 5  # for a portion that is not full
 KAFKA_READ_WAIT_MS: Final = 10  # of a broker that has no more to send
 KAFKA_READ_AHEAD_KIB: Final = 16_384
 
