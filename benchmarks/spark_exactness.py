@@ -1,6 +1,6 @@
 """What Spark drops of out-of-order events: with the exact watermark, and with its own at several delays. On real Spark.
 
-    python -m benchmarks.spark_exactness [--seed 1] [--events 1200] [--steps 30] [recorded.csv …]
+    python -m benchmarks.spark_exactness [--seed 1] [--events 1200] [--steps 100] [recorded.csv …]
 
 Phones write to a log, a segment each, and note what was acknowledged; `benchmarks.disorder` says where the events come
 from. Each set is read live, and again with one segment read four times as fast as the others. After each of `--steps`
@@ -218,7 +218,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Events that Spark loses, with the exact watermark and with its own.")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--events", type=int, default=1_200, help="of each device that is made up")
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("recordings", nargs="*", type=Path)
     given = parser.parse_args()
     sets = [(f"seed {given.seed}", generate(given.seed, events=given.events))]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from spark_integration.watch import lost_marks
+from spark_integration.watch import METRICS, lost_marks
 
 IDS = "6a1b4a53-5d0a-4a2e-9f4f-0c6b6f3c8a11"
 
@@ -30,7 +30,7 @@ NEXT = ours((40, 15_000), (50, 24_000))
 
 
 def progress(sources: list[dict[str, Any]], **marks: int | None) -> StreamingQueryProgress:
-    metrics = {name: {"events": 3, "unreadable": 0, "mark": mark} for name, mark in marks.items()}
+    metrics: dict[str, Any] = {name: {**dict.fromkeys(METRICS, 0), "mark": mark} for name, mark in marks.items()}
     return StreamingQueryProgress.fromJson(
         {
             "id": IDS, "runId": IDS, "name": None, "timestamp": "2023-11-14T22:13:20.000Z", "batchId": 7,
