@@ -8,22 +8,19 @@ import os
 import sqlite3
 import threading
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from logs import Event, Memo, Position, Transaction, check_size
+from logs.buffering import BufferedTransaction
 from logs.errors import (
     LogBusy,
     LogExists,
     LogMissing,
-    LogSealed,
     LogUnavailable,
     NotALog,
-    SegmentSealed,
-    TransactionOver,
 )
 from logs.layout import (
     DEFINITION,
@@ -34,11 +31,10 @@ from logs.layout import (
     PAGE_BYTES,
     SEGMENTS,
     check_format,
-    key_place,
     segment_of,
 )
-from strandline.errors import TooMany, UnknownSegment
-from strandline.limits import EVENT_OVERHEAD_BYTES, LOG_BUSY_TIMEOUT_MS, TRANSACTION_BYTES
+from logs.routing import Route
+from strandline.limits import LOG_BUSY_TIMEOUT_MS
 from strandline.segment import NewSegment, Segment, SegmentGraph
 
 
@@ -123,7 +119,7 @@ class SqliteLog:
 
     def begin(self) -> Transaction:
         """A transaction. Its events wait in memory, so it keeps no one waiting until it commits."""
-        return SqliteTransaction(self)
+        return BufferedTransaction(self._commit)
 
     def memo(self, name: str) -> str | None:
         with self._lock, self._errors():
@@ -190,7 +186,7 @@ class SqliteLog:
     def _insert(self, events: Sequence[Event], ends: Position) -> None:
         """Gives each event its place and inserts all; the new ends go to `ends`. Only in a transaction."""
         # Read anew each time, under the write lock: another process may have scaled since.
-        route = _Route(self.path, _segments(self._connection))
+        route = Route(str(self.path), _segments(self._connection))
         now = self._clock()
         rows = []
         for event in events:
@@ -233,76 +229,6 @@ class SqliteLog:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
                 raise LogBusy(path=str(self.path), waited_ms=self._busy_timeout_ms) from error
             raise LogUnavailable(path=str(self.path), reason=str(error)) from error
-
-
-class SqliteTransaction:
-    """Events that appear all at once. They wait in memory until `commit`, at most TRANSACTION_BYTES."""
-
-    def __init__(self, log: SqliteLog) -> None:
-        self._log = log
-        self._events: list[Event] = []
-        self._bytes = 0
-        self._outcome: str | None = None
-
-    def write(self, events: Iterable[Event]) -> None:
-        self._check_open()
-        for event in events:
-            check_size(event)
-            self._bytes += event.size_bytes + EVENT_OVERHEAD_BYTES
-            if self._bytes > TRANSACTION_BYTES:
-                self.abort()
-                raise TooMany(what="bytes in a transaction", count=self._bytes, limit=TRANSACTION_BYTES)
-            self._events.append(event)
-
-    def commit(self, memo: Memo | None = None) -> Position:
-        """Makes all of it durable and visible at once. After an error nothing is written: try it again."""
-        self._check_open()
-        position = self._log._commit(self._events, memo)
-        self._end("committed")
-        return position
-
-    def abort(self) -> None:
-        if self._outcome is None:
-            self._end("aborted")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.abort()
-
-    def _check_open(self) -> None:
-        if self._outcome is not None:
-            raise TransactionOver(outcome=self._outcome)
-
-    def _end(self, outcome: str) -> None:
-        self._outcome = outcome
-        self._events = []
-
-
-class _Route:
-    """Which segment an event goes to, as things stand in one transaction."""
-
-    def __init__(self, path: Path, segments: Sequence[Segment]) -> None:
-        self._path = str(path)
-        self._finals = {one.id: one.final_offset for one in segments}
-        open_ranges = sorted((one.low or 0.0, one.id) for one in segments if not one.sealed)
-        self._lows = [low for low, _ in open_ranges]
-        self._ids = [segment for _, segment in open_ranges]
-
-    def segment(self, event: Event) -> str:
-        if event.segment is None:
-            if not self._ids:
-                raise LogSealed(path=self._path)
-            return self._ids[bisect_right(self._lows, key_place(event.key or b"")) - 1]
-        if event.segment not in self._finals:
-            raise UnknownSegment(segment=event.segment, known=tuple(self._finals)[:10])
-        final = self._finals[event.segment]
-        if final is not None:
-            raise SegmentSealed(segment=event.segment, final_offset=final)
-        return event.segment
 
 
 def _final(segment: Segment, end: int) -> int:

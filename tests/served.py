@@ -10,56 +10,31 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from controller.app import create_app
-from controller.settings import Settings
 from strandline.config import StreamConfig
 from strandline.protocol.transport import Connection
+from strandline.testing import NOON, InProcessController, ManualClock
 
 ROOT = Path(__file__).resolve().parents[1]
-NOON = 1_700_000_000_000
+__all__ = ["AT_ONCE", "NOON", "ROOT", "InProcess", "ManualClock", "OwnProcess", "served"]
 
 # Marks with every advance, and times that need not be near the clock.
 AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
 
-class ManualClock:
-    """Milliseconds that pass only when a test says so."""
+class InProcess(InProcessController):
+    """A controller in this process, asked by path and JSON."""
 
-    def __init__(self, now: int = NOON) -> None:
-        self.now = now
+    caller: str | None = None  # whose calls they are, as whoever checks tokens tells it; None: nobody checks
 
-    def __call__(self) -> int:
-        return self.now
-
-
-class InProcess:
-    """A controller in this process, over the real ASGI application and a real database."""
-
-    def __init__(self, database: Path | str, clock: ManualClock, **settings: Any) -> None:
-        self.database = database
-        self.clock = clock
-        self.caller: str | None = None  # whose calls they are, as whoever checks tokens tells it; None: nobody checks
-        self.app = create_app(Settings(database=str(database), **settings), clock=clock, owner="test")
-        self.portal: BlockingPortal
-        self._client: httpx.AsyncClient
-        self._open = ExitStack()
-
-    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
-        """The answer, whatever it is."""
-        return self.portal.call(partial(self._client.request, method, path, **more))
-
-    def request_soon(self, method: str, path: str, **more: Any) -> Future[httpx.Response]:
-        """Asks, and does not wait for the answer."""
-        return self.portal.start_task_soon(partial(self._client.request, method, path, **more))
+    async def _application(self, scope: Any, receive: Any, send: Any) -> None:
+        given = scope if self.caller is None else {**scope, "strandline.caller": self.caller}
+        await super()._application(given, receive, send)
 
     def call(self, method: str, path: str, body: object = None, *, expect: int | None = None) -> Any:
         """The answer's JSON; with `expect`, the status has to be that one, else any below 300."""
@@ -77,27 +52,6 @@ class InProcess:
         assert response.status_code == 200, response.text
         found: list[dict[str, Any]] = response.json()["marks"]
         return found
-
-    def pass_time(self, milliseconds: int) -> None:
-        """Lets the clock go on, and the deadlines look at it."""
-        self.clock.now += milliseconds
-        self.portal.call(self.app.state.controller.run_due)
-
-    async def _called(self, scope: Any, receive: Any, send: Any) -> None:
-        await self.app(scope if self.caller is None else {**scope, "strandline.caller": self.caller}, receive, send)
-
-    def __enter__(self) -> InProcess:
-        self.portal = self._open.enter_context(start_blocking_portal())
-        lifespan = self.app.router.lifespan_context(self.app)
-        self._open.enter_context(self.portal.wrap_async_context_manager(lifespan))
-        client = httpx.AsyncClient(
-            transport=httpx.ASGITransport(self._called), base_url="http://controller", timeout=30
-        )
-        self._client = self._open.enter_context(self.portal.wrap_async_context_manager(client))
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._open.close()
 
 
 class OwnProcess:

@@ -39,6 +39,11 @@ class Deadlines:
             self._push(live, wake)
             self._arm()
 
+    @property
+    def next_moment(self) -> int | None:
+        """Nothing is due before it; whether anything is due then shows when it has come."""
+        return self._heap[0][0] if self._heap else None
+
     def run_due(self) -> None:
         """Advances every stream whose moment has come."""
         now = self._clock.now()

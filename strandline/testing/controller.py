@@ -1,0 +1,195 @@
+"""The real controller in this process: its ASGI application on a store of its own, and a clock moved by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import tempfile
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx
+import uvicorn
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
+
+from controller.app import create_app
+from controller.services.controller import Controller
+from controller.settings import Settings
+from strandline.config import StreamConfig
+from strandline.protocol import calls
+from strandline.protocol.attempts import Outcome, Patience
+from strandline.protocol.calls import Request
+from strandline.protocol.transport import AsyncConnection, AsyncHttpxTransport, Connection
+from strandline.testing.clock import ManualClock
+from strandline.testing.faults import ClientTime, Faults, FaultyTransport
+
+ADDRESS: Final = "http://controller"  # what connections in this process call it by
+LOCALHOST: Final = "127.0.0.1"
+
+MARKS_AT_ONCE: Final = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
+"""A mark for every advance, and times that need not be near the clock; all else as streams have it by default."""
+
+
+class InProcessController:
+    """A controller of this process, as a context manager. Everything of it is real but the clock and the network.
+
+    Its deadlines (a writer's timeout, a reader's, the mark interval) see only the time that `pass_time` lets pass. What
+    a caller waits for on purpose (`wait_ms`) is real time, and ends at once when what is waited for comes.
+    """
+
+    def __init__(self, database: Path | str | None = None, clock: ManualClock | None = None, **settings: Any) -> None:
+        """`database` is as in `Settings`; None is a file that goes with the controller. `settings` are the others."""
+        self._open = ExitStack()
+        if database is None:
+            folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="strandline-"))
+            database = Path(folder, "strandline.db")
+        self.database = database
+        self.clock = clock if clock is not None else ManualClock()
+        self._settings = Settings(database=str(database), **settings)
+        self._serving = ExitStack()
+        self.app: FastAPI
+        self.portal: BlockingPortal
+        self._client: httpx.AsyncClient
+
+    # -- streams and clients -----------------------------------------------------------------------------------------
+
+    def create_stream(self, stream: str, segments: int = 1, config: StreamConfig = MARKS_AT_ONCE) -> bool:
+        """Creates a stream with the segments "0", "1" and so on; returns whether it is new."""
+        with self.connection() as connection:
+            return connection.run(calls.create_stream(stream, segments, config))
+
+    def connection(
+        self, faults: Faults | None = None, *, token: str | None = None, patience: Patience | None = None
+    ) -> Connection:
+        """A connection for writers and readers, with what goes wrong on it. It never sleeps: pauses between attempts
+        are over at once, and count as if they had been made."""
+        time = ClientTime()
+        transport = _FromOutside(self.portal, self._transport(faults, token, time))
+        return Connection(ADDRESS, patience=patience, transport=transport, seams=time.seams())
+
+    def async_connection(
+        self, faults: Faults | None = None, *, token: str | None = None, patience: Patience | None = None
+    ) -> AsyncConnection:
+        """The same for the event loop of the test, whichever that is."""
+        time = ClientTime()
+        transport = _FromAnotherLoop(self.portal, self._transport(faults, token, time))
+        return AsyncConnection(ADDRESS, patience=patience, transport=transport, seams=time.seams())
+
+    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """The answer to any request, whatever it is; `more` is as httpx has it."""
+        return self.request_soon(method, path, **more).result()
+
+    def request_soon(self, method: str, path: str, **more: Any) -> Future[httpx.Response]:
+        """The same, and does not wait for the answer."""
+        return self.portal.start_task_soon(partial(self._client.request, method, path, **more))
+
+    def listen(self) -> str:
+        """Takes calls over HTTP as well, on a free port of this machine; returns the URL, for other processes."""
+        listener = self._open.enter_context(socket.create_server((LOCALHOST, 0)))
+        config = uvicorn.Config(
+            self._application, interface="asgi3", lifespan="off", log_config=None, log_level="warning"
+        )
+        self._open.enter_context(self.portal.wrap_async_context_manager(_served(uvicorn.Server(config), listener)))
+        return f"http://{LOCALHOST}:{listener.getsockname()[1]}"
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Lets time pass, with every deadline on the way at its own moment; what that brings about is durable then."""
+        self.portal.call(self._pass_time, milliseconds)
+
+    async def _pass_time(self, milliseconds: int) -> None:
+        controller: Controller = self.app.state.controller
+        deadlines, until = controller.streams.deadlines, self.clock.now + milliseconds
+        while (moment := deadlines.next_moment) is not None and moment < until:
+            self.clock.now = max(self.clock.now, moment)
+            deadlines.run_due()
+            await asyncio.sleep(0)  # who waits for what that brought about has a turn
+        self.clock.now = until
+        await controller.run_due()
+
+    def restart(self, *, after_ms: int = 0) -> None:
+        """Stops it in order and starts it anew on the same store, after a time in which it was down."""
+        self._serving.close()
+        self.clock.now += after_ms
+        self._begin()
+
+    # -- its life ----------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            opened.push(self._open.pop_all())
+            self.portal = opened.enter_context(start_blocking_portal())
+            opened.callback(lambda: self._serving.close())
+            self._begin()
+            client = httpx.AsyncClient(transport=self._asgi(), base_url=ADDRESS, timeout=30)
+            self._client = opened.enter_context(self.portal.wrap_async_context_manager(client))
+            self._open = opened.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def _begin(self) -> None:
+        self.app = create_app(self._settings, clock=self.clock, owner="test")
+        lifespan = self.app.router.lifespan_context(self.app)
+        self._serving.enter_context(self.portal.wrap_async_context_manager(lifespan))
+
+    async def _application(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)  # the one of now: connections outlive a restart
+
+    def _asgi(self) -> httpx.ASGITransport:
+        return httpx.ASGITransport(self._application)
+
+    def _transport(self, faults: Faults | None, token: str | None, time: ClientTime) -> FaultyTransport:
+        client = httpx.AsyncClient(transport=self._asgi())
+        inner = AsyncHttpxTransport(ADDRESS, token=token, client=client)
+        return FaultyTransport(inner, faults if faults is not None else Faults(), time)
+
+
+class _FromOutside:
+    """Sends from any thread what the controller's own event loop takes."""
+
+    def __init__(self, portal: BlockingPortal, inner: FaultyTransport) -> None:
+        self._portal = portal
+        self._inner = inner
+
+    def send(self, request: Request, timeout_ms: float) -> Outcome:
+        return self._portal.call(self._inner.send, request, timeout_ms)
+
+    def close(self) -> None:
+        self._portal.call(self._inner.close)
+
+
+class _FromAnotherLoop:
+    """The same from an event loop of the caller's."""
+
+    def __init__(self, portal: BlockingPortal, inner: FaultyTransport) -> None:
+        self._portal = portal
+        self._inner = inner
+
+    async def send(self, request: Request, timeout_ms: float) -> Outcome:
+        return await asyncio.wrap_future(self._portal.start_task_soon(self._inner.send, request, timeout_ms))
+
+    async def close(self) -> None:
+        await asyncio.wrap_future(self._portal.start_task_soon(self._inner.close))
+
+
+@asynccontextmanager
+async def _served(server: uvicorn.Server, listener: socket.socket) -> AsyncIterator[None]:
+    """The listener takes connections before the server does, so nobody needs to wait for it to start."""
+    serving = asyncio.create_task(server.serve([listener]))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving

@@ -1,0 +1,130 @@
+"""The controller for users' tests: real clients, a clock that is moved by hand, and no sleep anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import httpx
+import pytest
+
+from logs import Event
+from reader_client import AsyncTimeWindows, ReaderGroup, TimeWindows
+from strandline.config import StreamConfig
+from strandline.errors import Unauthenticated
+from strandline.testing import NOON, InProcessController, ManualClock, ScriptedLog
+from writer_client import AsyncWriter, Writer
+
+
+def test_a_writer_and_a_reader_meet_in_it(controller: InProcessController, stream: str) -> None:
+    log = ScriptedLog()
+    connection = controller.connection()
+    with Writer(connection, stream, "w1", log=log.writer()) as writer:
+        writer.write([Event(b"x", segment="0")])
+        writer.note_time(NOON)
+        window = TimeWindows(connection, stream).get_time_window({"0": 1})
+    assert (window.lower, window.complete) == (NOON, True)
+
+
+def test_async_clients_use_it_from_a_loop_of_their_own(controller: InProcessController, stream: str) -> None:
+    async def write_and_read() -> int | None:
+        async with controller.async_connection() as connection:
+            writers = [AsyncWriter(connection, stream, f"w{number}") for number in range(5)]
+            await asyncio.gather(*(writer.register() for writer in writers))
+            await asyncio.gather(*(writer.note_time(NOON + 1, {"0": 1}) for writer in writers))
+            return (await AsyncTimeWindows(connection, stream).get_time_window({"0": 1})).lower
+
+    assert asyncio.run(write_and_read()) == NOON + 1
+
+
+def test_a_silent_readers_segments_are_free_once_its_timeout_has_passed(
+    controller: InProcessController, stream: str
+) -> None:
+    group = ReaderGroup(controller.connection(), "silent")
+    group.create([stream], reader_timeout_ms=30_000)
+    first = group.register("r1", {stream: {"0": 0}})
+    assert first.owned == {stream: {"0": 0}}
+    second = group.register("r2")
+    path, body = "/v1/reader-groups/silent/readers/r2/acquire", {"epoch": second.epoch, "max": 1}
+    assert controller.request("POST", path, json=body).json()["owned"] == {}
+    controller.pass_time(30_001)
+    second = group.register("r2")
+    answer = controller.request("POST", path, json=body | {"epoch": second.epoch}).json()
+    assert answer["owned"] == {stream: {"0": 0}}
+
+
+def test_a_silent_writer_holds_time_until_its_timeout_has_passed_and_no_longer(controller: InProcessController) -> None:
+    controller.create_stream("silence", config=StreamConfig(mark_interval_ms=0, writer_timeout_ms=10_000))
+    connection = controller.connection()
+    windows = TimeWindows(connection, "silence")
+    Writer(connection, "silence", "silent").note_time(NOON, {"0": 1})
+    controller.pass_time(5_000)
+    Writer(connection, "silence", "lively").note_time(NOON + 5_000, {"0": 2})
+    controller.pass_time(4_999)
+    assert [mark.time for mark in windows.marks().marks] == [NOON]
+    controller.pass_time(2)
+    assert [(mark.time, mark.excluded) for mark in windows.marks().marks] == [(NOON, ()), (NOON + 5_000, ("silent",))]
+
+
+def test_deadlines_on_the_way_have_their_own_moments(controller: InProcessController) -> None:
+    """Three writers fall silent one after the other: a long time that passes at once makes the marks in between."""
+    controller.create_stream("moments", config=StreamConfig(mark_interval_ms=0, writer_timeout_ms=10_000))
+    connection = controller.connection()
+    writers = [Writer(connection, "moments", f"w{number}") for number in range(3)]
+    for number, writer in enumerate(writers):
+        writer.note_time(controller.clock.now, {"0": number + 1})
+        controller.pass_time(1_000)
+    began = controller.clock.now
+    controller.pass_time(60_000)
+    marks = TimeWindows(connection, "moments").marks().marks
+    assert [mark.excluded for mark in marks] == [(), ("w0",), ("w0", "w1")]
+    assert [mark.created_at - began for mark in marks[1:]] == [7_000, 8_000]
+
+
+def test_nothing_is_due_while_the_clock_stands(controller: InProcessController, stream: str) -> None:
+    connection = controller.connection()
+    Writer(connection, stream, "w1").note_time(NOON, {"0": 1})
+    controller.pass_time(0)
+    described = controller.request("GET", f"/v1/streams/{stream}").json()
+    assert described["held_by"][""]["released_in_ms"] == 60_000
+
+
+def test_it_begins_anew_on_the_same_store(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with InProcessController(tmp_path / "store.db", clock) as controller:
+        controller.create_stream("s")
+        connection = controller.connection()
+        Writer(connection, "s", "w1").note_time(NOON, {"0": 1})
+        before, first = TimeWindows(connection, "s").marks().marks, controller.app
+        controller.restart(after_ms=5_000)
+        assert TimeWindows(connection, "s").marks().marks == before
+        assert controller.app is not first
+        assert clock.now == NOON + 5_000
+    with InProcessController(tmp_path / "store.db", clock) as controller:
+        assert TimeWindows(controller.connection(), "s").marks().marks == before
+
+
+def test_its_own_store_goes_with_it() -> None:
+    with InProcessController() as controller:
+        database = Path(controller.database)
+        assert database.is_file()
+    assert not database.parent.exists()
+
+
+def test_it_listens_for_other_processes_too(controller: InProcessController, stream: str) -> None:
+    url = controller.listen()
+    assert httpx.get(f"{url}/v1/streams/{stream}").json()["segments"][0]["id"] == "0"
+    assert httpx.get(f"{url}/healthz").headers["strandline-time"] == str(controller.clock.now)
+
+
+def test_a_wrong_token_is_refused_as_anywhere(tmp_path: Path) -> None:
+    from controller.cli import main
+
+    database = tmp_path / "store.db"
+    with InProcessController(database):
+        pass
+    assert main(["token", "create", "admin", "--role", "admin", "--database", str(database)]) == 0
+    with InProcessController(database) as controller:
+        connection = controller.connection(token="slt_" + "A" * 43)
+        with pytest.raises(Unauthenticated):
+            TimeWindows(connection, "s").marks()

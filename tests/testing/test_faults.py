@@ -1,0 +1,95 @@
+"""Scripted faults reach a client as the real ones do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from reader_client import AsyncTimeWindows, TimeWindows
+from strandline.errors import InvalidConfig, StoreUnavailable
+from strandline.note import Note
+from strandline.protocol import calls
+from strandline.protocol.attempts import Patience
+from strandline.protocol.errors import ControllerAway, OutcomeUnknown
+from strandline.protocol.limits import ATTEMPT_DEFAULT_MS
+from strandline.protocol.transport import Connection
+from strandline.testing import NOON, Fault, Faults, InProcessController, Slow
+from strandline.testing.faults import Entry
+
+HASTY = Patience(attempts=1)
+
+
+def note(connection: Connection, stream: str) -> None:
+    connection.run(calls.note(stream, Note(writer="w1", times={"": NOON}, position={"0": 1})))
+
+
+def was_noted(controller: InProcessController, stream: str) -> bool:
+    return bool(TimeWindows(controller.connection(), stream).marks().marks)
+
+
+@pytest.mark.parametrize(
+    ("entry", "error", "noted"),
+    [
+        (Fault.CONTROLLER_AWAY, ControllerAway, False),
+        (Fault.REQUEST_LOST, OutcomeUnknown, False),
+        (Fault.ANSWER_LOST, OutcomeUnknown, True),
+        (Fault.STORE_AWAY, StoreUnavailable, False),
+        (Slow(ATTEMPT_DEFAULT_MS + 1), OutcomeUnknown, True),
+    ],
+)
+def test_what_the_client_hears_and_what_the_controller_did(
+    controller: InProcessController, entry: Entry, error: type[Exception], noted: bool
+) -> None:
+    stream = f"fault-{getattr(entry, 'value', 'slow')}"
+    controller.create_stream(stream)
+    connection = controller.connection(Faults(entry), patience=HASTY)
+    with pytest.raises(error):
+        note(connection, stream)
+    assert was_noted(controller, stream) == noted
+
+
+@pytest.mark.parametrize("entry", [*Fault, Slow(ATTEMPT_DEFAULT_MS + 1)])
+def test_a_patient_client_gets_over_each_of_them(controller: InProcessController, entry: Entry) -> None:
+    stream = f"patience-{getattr(entry, 'value', 'slow')}"
+    controller.create_stream(stream)
+    faults = Faults(entry, entry)
+    note(controller.connection(faults), stream)
+    assert was_noted(controller, stream)
+    assert [request.method for request in faults.requests] == ["POST"] * 3
+
+
+def test_an_answer_that_takes_less_than_the_client_waits_is_only_late(
+    controller: InProcessController, stream: str
+) -> None:
+    faults = Faults(Slow(ATTEMPT_DEFAULT_MS))
+    note(controller.connection(faults, patience=HASTY), stream)
+    assert len(faults.requests) == 1
+
+
+def test_what_is_always_so_ends_a_calls_patience_without_a_sleep(controller: InProcessController, stream: str) -> None:
+    faults = Faults(None)
+    windows = TimeWindows(controller.connection(faults), stream)
+    faults.always(Fault.CONTROLLER_AWAY)
+    assert windows.marks().marks == ()  # the entry that goes well
+    with pytest.raises(ControllerAway) as caught:
+        windows.marks()
+    assert caught.value.tried_ms > 1_000
+    faults.always(None)
+    assert windows.marks().marks == ()
+
+
+def test_async_clients_meet_the_same(controller: InProcessController, stream: str) -> None:
+    async def read() -> int:
+        faults = Faults(Fault.ANSWER_LOST, Fault.STORE_AWAY)
+        async with controller.async_connection(faults) as connection:
+            await AsyncTimeWindows(connection, stream).marks()
+        return len(faults.requests)
+
+    assert asyncio.run(read()) == 3
+
+
+@pytest.mark.parametrize("answer_ms", [-1, 1.5, True])
+def test_an_answer_takes_whole_milliseconds(answer_ms: object) -> None:
+    with pytest.raises(InvalidConfig, match="answer_ms"):
+        Slow(answer_ms)  # type: ignore[arg-type]  # that is the point
