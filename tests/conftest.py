@@ -10,13 +10,16 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.postgres import INSTALL, Postgres, programs
+from tests.postgres import Postgres, programs
+from tests.summary import pytest_terminal_summary as pytest_terminal_summary  # pytest finds its hooks here
+from tests.summary import skip_but_under_ci
 from tools.jars import JarsError, fetched
+from tools.preflight import installing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -33,19 +36,12 @@ settings.register_profile("thorough", settings.get_profile("default"), max_examp
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
-def _missing(what: str) -> NoReturn:
-    """Skips, since the machine lacks something; under CI=true that is a failure."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(what)
-    pytest.skip(what)
-
-
 @pytest.fixture(scope="session")
 def new_postgres() -> Iterator[Callable[..., Postgres]]:
     """Starts a PostgreSQL, and removes it in the end. Skips where none is installed, and fails there under CI=true."""
     folder = programs()
     if folder is None:
-        _missing(f"PostgreSQL's server is not installed: {INSTALL}")
+        skip_but_under_ci("PostgreSQL's server is not installed", installing("postgresql"))
     started: list[Postgres] = []
 
     def start(*given: str) -> Postgres:
@@ -97,7 +93,7 @@ def _jars(profile: str) -> Path:
     try:
         return fetched(profile)
     except JarsError as error:
-        _missing(str(error))
+        skip_but_under_ci(error.what, error.how)
 
 
 @pytest.fixture(scope="session")
@@ -144,7 +140,7 @@ def browser() -> Iterator[Browser]:
     """Debian's Chromium. Skips where it is not installed, and fails there under CI=true."""
     program = shutil.which("chromium")
     if program is None:
-        _missing("Chromium is not installed: apt-get install -y chromium")
+        skip_but_under_ci("Chromium is not installed", installing("chromium"))
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

@@ -20,7 +20,6 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-INSTALL = "apt-get install -y postgresql"
 USERS = ("postgres", "nobody")  # to run as instead of root
 START_DEADLINE_S = 60
 STOP_DEADLINE_S = 30

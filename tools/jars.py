@@ -19,11 +19,20 @@ POM = ROOT / "tools" / "pom.xml"
 JARS = ROOT / ".jars"
 PROFILES = ("kafka", "spark-kafka")
 INSTALL = "apt-get install -y maven"
+ELSEWHERE = "make jars, where Maven Central can be reached, or a mirror of it that ~/.m2/settings.xml names"
 FETCH_DEADLINE_S = 240  # pytest ends a test, and what it waits for, after 300
 
 
 class JarsError(Exception):
-    """The jars cannot be had; its text says why."""
+    """The jars cannot be had: `what` is the matter, and `how` they are got all the same."""
+
+    def __init__(self, what: str, how: str = ELSEWHERE) -> None:
+        super().__init__(what, how)
+        self.what = what
+        self.how = how
+
+    def __str__(self) -> str:
+        return f"{self.what}; to get them: {self.how}"
 
 
 def fetched(profile: str) -> Path:
@@ -39,7 +48,7 @@ def fetched(profile: str) -> Path:
 
 def _fetch(profile: str, folder: Path) -> None:
     if shutil.which("mvn") is None:
-        raise JarsError(f"Maven, which fetches the jars of {profile}, is not installed: {INSTALL}")
+        raise JarsError(f"Maven, which fetches the jars of {profile}, is not installed", INSTALL)
     draft = folder.with_name(f"{profile}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     command = ["mvn", "--batch-mode", "--quiet", "--update-snapshots", "--file", str(POM), "--activate-profiles"]

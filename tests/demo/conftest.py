@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.summary import skip
+
 PROC = Path("/proc")
 PATIENCE_MS = 60_000
 
@@ -44,5 +46,5 @@ class Watch:
 @pytest.fixture
 def watch() -> Watch:
     if not (PROC / "self" / "environ").exists():
-        pytest.skip("processes are looked at through /proc, which is not here")
+        skip("processes are looked at through /proc, which is not here", "use a Linux machine")
     return Watch()

@@ -23,6 +23,7 @@ from benchmarks.disorder import (
     lost_by_delay,
     lost_by_marks,
 )
+from tests.summary import skip
 
 ROOT = Path(__file__).resolve().parents[2]
 # The recordings are not a part of the project: they lie beside it, or where this variable says.
@@ -33,7 +34,7 @@ RECORDINGS = Path(os.environ.get("STRANDLINE_RECORDINGS", ROOT.parent / "shared"
 def recording(request: pytest.FixtureRequest) -> list[PhoneEvent]:
     path = RECORDINGS / request.param
     if not path.is_file():
-        pytest.skip(f"there is no recording {request.param}: set STRANDLINE_RECORDINGS to the folder that has it")
+        skip(f"there is no recording {request.param}", "set STRANDLINE_RECORDINGS to the folder that has it")
     return load(path)
 
 

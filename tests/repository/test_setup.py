@@ -110,6 +110,101 @@ def test_a_missing_maven_is_told_with_the_command_and_keeps_nobody_from_the_rest
     assert "apt-get install -y maven" in done.stdout
 
 
+def fetch_jars(root: Path, folder: Path, programs: Path) -> subprocess.CompletedProcess[str]:
+    """What `make jars` says in a checkout of its own, on a machine that has these programs and no others."""
+    (folder / "tools").mkdir()
+    for name in ("jars.py", "pom.xml"):
+        shutil.copy(root / "tools" / name, folder / "tools" / name)
+    command = [sys.executable, "-I", str(folder / "tools" / "jars.py")]
+    return subprocess.run(command, env={"PATH": str(programs)}, capture_output=True, text=True, check=False)
+
+
+def test_jars_that_cannot_be_fetched_are_told_in_one_line_with_what_helps(
+    root: Path, programs: Path, tmp_path: Path
+) -> None:
+    said = "[INFO] looking\n[ERROR] Could not transfer artifact: Connection refused\n[ERROR] more of it"
+    script(programs / "mvn", f"#!/bin/sh\necho '{said}'\nexit 1\n")
+    done = fetch_jars(root, tmp_path, programs)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert line.startswith("strandline: Maven could not fetch the jars of kafka: Could not transfer artifact")
+    assert "make jars, where Maven Central can be reached" in line
+    assert not any((tmp_path / ".jars").glob("*.stamp"))
+
+
+def test_jars_without_maven_are_told_with_the_command(root: Path, programs: Path, tmp_path: Path) -> None:
+    done = fetch_jars(root, tmp_path, programs)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert "apt-get install -y maven" in line
+
+
+MAKE = shutil.which("make")
+
+
+@pytest.mark.parametrize("target", ["test", "demo", "check"])
+def test_make_without_any_python_says_what_to_install_and_does_nothing(root: Path, programs: Path, target: str) -> None:
+    assert MAKE is not None
+    script(programs / "sh", "")
+    (programs / "sh").unlink()
+    (programs / "sh").symlink_to("/bin/sh")
+    command = [MAKE, "-C", str(root), "--no-print-directory", target]
+    done = subprocess.run(command, env={"PATH": str(programs)}, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stdout == ""
+    assert done.stderr.splitlines()[0].endswith("apt-get install -y python3 python3-venv")
+
+
+def as_user(root: Path, programs: Path, user: int, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The checks as this user runs them: they ask who they are by `os.geteuid`."""
+    code = (
+        f"import os, runpy, sys; os.geteuid = lambda: {user}; sys.argv[1:] = ['--check-only', *sys.argv[2:]];"
+        f"runpy.run_path({str(root / 'tools' / 'preflight.py')!r}, run_name='__main__')"
+    )
+    command = [sys.executable, "-I", "-c", code, "preflight", *options]
+    environment = {"PATH": str(programs), **variables}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def installed(programs: Path) -> Path:
+    """What an apt-get that is there was asked for."""
+    asked = programs.parent / "asked"
+    asked.touch()
+    script(programs / "apt-get", f'#!/bin/sh\necho "$@" >>{asked}\n')
+    return asked
+
+
+def test_who_is_not_root_is_told_the_commands_with_sudo(root: Path, programs: Path, installed: Path) -> None:
+    done = as_user(root, programs, 1000, "--maven", "--chromium")
+    assert done.returncode == 0
+    assert [line.rpartition(": ")[2] for line in done.stdout.splitlines()] == [
+        "sudo apt-get install -y maven",
+        "sudo apt-get install -y chromium",
+    ]
+    done = as_user(root, programs, 1000, "--java")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0].endswith("sudo apt-get install -y openjdk-17-jre-headless")
+    assert installed.read_text() == ""
+
+
+def test_root_on_debian_gets_what_is_missing_unless_told_otherwise(root: Path, programs: Path, installed: Path) -> None:
+    told = as_user(root, programs, 0, "--maven", "--chromium", STRANDLINE_NO_INSTALL="1")
+    assert "install it with: apt-get install -y chromium" in told.stdout
+    assert installed.read_text() == ""
+    assert as_user(root, programs, 0, "--maven", "--chromium").returncode == 0
+    asked = [line.split() for line in installed.read_text().splitlines() if line.startswith("install ")]
+    assert [words[4] for words in asked] == ["maven", "chromium"]
+
+
+@pytest.mark.parametrize("need", ["--java", "--maven", "--chromium"])
+def test_a_machine_without_apt_is_told_that_the_packages_have_other_names(
+    root: Path, programs: Path, need: str
+) -> None:
+    done = preflight(root, programs, need)
+    assert "(on Debian; elsewhere the packages have other names)" in (done.stdout + done.stderr).splitlines()[0]
+
+
 def test_a_java_home_that_holds_no_java_is_named(root: Path, programs: Path, tmp_path: Path) -> None:
     script(programs / "java", JAVA.format(version="17.0.15", module="jdk.incubator.vector@17.0.15"))
     done = preflight(root, programs, "--java", JAVA_HOME=str(tmp_path / "empty"))

@@ -27,6 +27,7 @@ from strandline.config import StreamConfig
 from strandline.note import Note
 from strandline.protocol import calls
 from tests.served import ROOT, OwnProcess
+from tests.summary import skip
 
 PATIENCE_S = 120
 LOOK_S = 0.05
@@ -136,7 +137,7 @@ class Machine:
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory, installed: Path) -> Iterator[Machine]:
     if not Path("/proc/self/environ").exists():
-        pytest.skip("processes are looked for in /proc, which is not here")
+        skip("processes are looked for in /proc, which is not here", "use a Linux machine")
     started = Machine(tmp_path_factory.mktemp("machine"), installed)
     yield started
     started.end()
