@@ -1,14 +1,20 @@
 """The wheel, as it is built for others, holds the packages and works."""
 
+import json
 import os
 import subprocess
 import sys
 import zipfile
+from email.message import Message
 from email.parser import Parser
+from importlib.metadata import distribution, files, requires
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+
+from strandline.testing import InProcessController
 
 NEEDS_MORE_THAN_PYTHON = {"strandline.chain", "strandline.protocol.transport", "strandline.testing."}
 
@@ -20,6 +26,30 @@ assert strandline.__file__.startswith(sys.argv[1]), strandline.__file__
 for module in pkgutil.walk_packages(strandline.__path__, "strandline."):
     if not module.name.startswith(tuple(sys.argv[2:])):
         importlib.import_module(module.name)
+"""
+
+
+WRITE_AND_READ = """
+import json, sys
+sys.path[:0] = sys.argv[1:3]
+import reader_client, strandline.testing, writer_client
+for package in (reader_client, writer_client):
+    for name in package.__all__:
+        getattr(package, name)
+assert writer_client.__file__.startswith(sys.argv[1]), writer_client.__file__
+from logs import Event
+from logs.sqlite import SqliteLog
+url, stream, path = sys.argv[3:]
+log = SqliteLog.create(path, segments=1)
+with writer_client.Writer(url, stream, "w1", log=log) as writer:
+    writer.write([Event(b"x", segment="0")])
+    writer.note_time(1_700_000_000_000)
+with reader_client.TimeWindows(url, stream) as windows:
+    lower = windows.get_time_window({"0": 1}).lower
+scripted = strandline.testing.ScriptedLog()
+scripted.writer().append([Event(b"x", segment="0")])
+outside = {name.split(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)
+print(json.dumps({"lower": lower, "loaded": sorted(outside)}))
 """
 
 
@@ -68,14 +98,59 @@ def test_strandline_from_the_wheel_needs_nothing_but_python(wheel: Path, tmp_pat
     assert done.returncode == 0, done.stderr
 
 
-def test_the_description_says_what_a_writer_gets(wheel: Path, pyproject: dict[str, Any]) -> None:
+@pytest.fixture(scope="module")
+def description(wheel: Path) -> Message:
+    """What the wheel says of itself."""
     with zipfile.ZipFile(wheel) as opened:
         (name,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
-        metadata = Parser().parsestr(opened.read(name).decode())
-    required = metadata.get_all("Requires-Dist", [])
+        return Parser().parsestr(opened.read(name).decode())
+
+
+def needs_of(name: str) -> set[str]:
+    """The packages that come with one, by their own descriptions, and itself."""
+    found, next_ones = set[str](), [Requirement(name)]
+    while next_ones:
+        requirement = next_ones.pop()
+        if requirement.name not in found:
+            found.add(requirement.name)
+            asked = [Requirement(each) for each in requires(requirement.name) or []]
+            extras = requirement.extras or {""}
+            next_ones += [
+                each for each in asked if not each.marker or any(each.marker.evaluate({"extra": one}) for one in extras)
+            ]
+    return found
+
+
+def test_a_writers_install_is_httpx_with_its_needs_and_that_is_enough_to_write_and_to_read(
+    wheel: Path, description: Message, tmp_path: Path
+) -> None:
+    """In a Python that sees the wheel, those packages, and nothing else that is installed."""
+    (base,) = [each for each in description.get_all("Requires-Dist", []) if "extra ==" not in each]
+    ours, theirs = tmp_path / "wheel", tmp_path / "needs"
+    zipfile.ZipFile(wheel).extractall(ours)
+    theirs.mkdir()
+    brought = needs_of(base)
+    for name in brought:
+        for top in {Path(str(file)).parts[0] for file in files(name) or []} - {"..", "__pycache__"}:
+            (theirs / top).symlink_to(Path(str(distribution(name).locate_file(top))))
+    with InProcessController() as controller:
+        controller.create_stream("s")
+        arguments = [str(ours), str(theirs), controller.listen(), "s", str(tmp_path / "log.db")]
+        command = [sys.executable, "-I", "-S", "-c", WRITE_AND_READ, *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["lower"] == 1_700_000_000_000
+    modules = {name.replace("-", "_") for name in brought} | {"logs", "reader_client", "strandline", "writer_client"}
+    modules.add("__main__")
+    assert set(found["loaded"]) - modules == set()
+
+
+def test_the_description_says_what_a_writer_gets(description: Message, pyproject: dict[str, Any]) -> None:
+    required = description.get_all("Requires-Dist", [])
     assert [each for each in required if "extra ==" not in each] == pyproject["project"]["dependencies"]
-    assert metadata["Version"] == pyproject["project"]["version"]
-    assert set(metadata.get_all("Provides-Extra", [])) == set(pyproject["project"]["optional-dependencies"])
+    assert description["Version"] == pyproject["project"]["version"]
+    assert set(description.get_all("Provides-Extra", [])) == set(pyproject["project"]["optional-dependencies"])
 
 
 def test_the_installed_project_is_this_one(root: Path, tmp_path: Path) -> None:
