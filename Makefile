@@ -4,7 +4,7 @@ TESTS ?= tests
 SOAK ?= --minutes 60 --seeds 0:1000000
 BIN := .venv/bin
 
-.PHONY: help environment jars demo bench pictures soak test check format lock clean
+.PHONY: help environment jars demo bench pictures soak test check reference format lock clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -41,6 +41,9 @@ check: environment ## Lint, check the format, the types and the import contracts
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy .
 	$(BIN)/lint-imports
+
+reference: environment ## Write docs/reference anew, from the code
+	$(BIN)/python tools/reference.py
 
 format: environment ## Put the code in the format that check asks for
 	$(BIN)/python -m ruff check --fix .
