@@ -4,13 +4,13 @@ from typing import Final
 
 # Group commit
 WAITING_CALLS: Final = 20_000  # applied and not yet durable; beyond it calls are turned away
-RETRY_AFTER_S: Final = 1
+RETRY_AFTER_S: Final = 1  # what a 503 tells callers to wait
 
 # Requests
 BODY_DEADLINE_S: Final = 20.0  # from the first byte of a body to its last
-REQUEST_ID_CHARACTERS: Final = 100
-KEEP_ALIVE_S: Final = 75
-DRAIN_DEADLINE_S: Final = 20
+REQUEST_ID_CHARACTERS: Final = 100  # of a caller's own `X-Request-Id`
+KEEP_ALIVE_S: Final = 75  # how long a connection may be idle
+DRAIN_DEADLINE_S: Final = 20  # how long calls that are under way may take once the controller is told to stop
 
 # Memory
 RECENT_MARKS: Final = 2_048  # of each key, kept packed in memory; older ones are looked up in the store
@@ -23,10 +23,10 @@ REST_TELLING_MS: Final = 1_000  # how often a waiting reader of a stream at rest
 ADVANCE_PAUSE_MS: Final = 10  # between two looks at one stream's deadlines
 
 # Store
-BUSY_TIMEOUT_MS: Final = 5_000
-CONNECT_TIMEOUT_S: Final = 5
+BUSY_TIMEOUT_MS: Final = 5_000  # SQLite: how long a statement waits for the file
+CONNECT_TIMEOUT_S: Final = 5  # PostgreSQL: how long connecting may take
 TAKE_OVER_WAIT_MS: Final = 3_000  # for the session of a controller before this one to be over, after it was killed
-STATEMENT_TIMEOUT_MS: Final = 30_000
+STATEMENT_TIMEOUT_MS: Final = 30_000  # PostgreSQL: how long a statement may take
 LOST_PEER_S: Final = 20  # without a sign of life on a connection, either side takes it for lost
 
 # Tokens
@@ -47,13 +47,13 @@ JOURNAL_ENTRIES: Final = 500  # of each topic; a later one takes the place of th
 JOURNAL_BURST_ENTRIES: Final = 200  # of a topic at once, and then one for every
 JOURNAL_REFILL_MS: Final = 1_000  # that passes; those left out are counted
 JOURNAL_REFUSALS_BURST_ENTRIES: Final = 20  # the same for refusals, by code
-JOURNAL_REFUSALS_REFILL_MS: Final = 60_000
+JOURNAL_REFUSALS_REFILL_MS: Final = 60_000  # one more for every so long
 JOURNAL_HELD_MS: Final = 5_000  # holding time back is told from this length on
 JOURNAL_NAMES: Final = 16  # at most so many names in one entry
 
 # Server-sent events
-EVENT_SUBSCRIBERS: Final = 1_000
-EVENT_KEEP_ALIVE_S: Final = 15
+EVENT_SUBSCRIBERS: Final = 1_000  # readers that stay; one more is told 503 overloaded
+EVENT_KEEP_ALIVE_S: Final = 15  # after so long without an event a comment is sent
 EVENT_SEND_DEADLINE_S: Final = 30  # a client that takes nothing for so long is given up
 EVENT_MARKS: Final = 64  # read and sent at a time
 EVENT_ENCODED_MARKS: Final = 16  # of each stream and key, kept as they were sent
@@ -68,10 +68,10 @@ NOTED_AT_MS: Final = 60_000  # how much of `last_noted_at` a crash may lose
 
 # Looking over everything, for operators
 LOOK_TTL_MS: Final = 900  # all who ask within it share one look; pages ask each second
-LOOK_STREAMS: Final = 10_000
-LOOK_GROUPS: Final = 1_000
+LOOK_STREAMS: Final = 10_000  # the first by name
+LOOK_GROUPS: Final = 1_000  # the first by name
 LOOK_LOADS: Final = 100  # streams that are not in memory, read from the store for one look
-LOOK_PAGE_NAMES: Final = 1_000
+LOOK_PAGE_NAMES: Final = 1_000  # read from the store at a time
 LOOK_REST: Final = 20  # a look that took long is shared for so many times as long: it never takes more than a 20th
 LOOKS_SHARED: Final = 256  # of each kind, kept
 SLICE_MS: Final = 2  # of work before others get their turn
@@ -83,8 +83,8 @@ STALLED_MS: Final = 5_000  # who holds time back and was not heard from for so l
 COUNTED_WRITERS: Final = 10_000  # of a stream, with late notes and refusals of their own; the rest is summed up
 
 # From 2000 to 2100: a time within these is taken for milliseconds since 1970, and has a date and a lag
-EPOCH_FIRST_MS: Final = 946_684_800_000
-EPOCH_END_MS: Final = 4_102_444_800_000
+EPOCH_FIRST_MS: Final = 946_684_800_000  # the beginning of 2000
+EPOCH_END_MS: Final = 4_102_444_800_000  # the beginning of 2100
 
 # Metrics
 METRICS_KEYS: Final = 1_000  # pairs of a stream and a key with labels of their own; the rest is summed up
@@ -103,5 +103,5 @@ LOG_LINES: Final = 10_000  # waiting to be written; beyond it lines are left out
 LOG_BURST_LINES: Final = 500  # of one event at once, errors and requests aside, and then
 LOG_REFILL_LINES_PER_S: Final = 20  # as many as this; those left out are counted
 LOG_VALUE_CHARACTERS: Final = 1_000  # of one value in a line
-SLOW_FLUSH_MS: Final = 1_000
+SLOW_FLUSH_MS: Final = 1_000  # a flush that takes so long has a line in the log
 STORE_TELLING_MS: Final = 10_000  # between two lines about the same trouble with the store

@@ -7,20 +7,20 @@ from typing import Final
 
 # Numbers on the wire
 TIME_BOUND_MS: Final = 2**53  # |time| stays below it: a JSON reader with doubles keeps it whole
-OFFSET_BOUND: Final = 2**53
+OFFSET_BOUND: Final = 2**53  # offsets stay below it, for the same reason
 
 # Sizes
-NAME_CHARACTERS: Final = 249
-NAMES_REMEMBERED: Final = 65_536
-BODY_BYTES: Final = 1024 * 1024
-NOTES_PER_REQUEST: Final = 10_000
-SEGMENTS_PER_STREAM: Final = 65_536
-KEYS_PER_STREAM: Final = 256
-STREAMS_PER_GROUP: Final = 256
+NAME_CHARACTERS: Final = 249  # of a stream, a writer, a group, a reader, a segment, a time key
+NAMES_REMEMBERED: Final = 65_536  # names that were found to be in order are not looked at again
+BODY_BYTES: Final = 1024 * 1024  # of a request; past it 413 too_large
+NOTES_PER_REQUEST: Final = 10_000  # past it 422 too_many
+SEGMENTS_PER_STREAM: Final = 65_536  # sealed ones too; past it 422 too_many
+KEYS_PER_STREAM: Final = 256  # independent times; past it 422 too_many
+STREAMS_PER_GROUP: Final = 256  # that one reader group reads; past it 422 too_many
 KEYS_PER_COALESCER: Final = KEYS_PER_STREAM * STREAMS_PER_GROUP  # its inputs are at most the streams of a group
-PAGE_ENTRIES: Final = 1_000
-PAGE_DEFAULT_ENTRIES: Final = 100
-JSON_DEPTH: Final = 32
+PAGE_ENTRIES: Final = 1_000  # the largest `limit` of a list
+PAGE_DEFAULT_ENTRIES: Final = 100  # of a list that was asked for without a `limit`
+JSON_DEPTH: Final = 32  # objects and lists within each other in a body; past it 400 bad_json
 
 # Windows of plain Python
 WINDOW_EVENTS: Final = 1_000_000  # in windows that are open, unless told otherwise
@@ -29,49 +29,49 @@ WINDOW_EVENTS: Final = 1_000_000  # in windows that are open, unless told otherw
 HISTORY_NOTES_PER_WRITER: Final = 64  # per key; beyond it every second note goes, the later of two stays
 
 # Waiting
-WAIT_BOUND_MS: Final = 30_000
+WAIT_BOUND_MS: Final = 30_000  # the longest `wait_ms`
 
 # Defaults of a stream's configuration
-WRITER_TIMEOUT_DEFAULT_MS: Final = 60_000
-MARK_INTERVAL_DEFAULT_MS: Final = 1_000
-MAX_AHEAD_DEFAULT_MS: Final = 86_400_000
-IDLE_LAG_DEFAULT_MS: Final = 10_000
-FORGET_AFTER_DEFAULT_MS: Final = 86_400_000
-READER_TIMEOUT_DEFAULT_MS: Final = 30_000
+WRITER_TIMEOUT_DEFAULT_MS: Final = 60_000  # a writer that is silent for so long no longer holds time back
+MARK_INTERVAL_DEFAULT_MS: Final = 1_000  # at least so long between two marks
+MAX_AHEAD_DEFAULT_MS: Final = 86_400_000  # a note may be so far ahead of the clock
+IDLE_LAG_DEFAULT_MS: Final = 10_000  # ingestion domain: so far behind the clock is the time of a stream at rest
+FORGET_AFTER_DEFAULT_MS: Final = 86_400_000  # so long marks go on naming a lost writer
+READER_TIMEOUT_DEFAULT_MS: Final = 30_000  # a reader that is silent for so long loses its segments
 
 # Logs
 MEMO_BYTES: Final = 4_000  # what a commit may keep for its writer; Kafka takes 4096 beside an offset
 
 # The embedded log
 LOG_BUSY_TIMEOUT_MS: Final = 30_000  # how long an append waits for its turn among other writers
-EVENT_BYTES: Final = 1024 * 1024
+EVENT_BYTES: Final = 1024 * 1024  # of an event, its key and its value together
 EVENT_OVERHEAD_BYTES: Final = 200  # what an event takes in memory beside its key and value
-TRANSACTION_BYTES: Final = 256 * 1024 * 1024
-BATCH_ROWS: Final = 65_536
+TRANSACTION_BYTES: Final = 256 * 1024 * 1024  # of a transaction that waits in memory for its commit
+BATCH_ROWS: Final = 65_536  # the most rows of an Arrow batch
 BATCH_FIRST_ROWS: Final = 256  # it shows how large events are; later ones grow towards BATCH_BYTES
-BATCH_GROWTH_TIMES: Final = 4
-BATCH_BYTES: Final = 16 * 1024 * 1024
+BATCH_GROWTH_TIMES: Final = 4  # larger than the one before is a batch at most
+BATCH_BYTES: Final = 16 * 1024 * 1024  # about as many in an Arrow batch
 
 # Kafka
 FAILED_EVENTS_KEPT: Final = 100_000  # until someone is told; of more it is told how many
 KAFKA_ASK_MS: Final = 30_000  # how long a question about a topic is repeated, as while a partition has no leader
 KAFKA_ATTEMPT_MS: Final = 5_000  # one of these questions
 KAFKA_MISSING_MS: Final = 1_000  # how long a topic that one broker does not know may be known to another
-KAFKA_PAUSE_MS: Final = 50
+KAFKA_PAUSE_MS: Final = 50  # between two of these questions
 KAFKA_STEP_MS: Final = 50  # at most so long a wait for reports goes on after the last one that it is about
 KAFKA_DELIVERY_MS: Final = 120_000  # a producer's own default: after that an event is acknowledged or has failed
-KAFKA_COMMIT_MS: Final = 60_000
-KAFKA_CLOSE_MS: Final = 10_000
+KAFKA_COMMIT_MS: Final = 60_000  # how long a commit is tried again
+KAFKA_CLOSE_MS: Final = 10_000  # how long closing waits for what is under way
 KAFKA_READ_STALL_MS: Final = 60_000  # without an event that must be there
 KAFKA_READ_WAIT_MS: Final = 10  # of a broker that has no more to send
-KAFKA_READ_AHEAD_KIB: Final = 16_384
+KAFKA_READ_AHEAD_KIB: Final = 16_384  # fetched before it is asked for
 
 # The Spark source
 PARTITION_ROWS: Final = 1_000_000  # a longer range is divided, so that catching up uses every core
-CONTROLLER_WAIT_DEFAULT_MS: Final = 60_000
+CONTROLLER_WAIT_DEFAULT_MS: Final = 60_000  # how long a query waits for a controller that is away
 WINDOW_ATTEMPT_MS: Final = 10_000  # one request for a time window
-WINDOW_FIRST_PAUSE_MS: Final = 50
-WINDOW_PAUSE_BOUND_MS: Final = 2_000
+WINDOW_FIRST_PAUSE_MS: Final = 50  # between two of these requests at first, then twice as long each time
+WINDOW_PAUSE_BOUND_MS: Final = 2_000  # the longest of these pauses
 BACKLOG_BATCH_DEFAULT_ROWS: Final = 10_000_000  # a batch of a job that works off a backlog
 REPORT_PAUSE_MS: Final = 500  # between attempts to tell the controller what a query has read, or how far its time is
 DECIDED_ATTEMPTS: Final = 240  # looks at a topic until none of its transactions is open, REPORT_PAUSE_MS apart

@@ -31,7 +31,13 @@ FOLDER = ROOT / "docs" / "reference"
 NEW_STREAM = ("put", "/v1/streams/{stream}")
 NOTICE = "<!-- Written by `make reference` from the code: change it there. -->"
 
-ERROR_MODULES = ("strandline.errors", "strandline.protocol.errors", "logs.errors", "writer_client.errors")
+ERROR_MODULES = (
+    "strandline.errors",
+    "strandline.protocol.errors",
+    "logs.errors",
+    "writer_client.errors",
+    "spark_integration.errors",
+)
 LIMITS = {
     "strandline.limits": "Everywhere",
     "strandline.protocol.limits": "Calls and answers",

@@ -2,20 +2,20 @@
 
 from typing import Final
 
-REFRESH_S: Final = 1.0
+REFRESH_S: Final = 1.0  # between two looks of an open page
 FIRST_UPDATE_S: Final = 1.0  # a page is shown without its numbers when they take longer
-PAGE_ROWS: Final = 25
-CHART_POINTS: Final = 240
-CHART_SPAN_MS: Final = 3_600_000
+PAGE_ROWS: Final = 25  # of a table
+CHART_POINTS: Final = 240  # of a line in a chart
+CHART_SPAN_MS: Final = 3_600_000  # the time that a chart shows
 
-SEGMENTS_DRAWN: Final = 60
-JOURNAL_SHOWN: Final = 60
-NOTES_SHOWN: Final = 30
+SEGMENTS_DRAWN: Final = 60  # the newest, of a stream that was scaled
+JOURNAL_SHOWN: Final = 60  # the newest entries
+NOTES_SHOWN: Final = 30  # the newest of a writer
 NAMED_WRITERS: Final = 5  # in one cell
 ATTENTION_STREAMS: Final = 4  # shown large, above the table
 FILTER_ROWS: Final = 10  # with more of them a table has a filter
 CHART_REFRESH_MS: Final = 5_000  # a chart with new marks is drawn so often
 CHART_IDLE_MS: Final = 30_000  # and one without them, since time goes on
 CHART_GROUPS: Final = 6  # whose windows are drawn beside the marks
-INCOMPLETE_SHOWN: Final = 40
+INCOMPLETE_SHOWN: Final = 40  # the newest incomplete marks
 GROUP_JOURNAL_READ: Final = 500  # entries, to find the changes of backlog among them

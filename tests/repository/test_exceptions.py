@@ -53,8 +53,11 @@ def test_every_exception_in_pyproject_has_its_reason_on_the_line(root: Path) -> 
 
 
 def test_a_test_that_is_skipped_says_how_it_would_run(python_files: list[Path], root: Path) -> None:
-    """`tests/summary.py` has the one way to skip: it asks for the command that the summary shows."""
-    skipping = re.compile(r"pytest\.(?:skip|importorskip)\(|pytest\.mark\.skip")
+    """`tests/summary.py` has the one way to skip for what is missing: it asks for the command that the summary shows.
+
+    A mark is for what no command brings: another operating system.
+    """
+    skipping = re.compile(r"pytest\.(?:skip|importorskip)\(|pytest\.mark\.skip\b")
     own = {root / "tests" / "summary.py", Path(__file__)}
     assert [
         str(file.relative_to(root)) for file in python_files if file not in own and skipping.search(file.read_text())

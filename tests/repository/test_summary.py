@@ -27,7 +27,7 @@ def test_a_run_closes_with_what_was_skipped_and_how_to_get_it(root: Path, tmp_pa
     """Under CI=true, where what it has to have is a failure."""
     (tmp_path / "test_coast.py").write_text(MODULE)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.summary", "-p", "no:cacheprovider", str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(root), "CI": "true"}
+    environment = {**os.environ, "PYTHONPATH": str(root), "CI": "true", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
     first = next(number for number, line in enumerate(lines) if "what ran and what did not" in line)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.disorder import PhoneEvent, devices_of, faster, generate, load
 from benchmarks.spark_exactness import Phones, measure, replay
+from tests.summary import skip
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDING = Path(os.environ.get("STRANDLINE_RECORDINGS", ROOT.parent / "shared" / "data")) / "phones-d-1.csv"
@@ -23,7 +24,7 @@ def events(request: pytest.FixtureRequest) -> list[PhoneEvent]:
     if request.param == "generated":
         return generate(3, devices=4, events=240)
     if not RECORDING.is_file():
-        pytest.skip(f"there is no {RECORDING.name}: set STRANDLINE_RECORDINGS to the folder that has it")
+        skip(f"there is no {RECORDING.name}", "set STRANDLINE_RECORDINGS to the folder that has it")
     return load(RECORDING)
 
 
