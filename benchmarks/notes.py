@@ -25,7 +25,8 @@ from typing import Any
 
 import httpx
 
-from tests.postgres import INSTALL, Postgres, programs
+from tests.postgres import Postgres, programs
+from tools.preflight import installing
 
 ROOT = Path(__file__).parents[1]
 STREAMS, WRITERS = 10, 100
@@ -137,7 +138,7 @@ def measure(options: argparse.Namespace, opened: ExitStack) -> dict[str, list[Ru
     urls["SQLite"] = opened.enter_context(serving(*serve, str(scratch / "store.db")))
     folder = programs()
     if folder is None:
-        print(f"without PostgreSQL, which is not installed: {INSTALL}")
+        print(f"without PostgreSQL, which is not installed: {installing('postgresql')}")
     else:
         postgres = Postgres(folder)
         opened.callback(postgres.remove)

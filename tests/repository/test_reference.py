@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controller.api.access import RULES
-from controller.cli import COMMANDS
+from controller.commands import COMMANDS
 from strandline.protocol.problems import BY_CODE
 from tools import reference
 
