@@ -11,10 +11,13 @@ def check_time(name: str, value: object) -> int:
     return value
 
 
-def check_whole(name: str, value: object, *, least: int) -> int:
-    """The number itself; raises InvalidConfig where it is not a whole number from `least` up."""
+def check_whole(name: str, value: object, *, least: int, also: str = "") -> int:
+    """The number itself; raises InvalidConfig where it is not a whole number from `least` up.
+
+    `also` ends the sentence, for callers that take something else as well.
+    """
     if type(value) is not int or not least <= value < TIME_BOUND_MS:
-        raise InvalidConfig(name=name, value=value, wanted=f"a whole number from {least} up")
+        raise InvalidConfig(name=name, value=value, wanted=f"a whole number from {least} up{also}")
     return value
 
 

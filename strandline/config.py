@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
+from strandline.checks import check_whole
 from strandline.errors import InvalidConfig
 from strandline.limits import (
     FORGET_AFTER_DEFAULT_MS,
     IDLE_LAG_DEFAULT_MS,
     MARK_INTERVAL_DEFAULT_MS,
     MAX_AHEAD_DEFAULT_MS,
-    TIME_BOUND_MS,
     WRITER_TIMEOUT_DEFAULT_MS,
 )
 
@@ -46,10 +46,10 @@ class StreamConfig:
         _choice(self, "late_writers", LateWriters)
         for name in ("writer_timeout_ms", "mark_interval_ms", "max_ahead_ms", "mark_retention_ms"):
             if getattr(self, name) is not None:
-                _whole(self, name, least=0, or_null=True)
+                check_whole(name, getattr(self, name), least=0, also=", or null")
         for name in ("idle_lag_ms", "clock_skew_ms", "forget_after_ms"):
-            _whole(self, name, least=0)
-        _whole(self, "min_writers", least=1)
+            check_whole(name, getattr(self, name), least=0)
+        check_whole("min_writers", self.min_writers, least=1)
 
     def changed(self, **settings: object) -> StreamConfig:
         """The same with other settings; the time domain of a stream never changes."""
@@ -66,10 +66,3 @@ def _choice(config: StreamConfig, name: str, kind: type[TimeDomain] | type[LateW
         object.__setattr__(config, name, kind(value))
     except ValueError:
         raise InvalidConfig(name=name, value=value, wanted=" or ".join(f'"{choice}"' for choice in kind)) from None
-
-
-def _whole(config: StreamConfig, name: str, *, least: int, or_null: bool = False) -> None:
-    value = getattr(config, name)
-    if type(value) is not int or not least <= value < TIME_BOUND_MS:
-        also = ", or null" if or_null else ""
-        raise InvalidConfig(name=name, value=value, wanted=f"a whole number from {least} up{also}")

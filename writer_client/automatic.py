@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from strandline.checks import check_whole
 from strandline.errors import InvalidConfig
 from writer_client.limits import NOTE_LAG_DEFAULT_MS, NOTE_PERIOD_DEFAULT_MS
 
@@ -30,9 +31,7 @@ class AutomaticTime:
     clock: Callable[[], int] = system_clock_ms
 
     def __post_init__(self) -> None:
-        if type(self.period_ms) is not int or self.period_ms < 1:
-            raise InvalidConfig(name="period_ms", value=self.period_ms, wanted="a whole number from 1 up")
-        if type(self.lag_ms) is not int or self.lag_ms < 0:
-            raise InvalidConfig(name="lag_ms", value=self.lag_ms, wanted="a whole number from 0 up")
+        check_whole("period_ms", self.period_ms, least=1)
+        check_whole("lag_ms", self.lag_ms, least=0)
         if self.domain not in ("event", "ingestion"):
             raise InvalidConfig(name="domain", value=self.domain, wanted='"event" or "ingestion"')

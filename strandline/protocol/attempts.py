@@ -19,7 +19,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, assert_never
 
-from strandline.errors import InvalidConfig, Unavailable
+from strandline.checks import check_whole
+from strandline.errors import Unavailable
 from strandline.protocol.calls import Call, Request, Response, error_of
 from strandline.protocol.errors import ControllerAway, OutcomeUnknown
 from strandline.protocol.limits import (
@@ -50,9 +51,7 @@ class Patience:
 
     def __post_init__(self) -> None:
         for name in ("deadline_ms", "attempt_ms", "first_pause_ms", "pause_bound_ms", "attempts"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise InvalidConfig(name=name, value=value, wanted="a whole number from 1 up")
+            check_whole(name, getattr(self, name), least=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import TypeAlias, assert_never
 
-from strandline.errors import InvalidConfig, StoreUnavailable
+from strandline.checks import check_whole
+from strandline.errors import StoreUnavailable
 from strandline.protocol.attempts import AnswerLost, NotReached, Outcome
 from strandline.protocol.calls import Request, Response
 from strandline.protocol.problems import MEDIA_TYPE, status_of, to_problem
@@ -36,8 +37,7 @@ class Slow:
     answer_ms: int
 
     def __post_init__(self) -> None:
-        if type(self.answer_ms) is not int or self.answer_ms < 0:
-            raise InvalidConfig(name="answer_ms", value=self.answer_ms, wanted="a whole number from 0 up")
+        check_whole("answer_ms", self.answer_ms, least=0)
 
 
 Entry: TypeAlias = Fault | Slow | None  # None: all goes well
