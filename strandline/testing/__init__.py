@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from strandline.testing.clock import ManualClock as ManualClock
     from strandline.testing.controller import MARKS_AT_ONCE as MARKS_AT_ONCE
     from strandline.testing.controller import InProcessController as InProcessController
+    from strandline.testing.faults import AsyncFaultyTransport as AsyncFaultyTransport
     from strandline.testing.faults import Fault as Fault
     from strandline.testing.faults import Faults as Faults
+    from strandline.testing.faults import FaultyTransport as FaultyTransport
     from strandline.testing.faults import Slow as Slow
     from strandline.testing.log import Acknowledge as Acknowledge
     from strandline.testing.log import ScriptedLog as ScriptedLog
@@ -36,8 +38,10 @@ __all__ = [
     "MARKS_AT_ONCE",
     "NOON",
     "Acknowledge",
+    "AsyncFaultyTransport",
     "Fault",
     "Faults",
+    "FaultyTransport",
     "InProcessController",
     "ManualClock",
     "ScriptedLog",
@@ -53,8 +57,10 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
             "MARKS_AT_ONCE": "strandline.testing.controller",
             "NOON": "strandline.testing.clock",
             "Acknowledge": "strandline.testing.log",
+            "AsyncFaultyTransport": "strandline.testing.faults",
             "Fault": "strandline.testing.faults",
             "Faults": "strandline.testing.faults",
+            "FaultyTransport": "strandline.testing.faults",
             "InProcessController": "strandline.testing.controller",
             "ManualClock": "strandline.testing.clock",
             "ScriptedLog": "strandline.testing.log",

@@ -26,9 +26,9 @@ from strandline.config import StreamConfig
 from strandline.protocol import calls
 from strandline.protocol.attempts import Outcome, Patience
 from strandline.protocol.calls import Request
-from strandline.protocol.transport import AsyncConnection, AsyncHttpxTransport, Connection
+from strandline.protocol.transport import AsyncConnection, AsyncHttpxTransport, AsyncTransport, Connection
 from strandline.testing.clock import ManualClock
-from strandline.testing.faults import ClientTime, Faults, FaultyTransport
+from strandline.testing.faults import AsyncFaultyTransport, Faults, FaultyTransport, Script
 
 ADDRESS: Final = "http://controller"  # what connections in this process call it by
 LOCALHOST: Final = "127.0.0.1"
@@ -66,21 +66,21 @@ class InProcessController:
             return connection.run(calls.create_stream(stream, segments, config))
 
     def connection(
-        self, faults: Faults | None = None, *, token: str | None = None, patience: Patience | None = None
+        self, faults: Script | None = None, *, token: str | None = None, patience: Patience | None = None
     ) -> Connection:
         """A connection for writers and readers, with what goes wrong on it. It never sleeps: pauses between attempts
         are over at once, and count as if they had been made."""
-        time = ClientTime()
-        transport = _FromOutside(self.portal, self._transport(faults, token, time))
-        return Connection(ADDRESS, patience=patience, transport=transport, seams=time.seams())
+        inner = _FromOutside(self.portal, self._transport(token))
+        transport = FaultyTransport(inner, faults if faults is not None else Faults())
+        return Connection(ADDRESS, patience=patience, transport=transport, seams=transport.time.seams())
 
     def async_connection(
-        self, faults: Faults | None = None, *, token: str | None = None, patience: Patience | None = None
+        self, faults: Script | None = None, *, token: str | None = None, patience: Patience | None = None
     ) -> AsyncConnection:
         """The same for the event loop of the test, whichever that is."""
-        time = ClientTime()
-        transport = _FromAnotherLoop(self.portal, self._transport(faults, token, time))
-        return AsyncConnection(ADDRESS, patience=patience, transport=transport, seams=time.seams())
+        inner = _FromAnotherLoop(self.portal, self._transport(token))
+        transport = AsyncFaultyTransport(inner, faults if faults is not None else Faults())
+        return AsyncConnection(ADDRESS, patience=patience, transport=transport, seams=transport.time.seams())
 
     def request(self, method: str, path: str, **more: Any) -> httpx.Response:
         """The answer to any request, whatever it is; `more` is as httpx has it."""
@@ -150,16 +150,14 @@ class InProcessController:
     def _asgi(self) -> httpx.ASGITransport:
         return httpx.ASGITransport(self._application)
 
-    def _transport(self, faults: Faults | None, token: str | None, time: ClientTime) -> FaultyTransport:
-        client = httpx.AsyncClient(transport=self._asgi())
-        inner = AsyncHttpxTransport(ADDRESS, token=token, client=client)
-        return FaultyTransport(inner, faults if faults is not None else Faults(), time)
+    def _transport(self, token: str | None) -> AsyncTransport:
+        return AsyncHttpxTransport(ADDRESS, token=token, client=httpx.AsyncClient(transport=self._asgi()))
 
 
 class _FromOutside:
     """Sends from any thread what the controller's own event loop takes."""
 
-    def __init__(self, portal: BlockingPortal, inner: FaultyTransport) -> None:
+    def __init__(self, portal: BlockingPortal, inner: AsyncTransport) -> None:
         self._portal = portal
         self._inner = inner
 
@@ -173,7 +171,7 @@ class _FromOutside:
 class _FromAnotherLoop:
     """The same from an event loop of the caller's."""
 
-    def __init__(self, portal: BlockingPortal, inner: FaultyTransport) -> None:
+    def __init__(self, portal: BlockingPortal, inner: AsyncTransport) -> None:
         self._portal = portal
         self._inner = inner
 

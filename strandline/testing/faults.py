@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
+from collections.abc import Generator
 from dataclasses import dataclass
 from enum import StrEnum, auto
-from typing import TypeAlias, assert_never
+from typing import Protocol, TypeAlias, assert_never
 
 from strandline.checks import check_whole
 from strandline.errors import StoreUnavailable
 from strandline.protocol.attempts import AnswerLost, NotReached, Outcome
 from strandline.protocol.calls import Request, Response
 from strandline.protocol.problems import MEDIA_TYPE, status_of, to_problem
-from strandline.protocol.transport import AsyncTransport, Seams
+from strandline.protocol.transport import AsyncTransport, Seams, Transport
 
 
 class Fault(StrEnum):
@@ -41,6 +42,12 @@ class Slow:
 
 
 Entry: TypeAlias = Fault | Slow | None  # None: all goes well
+
+
+class Script(Protocol):
+    """Says what becomes of each request, maybe by what it is: `Faults`, or one of your own."""
+
+    def take(self, request: Request) -> Entry: ...
 
 
 class Faults:
@@ -91,35 +98,67 @@ class ClientTime:
 
 
 class FaultyTransport:
-    """Sends requests over another transport, each as the script has it."""
+    """Sends requests over another transport, each as the script has it. Its `time` is the connection's to go by."""
 
-    def __init__(self, inner: AsyncTransport, faults: Faults, time: ClientTime) -> None:
+    def __init__(self, inner: Transport, faults: Script, time: ClientTime | None = None) -> None:
+        self.time = time if time is not None else ClientTime()
         self._inner = inner
         self._faults = faults
-        self._time = time
+
+    def send(self, request: Request, timeout_ms: float) -> Outcome:
+        course = _course(self._faults.take(request), self.time, timeout_ms)
+        try:
+            next(course)
+            course.send(self._inner.send(request, timeout_ms))
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # it is the course's own
+        raise AssertionError("a request is sent once")
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class AsyncFaultyTransport:
+    """The same, async."""
+
+    def __init__(self, inner: AsyncTransport, faults: Script, time: ClientTime | None = None) -> None:
+        self.time = time if time is not None else ClientTime()
+        self._inner = inner
+        self._faults = faults
 
     async def send(self, request: Request, timeout_ms: float) -> Outcome:
-        match self._faults.take(request):
-            case None:
-                return await self._inner.send(request, timeout_ms)
-            case Fault.CONTROLLER_AWAY:
-                return NotReached("a scripted fault: the controller is away")
-            case Fault.REQUEST_LOST:
-                return AnswerLost("a scripted fault: the request was lost")
-            case Fault.ANSWER_LOST:
-                await self._inner.send(request, timeout_ms)
-                return AnswerLost("a scripted fault: the answer was lost")
-            case Fault.STORE_AWAY:
-                return _store_away()
-            case Slow(answer_ms):
-                outcome = await self._inner.send(request, timeout_ms)
-                self._time.spend(min(answer_ms, timeout_ms))
-                return outcome if answer_ms <= timeout_ms else AnswerLost("a scripted fault: the answer came too late")
-            case _ as never:
-                assert_never(never)
+        course = _course(self._faults.take(request), self.time, timeout_ms)
+        try:
+            next(course)
+            course.send(await self._inner.send(request, timeout_ms))
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # it is the course's own
+        raise AssertionError("a request is sent once")
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+def _course(entry: Entry, time: ClientTime, timeout_ms: float) -> Generator[None, Outcome, Outcome]:
+    """What becomes of a request: yields where it is sent, is told what came of it, returns what the client hears."""
+    match entry:
+        case None:
+            return (yield)
+        case Fault.CONTROLLER_AWAY:
+            return NotReached("a scripted fault: the controller is away")
+        case Fault.REQUEST_LOST:
+            return AnswerLost("a scripted fault: the request was lost")
+        case Fault.ANSWER_LOST:
+            yield
+            return AnswerLost("a scripted fault: the answer was lost")
+        case Fault.STORE_AWAY:
+            return _store_away()
+        case Slow(answer_ms):
+            outcome = yield
+            time.spend(min(answer_ms, timeout_ms))
+            return outcome if answer_ms <= timeout_ms else AnswerLost("a scripted fault: the answer came too late")
+        case _:
+            assert_never(entry)
 
 
 def _store_away() -> Response:

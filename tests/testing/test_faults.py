@@ -11,6 +11,7 @@ from strandline.errors import InvalidConfig, StoreUnavailable
 from strandline.note import Note
 from strandline.protocol import calls
 from strandline.protocol.attempts import Patience
+from strandline.protocol.calls import Request
 from strandline.protocol.errors import ControllerAway, OutcomeUnknown
 from strandline.protocol.limits import ATTEMPT_DEFAULT_MS
 from strandline.protocol.transport import Connection
@@ -93,3 +94,14 @@ def test_async_clients_meet_the_same(controller: InProcessController, stream: st
 def test_an_answer_takes_whole_milliseconds(answer_ms: object) -> None:
     with pytest.raises(InvalidConfig, match="answer_ms"):
         Slow(answer_ms)  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_script_of_ones_own_goes_by_what_is_asked(controller: InProcessController, stream: str) -> None:
+    class NotesAreLost:
+        def take(self, request: Request) -> Entry:
+            return Fault.REQUEST_LOST if request.path.endswith("/notes") else None
+
+    connection = controller.connection(NotesAreLost(), patience=HASTY)
+    with pytest.raises(OutcomeUnknown):
+        note(connection, stream)
+    assert TimeWindows(connection, stream).marks().marks == ()

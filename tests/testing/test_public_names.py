@@ -12,8 +12,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 CLASSES = [
     "Acknowledge",
+    "AsyncFaultyTransport",
     "Fault",
     "Faults",
+    "FaultyTransport",
     "InProcessController",
     "ManualClock",
     "ScriptedLog",

@@ -15,7 +15,7 @@ import pytest
 from logs import Position, Transaction
 from strandline.config import StreamConfig
 from strandline.protocol import calls
-from strandline.protocol.attempts import AnswerLost, NotReached, Outcome, Patience
+from strandline.protocol.attempts import Patience
 from strandline.protocol.calls import Call, Request
 from strandline.protocol.transport import (
     AsyncConnection,
@@ -25,6 +25,8 @@ from strandline.protocol.transport import (
     Seams,
 )
 from strandline.protocol.wire import StreamDescription, WireMark
+from strandline.testing import AsyncFaultyTransport, Fault, FaultyTransport
+from strandline.testing.faults import Entry
 from tests.served import AT_ONCE, served
 from writer_client import AsyncWriter, Background, BackgroundWriter, Event, Writer
 from writer_client.transactions import AsyncWriterTransaction
@@ -69,6 +71,9 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]
         yield Controller(connection)
 
 
+FAULTS: dict[str, Entry] = {"": None, "away": Fault.CONTROLLER_AWAY, "lost": Fault.ANSWER_LOST}
+
+
 @dataclass
 class Wire:
     """What lies between a writer and the controller: notes down every request, and can lose it or its answer."""
@@ -81,44 +86,10 @@ class Wire:
     def lines(self) -> list[str]:
         return [f"{request.method} {request.path.split('/', 4)[-1]}" for request in self.requests]
 
-    def fault(self, request: Request) -> str:
+    def take(self, request: Request) -> Entry:
         self.requests.append(request)
         self.happened.append(f"{request.method} {request.path.split('/', 4)[-1]}")
-        return self.faults.pop(0) if self.faults else ""
-
-
-class FaultyTransport:
-    """httpx to the real controller, over such a wire."""
-
-    def __init__(self, url: str, wire: Wire) -> None:
-        self._inner, self._wire = HttpxTransport(url), wire
-
-    def send(self, request: Request, timeout_ms: float) -> Outcome:
-        fault = self._wire.fault(request)
-        if fault == "away":
-            return NotReached("a fault of the test")
-        outcome = self._inner.send(request, timeout_ms)
-        return AnswerLost("a fault of the test") if fault == "lost" else outcome
-
-    def close(self) -> None:
-        self._inner.close()
-
-
-class FaultyAsyncTransport:
-    """The same, async."""
-
-    def __init__(self, url: str, wire: Wire) -> None:
-        self._inner, self._wire = AsyncHttpxTransport(url), wire
-
-    async def send(self, request: Request, timeout_ms: float) -> Outcome:
-        fault = self._wire.fault(request)
-        if fault == "away":
-            return NotReached("a fault of the test")
-        outcome = await self._inner.send(request, timeout_ms)
-        return AnswerLost("a fault of the test") if fault == "lost" else outcome
-
-    async def close(self) -> None:
-        await self._inner.close()
+        return FAULTS[self.faults.pop(0)] if self.faults else None
 
 
 async def _no_sleep(seconds: float) -> None: ...
@@ -164,7 +135,7 @@ def make_writer(request: pytest.FixtureRequest, controller: Controller) -> Itera
     if request.param == "sync":
 
         def make(stream: str, name: str = "w1", *, wire: Wire | None = None, **options: Any) -> Any:
-            transport = FaultyTransport(controller.url, wire if wire is not None else Wire())
+            transport = FaultyTransport(HttpxTransport(controller.url), wire if wire is not None else Wire())
             connection = Connection(controller.url, transport=transport, patience=patience, seams=INSTANT)
             made.append(connection)
             return Writer(connection, stream, name, **options)
@@ -177,7 +148,7 @@ def make_writer(request: pytest.FixtureRequest, controller: Controller) -> Itera
     with asyncio.Runner() as runner:
 
         def make_async(stream: str, name: str = "w1", *, wire: Wire | None = None, **options: Any) -> Any:
-            transport = FaultyAsyncTransport(controller.url, wire if wire is not None else Wire())
+            transport = AsyncFaultyTransport(AsyncHttpxTransport(controller.url), wire if wire is not None else Wire())
             connection = AsyncConnection(controller.url, transport=transport, patience=patience, seams=INSTANT)
             opened.append(connection)
             return Blocking(AsyncWriter(connection, stream, name, **options), runner)
@@ -194,7 +165,7 @@ def make_background(controller: Controller) -> Iterator[Callable[..., Background
     with contextlib.ExitStack() as made:
 
         def make(stream: str, name: str = "w1", *, wire: Wire | None = None, **options: Any) -> BackgroundWriter:
-            transport = FaultyTransport(controller.url, wire if wire is not None else Wire())
+            transport = FaultyTransport(HttpxTransport(controller.url), wire if wire is not None else Wire())
             # One attempt a call, so that what is repeated is repeated by the background.
             connection = Connection(controller.url, transport=transport, patience=Patience(attempts=1), seams=INSTANT)
             made.callback(connection.close)

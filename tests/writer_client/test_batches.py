@@ -15,9 +15,10 @@ from strandline.errors import TimeWentBack, UnknownStream
 from strandline.note import Note
 from strandline.protocol.attempts import Patience
 from strandline.protocol.errors import ControllerAway
-from strandline.protocol.transport import AsyncConnection
+from strandline.protocol.transport import AsyncConnection, AsyncHttpxTransport
 from strandline.protocol.wire import note_to_wire
-from tests.writer_client.conftest import INSTANT, FaultyAsyncTransport, Wire
+from strandline.testing import AsyncFaultyTransport
+from tests.writer_client.conftest import INSTANT, Wire
 from writer_client import AsyncWriter
 from writer_client.batches import Addressed, count_for_batch
 from writer_client.limits import BATCH_BYTES, BATCH_NOTES
@@ -58,9 +59,8 @@ def test_a_batch_has_no_more_notes_than_a_request_takes() -> None:
 def together(
     url: str, wire: Wire, *writers: tuple[str, str], **patience: int
 ) -> tuple[AsyncConnection, list[AsyncWriter]]:
-    connection = AsyncConnection(
-        url, transport=FaultyAsyncTransport(url, wire), patience=Patience(**patience), seams=INSTANT
-    )
+    transport = AsyncFaultyTransport(AsyncHttpxTransport(url), wire)
+    connection = AsyncConnection(url, transport=transport, patience=Patience(**patience), seams=INSTANT)
     return connection, [AsyncWriter(connection, stream, name) for stream, name in writers]
 
 
