@@ -67,7 +67,8 @@ def _fetch(profile: str, folder: Path) -> None:
 
 def _first_error(output: str) -> str:
     lines = [line.partition("[ERROR]")[2].strip() for line in output.splitlines() if "[ERROR]" in line]
-    return (lines or output.strip().splitlines() or ["it said nothing"])[0]
+    first = (lines or output.strip().splitlines() or ["it said nothing"])[0]
+    return first.partition(" -> [Help")[0]  # behind it is an address for people who run Maven by hand
 
 
 @contextmanager

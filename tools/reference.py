@@ -42,6 +42,7 @@ LIMITS = {
     "strandline.limits": "Everywhere",
     "strandline.protocol.limits": "Calls and answers",
     "writer_client.limits": "Writers",
+    "reader_client.limits": "Readers",
     "controller.limits": "The controller",
     "controller.dashboard.limits": "The dashboard",
 }

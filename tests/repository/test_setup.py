@@ -122,13 +122,13 @@ def fetch_jars(root: Path, folder: Path, programs: Path) -> subprocess.Completed
 def test_jars_that_cannot_be_fetched_are_told_in_one_line_with_what_helps(
     root: Path, programs: Path, tmp_path: Path
 ) -> None:
-    said = "[INFO] looking\n[ERROR] Could not transfer artifact: Connection refused\n[ERROR] more of it"
+    said = "[INFO] looking\n[ERROR] Could not transfer artifact: Connection refused -> [Help 1]\n[ERROR] more of it"
     script(programs / "mvn", f"#!/bin/sh\necho '{said}'\nexit 1\n")
     done = fetch_jars(root, tmp_path, programs)
     (line,) = done.stderr.splitlines()
     assert done.returncode == 1
     assert line.startswith("strandline: Maven could not fetch the jars of kafka: Could not transfer artifact")
-    assert "make jars, where Maven Central can be reached" in line
+    assert "Connection refused; to get them: make jars, where Maven Central can be reached" in line
     assert not any((tmp_path / ".jars").glob("*.stamp"))
 
 
