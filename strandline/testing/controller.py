@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 from controller.app import create_app
 from controller.services.controller import Controller
 from controller.settings import Settings
+from strandline.checks import check_whole
 from strandline.config import StreamConfig
 from strandline.protocol import calls
 from strandline.protocol.attempts import Outcome, Patience
@@ -102,7 +103,11 @@ class InProcessController:
     # -- time --------------------------------------------------------------------------------------------------------
 
     def pass_time(self, milliseconds: int) -> None:
-        """Lets time pass, with every deadline on the way at its own moment; what that brings about is durable then."""
+        """Lets time pass, with every deadline on the way at its own moment; what that brings about is durable then.
+
+        Raises InvalidConfig for a time below 0: set the `clock` where one is to step back.
+        """
+        check_whole("milliseconds", milliseconds, least=0)
         self.portal.call(self._pass_time, milliseconds)
 
     async def _pass_time(self, milliseconds: int) -> None:

@@ -11,7 +11,7 @@ import pytest
 from logs import Event
 from reader_client import AsyncTimeWindows, ReaderGroup, TimeWindows
 from strandline.config import StreamConfig
-from strandline.errors import Unauthenticated
+from strandline.errors import InvalidConfig, Unauthenticated
 from strandline.testing import NOON, InProcessController, ManualClock, ScriptedLog
 from writer_client import AsyncWriter, Writer
 
@@ -87,6 +87,11 @@ def test_nothing_is_due_while_the_clock_stands(controller: InProcessController, 
     controller.pass_time(0)
     described = controller.request("GET", f"/v1/streams/{stream}").json()
     assert described["held_by"][""]["released_in_ms"] == 60_000
+
+
+def test_time_passes_forwards_only(controller: InProcessController) -> None:
+    with pytest.raises(InvalidConfig, match="milliseconds"):
+        controller.pass_time(-1)
 
 
 def test_it_begins_anew_on_the_same_store(tmp_path: Path) -> None:
