@@ -246,6 +246,8 @@ def errors() -> str:
             for kind in kinds
         ]
         title = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", family.__name__).capitalize()
+        if family is StrandlineError:
+            title, said = "Of no family", "Each says what it is about."
         table = _table(("code", "status", "class", "what it says, and what to do", "fields"), rows)
         parts.append(f"## {title}\n\n{said}\n\n{table}")
     introduction = (

@@ -73,7 +73,7 @@ class Following:
     def enter(self) -> None:
         """One more reader; raises Overloaded where there are as many as may be. Each has to `leave`."""
         if self._count >= self._limit:
-            raise Overloaded(waiting=self._count, limit=self._limit)
+            raise Overloaded(waiting=self._count, limit=self._limit, what="readers follow marks")
         self._count += 1
 
     def leave(self) -> None:

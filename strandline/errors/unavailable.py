@@ -14,13 +14,16 @@ class Unavailable(StrandlineError):
 
 @dataclass(kw_only=True, eq=False)
 class Overloaded(Unavailable):
+    """There are as many as may be of `what`."""
+
     code: ClassVar[str] = "overloaded"
     waiting: int
     limit: int
+    what: str = "calls are waiting to be stored"
 
     @property
     def detail(self) -> str:
-        return f"{self.waiting} notes are waiting to be stored, the limit is {self.limit}: try again shortly"
+        return f"{self.waiting} {self.what}, the limit is {self.limit}: try again shortly"
 
 
 @dataclass(kw_only=True, eq=False)

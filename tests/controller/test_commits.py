@@ -169,7 +169,7 @@ def test_beyond_the_bound_calls_are_turned_away_until_there_is_room() -> None:
             await asyncio.sleep(0)
         committer.admit()
         second = committer.join(live)
-        with pytest.raises(Overloaded, match="2 notes are waiting"):
+        with pytest.raises(Overloaded, match="2 calls are waiting"):
             committer.admit()
 
         await store.end()

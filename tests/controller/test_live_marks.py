@@ -246,6 +246,7 @@ def test_readers_that_stay_are_bounded_and_one_that_goes_makes_room(controller: 
 
     refused = controller.request("GET", LIVE)
     assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (503, "overloaded", "1")
+    assert "2 readers follow marks" in refused.json()["detail"]
 
     readers[0].leave()
     assert following.readers == 1

@@ -19,6 +19,7 @@ from strandline.note import Note
 from strandline.protocol import calls
 from strandline.windowing import Kind
 from tests.served import AT_ONCE, ROOT
+from tests.summary import skip
 
 RECORDING = Path(os.environ.get("STRANDLINE_RECORDINGS", ROOT.parent / "shared" / "data")) / "phones-d-4.csv"
 SEGMENTS = 3
@@ -135,7 +136,7 @@ def test_a_replay_from_the_head_closes_the_windows_of_the_live_run(
 
 def test_a_recording_loses_nothing_end_to_end(written: Any) -> None:
     if not RECORDING.is_file():
-        pytest.skip(f"there is no recording {RECORDING.name}: set STRANDLINE_RECORDINGS to the folder that has it")
+        skip(f"there is no recording {RECORDING.name}", "set STRANDLINE_RECORDINGS to the folder that has it")
     events = load(RECORDING)[:2_000]
     written = written(SEGMENTS, AT_ONCE)
     once = live(written, events)
