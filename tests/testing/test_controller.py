@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from logs import Event
-from reader_client import AsyncTimeWindows, ReaderGroup, TimeWindows
+from reader_client import AsyncEventReader, AsyncTimeWindows, EventItem, EventReader, ReaderGroup, TimeWindows
 from strandline.config import StreamConfig
 from strandline.errors import InvalidConfig, Unauthenticated
 from strandline.testing import NOON, InProcessController, ManualClock, ScriptedLog
@@ -35,6 +35,44 @@ def test_async_clients_use_it_from_a_loop_of_their_own(controller: InProcessCont
             return (await AsyncTimeWindows(connection, stream).get_time_window({"0": 1})).lower
 
     assert asyncio.run(write_and_read()) == NOON + 1
+
+
+@pytest.fixture
+def written(controller: InProcessController, stream: str) -> ScriptedLog:
+    """A log with two events of a stream that was sealed at once behind them."""
+    log = ScriptedLog(clock=controller.clock)
+    with Writer(controller.connection(), stream, "w1", log=log.writer()) as writer:
+        writer.write([Event(b"first", segment="0"), Event(b"second", segment="0")])
+        writer.note_time(NOON)
+    assert controller.request("POST", f"/v1/streams/{stream}/seal", json={"final": log.seal()}).status_code == 200
+    ReaderGroup(controller.connection(), stream).create([stream])
+    return log
+
+
+READ_TO_THE_END = [b"first", b"second", NOON]
+
+
+def test_a_reader_of_events_reads_a_scripted_log_to_its_end(
+    controller: InProcessController, stream: str, written: ScriptedLog
+) -> None:
+    logs = {stream: written.reader()}
+    with EventReader(controller.connection(), stream, "r1", logs, time_domain="event") as reader:
+        items = [item.event.value if isinstance(item, EventItem) else item.watermark for item in reader]
+    assert items == READ_TO_THE_END
+
+
+def test_an_async_reader_of_events_does_the_same(
+    controller: InProcessController, stream: str, written: ScriptedLog
+) -> None:
+    async def read() -> list[object]:
+        logs = {stream: written.reader()}
+        async with (
+            controller.async_connection() as connection,
+            AsyncEventReader(connection, stream, "r1", logs, time_domain="event") as reader,
+        ):
+            return [item.event.value if isinstance(item, EventItem) else item.watermark async for item in reader]
+
+    assert asyncio.run(read()) == READ_TO_THE_END
 
 
 def test_a_silent_readers_segments_are_free_once_its_timeout_has_passed(
