@@ -50,6 +50,7 @@ WANTED = {
     f"DELETE {GROUP}": ("reader", "group"),
     f"GET {GROUP}/journal": ("reader", "group"),
     f"GET {GROUP}/time-window": ("reader", "group"),
+    f"GET {GROUP}/lag": ("reader", "group"),
     f"PUT {GROUP}/readers/{{reader}}": ("reader", "group"),
     f"POST {GROUP}/readers/{{reader}}/acquire": ("reader", "group"),
     f"POST {GROUP}/readers/{{reader}}/release": ("reader", "group"),
