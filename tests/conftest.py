@@ -135,7 +135,8 @@ BROWSER_FLAGS = [
 ]
 
 
-@pytest.fixture(scope="session")
+# Not for the whole run: while Playwright is open no other test of this thread can run an event loop.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium. Skips where it is not installed, and fails there under CI=true."""
     program = shutil.which("chromium")
