@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HELP = "show what happened to a stream or a reader group"
 SHOWN_DEFAULT = 20
-TOPICS = ("refusal", "state", "held", "incomplete", "action")
+TOPICS = ("refusal", "state", "held", "incomplete", "registration", "action")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

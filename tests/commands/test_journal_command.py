@@ -40,7 +40,7 @@ def test_the_journal_tells_in_words_what_happened(eventful: str, strandline: Cal
         "incomplete",
     ]
     texts = [text for _, text in told]
-    assert texts[0].startswith("created: time_domain event, ") and texts[1] == "a went from unknown to active"
+    assert texts[0].startswith("created: time_domain event, ") and texts[1] == "a became active"
     assert texts[3].startswith("refused (a) as time_went_back: ") and texts[4].startswith(
         "refused (position) as invalid"
     )

@@ -82,7 +82,7 @@ class World:
     def step(self, call: Any, now: int, number: int, *, silent: bool) -> None:
         """Ten seconds of the hour; `silent`: the guilty one says nothing."""
         lags = {name: 800 + 900 * place for place, name in enumerate(ORDERS)}
-        slow = 20_000 * max(0, 12 - abs(number % 120 - 60)) // 2  # twice an hour somebody is slow for two minutes
+        slow = 9_000 * max(0, 12 - abs(number % 120 - 60))  # twice an hour somebody is slow for two minutes
         lags["checkout-us-2"] += slow
         notes = [
             (name, now - lags[name] - self._chance.randrange(600), str(place % 4))
@@ -122,7 +122,7 @@ class World:
             owned = status["owned"]
             place = {
                 stream: {
-                    segment: max(offset, self._offsets.get((stream, segment), 0) - (2_000 * behind if behind else 90))
+                    segment: max(offset, self._offsets.get((stream, segment), 0) - 2_000 * behind)
                     for segment, offset in segments.items()
                 }
                 for stream, segments in owned.items()

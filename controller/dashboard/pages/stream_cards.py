@@ -40,7 +40,7 @@ class HolderCard:
         self._may_act = who.may_act
         self._writer: str | None = None
         self._do_exclude = exclude
-        with ui.row().classes("sl-card items-center") as self._card:
+        with ui.row().classes("sl-card items-center").style("gap: 8px 20px") as self._card:
             with ui.column().style("gap: 2px; flex: 1; min-width: 240px"):
                 with ui.row().classes("items-baseline").style("gap: 2px 8px"):
                     self._before = ui.label()
