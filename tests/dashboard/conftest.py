@@ -54,7 +54,8 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 @dataclass(frozen=True)
 class World:
     """A served controller: `orders` is held back by `app-7`, silent; `payments` was split and merged; `crowd` has very
-    many writers; `counter` has times that are no dates."""
+    many writers; `counter` has times that are no dates; `lossy` has a writer that is left out; `keyed` has two time
+    keys."""
 
     process: OwnProcess
 
@@ -109,6 +110,15 @@ def build(world: World) -> None:
     )
     world.note("counter", "c1", 41)
     world.note("counter", "c1", 42, offset=2)
+    world.put("/v1/streams/lossy", {"segments": 1, "mark_interval_ms": 0})
+    world.put("/v1/streams/lossy/writers/lost", {})
+    world.note("lossy", "lost", start)
+    world.note("lossy", "kept", start + 1)
+    world.post("/v1/streams/lossy/writers/lost/exclude", {})
+    world.note("lossy", "kept", start + 2)
+    world.put("/v1/streams/keyed", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
+    times = {"order_time": 7_001, "ship_time": 4_002}
+    world.post("/v1/streams/keyed/notes", {"writer": "k1", "times": times, "position": {"0": 1}})
     notes = [{"writer": f"w-{n:04}", "time": start, "position": {}} for n in range(3_000)]
     world.post("/v1/streams/crowd/notes", {"notes": notes})
     world.put(

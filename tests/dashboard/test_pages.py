@@ -104,6 +104,28 @@ def test_a_group_shows_its_readers_positions_and_backlog(world: World, open_page
     expect(page.get_by_text("reader registered: reader r1")).to_be_visible()
 
 
+def test_incomplete_marks_tell_whom_they_left_out_and_a_writer_when_it_registered(
+    world: World, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/lossy")
+    incomplete = page.locator(".sl-card", has=page.get_by_role("heading", name="Incomplete marks"))
+    expect(incomplete.get_by_role("row").filter(has_text="still").last).to_contain_text("lost")
+    expect(page.get_by_text("Marks are incomplete: they leave out lost")).to_be_visible()
+    page.get_by_role("link", name="lost").first.click()
+    expect(page.get_by_text("lost registered, with epoch 1").first).to_be_visible()
+
+
+def test_each_time_key_of_a_stream_is_shown_and_can_be_chosen(world: World, open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    page.goto(f"{world.url}/streams/keyed")
+    expect(page.get_by_role("row").filter(has_text="ship_time")).to_contain_text("4002")
+    expect(page.get_by_role("row").filter(has_text="k1")).to_contain_text("7001")
+    page.get_by_label("Time key").click()
+    page.get_by_role("option", name="ship_time").click()
+    expect(page.get_by_role("row").filter(has_text="k1")).to_contain_text("4002")
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_page_follows_the_browsers_theme_and_can_be_turned(
     world: World, open_page: Callable[..., Page], dark: bool

@@ -18,7 +18,7 @@ from controller.dashboard.troubles import stream_link
 from controller.dashboard.visiting import Visitor, to_sign_in, visitor
 from controller.services.controller import Controller
 from controller.services.looks import GroupLook
-from controller.services.membership import Membership
+from controller.services.membership import Membership, Place
 from controller.wording import NOTHING, Times, is_epoch, moment, named, span, yes
 from strandline.errors import StrandlineError
 from strandline.protocol.group_wire import KeyWindow, StreamWindow
@@ -46,12 +46,6 @@ class _ReaderOf(NamedTuple):
     epoch: int
     silent_ms: int
     segments: list[str]
-
-
-class _Place(NamedTuple):
-    name: str
-    offset: int
-    owner: str
 
 
 def add(app: FastAPI) -> None:
@@ -83,6 +77,9 @@ class GroupView:
         self._name = group
         self._since = ""  # since when it is in backlog, or is not
         self._news = News()
+        self._offsets: dict[Place, int] = {}
+        self._owners: dict[Place, str] = {}
+        self._sorted: list[Place] = []
 
     def build(self, base: str) -> None:
         with ui.column().style("gap: 0"):
@@ -102,8 +99,13 @@ class GroupView:
                 command = curl(self._who, "PUT", url, {"positions": {}})
                 self._no_readers = empty_state("person_search", "No reader is registered:", command)
             with card("Positions"):
+                places: list[Column[Place]] = [
+                    Column("name", "Segment", sort=_place_name),
+                    Column("offset", "Read up to", sort=self._offset, right=True),
+                    Column("owner", "Owned by", sort=self._owner),
+                ]
                 self._places = PagedTable(
-                    _place_columns(), noun="segments", row=_place_row, text=lambda each: each.name, rows_per_page=10
+                    places, noun="segments", row=self._place_row, text=_place_name, rows_per_page=10
                 )
                 self._no_places = ui.label("Nothing was read yet.").classes("sl-soft")
             self._backlog = JournalCard("Backlog changes", empty="It neither went into backlog nor out of it.")
@@ -156,12 +158,22 @@ class GroupView:
         ]
         self._readers.show(readers)
         self._no_readers.set_visibility(not readers)
-        places = [
-            _Place(f"{place[0]}/{place[1]}", members.offsets.get(place, 0), members.owners.get(place, "nobody"))
-            for place in sorted(set(members.offsets) | set(members.owners))
-        ]
-        self._places.show(places)
+        self._offsets, self._owners = members.offsets, members.owners
+        places = members.offsets.keys() | members.owners.keys()
+        if places != set(self._sorted):  # there may be very many, and they are seldom others
+            self._sorted = sorted(places)
+        self._places.show(self._sorted)
         self._no_places.set_visibility(not places)
+
+    def _offset(self, place: Place) -> int:
+        return self._offsets.get(place, 0)
+
+    def _owner(self, place: Place) -> str:
+        return self._owners.get(place, "nobody")
+
+    def _place_row(self, place: Place) -> dict[str, Any]:
+        name = _place_name(place)
+        return {"id": name, "name": name, "offset": self._offset(place), "owner": self._owner(place)}
 
 
 def _window_columns() -> list[Column[_WindowOf]]:
@@ -211,13 +223,5 @@ def _reader_row(each: _ReaderOf) -> dict[str, Any]:
     }
 
 
-def _place_columns() -> list[Column[_Place]]:
-    return [
-        Column("name", "Segment", sort=lambda each: each.name),
-        Column("offset", "Read up to", sort=lambda each: each.offset, right=True),
-        Column("owner", "Owned by", sort=lambda each: each.owner),
-    ]
-
-
-def _place_row(each: _Place) -> dict[str, Any]:
-    return {"id": each.name, "name": each.name, "offset": each.offset, "owner": each.owner}
+def _place_name(place: Place) -> str:
+    return "/".join(place)
