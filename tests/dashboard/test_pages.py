@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Page, ViewportSize, expect
+from playwright.sync_api import Locator, Page, ViewportSize, expect
 
 if TYPE_CHECKING:
     from tests.dashboard.conftest import World
@@ -22,6 +22,11 @@ PAGES = [
     "/sign-in",
 ]
 SILENCE_MS = 15_000  # a silent writer stands out after 5 s
+
+
+def card(page: Page, heading: str) -> Locator:
+    """A part of a page, by its heading."""
+    return page.locator(".sl-card", has=page.get_by_role("heading", name=heading, exact=True))
 
 
 def test_the_guilty_writer_is_two_clicks_from_the_overview(world: World, open_page: Callable[..., Page]) -> None:
@@ -109,8 +114,7 @@ def test_incomplete_marks_tell_whom_they_left_out_and_a_writer_when_it_registere
 ) -> None:
     page = open_page()
     page.goto(f"{world.url}/streams/lossy")
-    incomplete = page.locator(".sl-card", has=page.get_by_role("heading", name="Incomplete marks"))
-    expect(incomplete.get_by_role("row").filter(has_text="still").last).to_contain_text("lost")
+    expect(card(page, "Incomplete marks").get_by_role("row").filter(has_text="still").last).to_contain_text("lost")
     expect(page.get_by_text("Marks are incomplete: they leave out lost")).to_be_visible()
     page.get_by_role("link", name="lost").first.click()
     expect(page.get_by_text("lost registered, with epoch 1").first).to_be_visible()
@@ -119,11 +123,11 @@ def test_incomplete_marks_tell_whom_they_left_out_and_a_writer_when_it_registere
 def test_each_time_key_of_a_stream_is_shown_and_can_be_chosen(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/streams/keyed")
-    expect(page.get_by_role("row").filter(has_text="ship_time")).to_contain_text("4002")
-    expect(page.get_by_role("row").filter(has_text="k1")).to_contain_text("7001")
+    expect(card(page, "Time keys").get_by_role("row").filter(has_text="ship_time")).to_contain_text("4002")
+    expect(card(page, "Writers").get_by_role("row").filter(has_text="k1")).to_contain_text("7001")
     page.get_by_label("Time key").click()
     page.get_by_role("option", name="ship_time").click()
-    expect(page.get_by_role("row").filter(has_text="k1")).to_contain_text("4002")
+    expect(card(page, "Writers").get_by_role("row").filter(has_text="k1")).to_contain_text("4002")
 
 
 @pytest.mark.parametrize("dark", [False, True])
