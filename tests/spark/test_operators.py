@@ -10,18 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import Column, DataFrame, Row, SparkSession, functions
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql import DataFrame, SparkSession
 
 from logs.sqlite import SqliteLog
 from logs.sqlite_reader import SqliteLogReader
 from spark_integration import read_events
 from strandline.config import StreamConfig
+from tests.spark.operators import SCHEMA, Rows, made, operators, timers, truth
 from writer_client import Event, Writer
 
-Rows = Counter[tuple[str, str, int, int]]  # operator, key, time, and what it says there
-
-SECOND_MS = 1_000
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 PARTITIONS = "spark.sql.shuffle.partitions"
 STATES = "org.apache.spark.sql.execution.streaming.state"
@@ -47,18 +44,10 @@ class Devices:
         return writer
 
     def write(self, writer: Writer, times: Iterable[int]) -> None:
-        """An "a" at each time; a "b" behind every other one; and one in four "a"s twice."""
-        events: list[dict[str, Any]] = []
-        for time in (BASE_MS + each for each in times):
-            self._identities += 1
-            number = self._identities
-            events.append({"t": time, "id": number, "kind": "a"})
-            if number % 2:
-                events.append({"t": time + number % 7 * SECOND_MS, "id": number, "kind": "b"})
-            if number % 4 == 0:
-                events.append({"t": time, "id": number, "kind": "a"})
-        writer.write([Event(json.dumps(each).encode(), key=b"k%d" % (each["id"] % 3)) for each in events])
-        self.events += [{**each, "key": f"k{each['id'] % 3}"} for each in events]
+        events = made([BASE_MS + each for each in times], self._identities + 1)
+        self._identities = events[-1]["id"]
+        writer.write([Event(json.dumps(each).encode(), key=each["key"].encode()) for each in events])
+        self.events += events
 
     def note(self, writer: Writer, time: int) -> None:
         writer.note_time(BASE_MS + time)
@@ -66,116 +55,6 @@ class Devices:
     def seal(self) -> None:
         with SqliteLog(self._path) as log:
             self._stream.seal(log.seal())
-
-
-def truth(events: list[dict[str, Any]]) -> Rows:
-    """What all operators are to say of these events, in plain Python."""
-    found: Rows = Counter()
-    of_a = [each for each in events if each["kind"] == "a"]
-    for name, width, slide in (("tumbling", 10, 10), ("sliding", 20, 5), ("timers", 10, 10)):
-        counts = Counter(
-            (each["key"], start * SECOND_MS)
-            for each in events
-            for start in range(-width, 1_000, slide)
-            if start * SECOND_MS <= each["t"] < (start + width) * SECOND_MS
-        )
-        found.update((name, key, start, count) for (key, start), count in counts.items())
-    for key in {each["key"] for each in events}:
-        session: list[int] = []
-        for time in [*sorted(each["t"] for each in events if each["key"] == key), 10**9]:
-            if session and time > session[-1] + 3 * SECOND_MS:  # one at the very end still belongs to it
-                found["session", key, session[0], len(session)] += 1
-                session = []
-            session.append(time)
-    unique = {(each["key"], each["id"], each["t"]) for each in of_a}
-    found.update(("unique", key, time, number) for key, number, time in unique)
-    ends = Counter((each["t"] // 5_000 * 5_000) // 20_000 * 20_000 for each in events)
-    found.update(("chained", "all", start, count) for start, count in ends.items())
-    for one in of_a:
-        follows = [
-            each for each in events
-            if each["kind"] == "b" and each["id"] == one["id"] and one["t"] <= each["t"] <= one["t"] + 4 * SECOND_MS
-        ]  # fmt: skip
-        found.update(("joined", one["key"], one["t"], each["t"]) for each in follows)
-        found["joined", one["key"], one["t"], -1] += not follows
-    return +found
-
-
-def said(df: DataFrame, operator: str, key: Column, time: Column, value: Column) -> DataFrame:
-    return df.select(
-        functions.lit(operator).alias("operator"), key.alias("key"),
-        functions.unix_millis(time).alias("time"), value.cast("bigint").alias("value"),
-    )  # fmt: skip
-
-
-def operators(read: Callable[[str], DataFrame]) -> DataFrame:
-    """Everything in one query. Each operator has the stream to itself."""
-    key, count, start = functions.col("key").cast("string"), functions.col("count"), functions.col("window.start")
-
-    def windows(name: str, *window: str) -> DataFrame:
-        events = read(name)
-        return said(events.groupBy(functions.window("t", *window), "key").count(), name, key, start, count)
-
-    sessions = read("session").groupBy(functions.session_window("t", "3 seconds").alias("window"), "key").count()
-    unique = read("unique").where("kind = 'a'").dropDuplicates(["key", "id", "t"])
-    narrow = read("chained").groupBy(functions.window("t", "5 seconds"), "key").count()
-    wide = narrow.groupBy(functions.window(functions.window_time("window"), "20 seconds"))
-    left = read("left").where("kind = 'a'").select("key", "id", "t")
-    right = (
-        read("right").where("kind = 'b'").select(functions.col("id").alias("other"), functions.col("t").alias("then"))
-    )
-    within = functions.expr("id = other and then between t and t + interval 4 seconds")
-    then = functions.coalesce(functions.unix_millis("then"), functions.lit(-1))
-    parts = [
-        windows("tumbling", "10 seconds"),
-        windows("sliding", "20 seconds", "5 seconds"),
-        said(sessions, "session", key, start, count),
-        said(unique, "unique", key, functions.col("t"), functions.col("id")),
-        said(wide.agg(functions.sum("count").alias("count")), "chained", functions.lit("all"), start, count),
-        said(left.join(right, within, "left_outer"), "joined", key, functions.col("t"), then),
-    ]
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.union(part)
-    return whole
-
-
-class Timers(StatefulProcessor):
-    """Counts a key's events in steps of ten seconds, and emits a step when the watermark passes its end."""
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._handle = handle
-        self._counts = handle.getMapState("counts", "step bigint", "count bigint")
-
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803  # Spark's names
-        for row in rows:
-            step = (row["time"] // 10_000 * 10_000,)
-            before = self._counts.getValue(step)
-            if before is None:
-                self._handle.registerTimer(step[0] + 10_000)
-            self._counts.updateValue(step, (1 if before is None else before[0] + 1,))
-        return iter(())
-
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: N802, N803  # Spark's names
-        step = expiredTimerInfo.getExpiryTimeInMs() - 10_000
-        (count,) = self._counts.getValue((step,)) or (0,)
-        self._counts.removeKey((step,))
-        yield Row(operator="timers", key=key[0], time=step, value=count)
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-def timers(read: Callable[[str], DataFrame]) -> DataFrame:
-    events = (
-        read("timers").withColumn("time", functions.unix_millis("t")).withColumn("key", functions.expr("string(key)"))
-    )
-    return events.groupBy("key").transformWithState(
-        statefulProcessor=Timers(),
-        outputStructType="operator string, key string, time bigint, value bigint",
-        outputMode="Append",
-        timeMode="EventTime",
-    )
 
 
 class Job:
@@ -225,7 +104,7 @@ def read(spark: SparkSession, scene: tuple[Any, Path, Devices]) -> Callable[[str
     stream, path, _ = scene
     return lambda observation: read_events(
         spark, controller=stream.url, stream=stream.name, path=path,
-        schema="t bigint, id bigint, kind string", event_time="t", observation=observation,
+        schema=SCHEMA, event_time="t", observation=observation,
     )  # fmt: skip
 
 
@@ -248,8 +127,8 @@ def test_every_operator_gives_the_truth_through_skew_idleness_absence_ties_and_a
         return sum((job.settle() for job in jobs), Counter())
 
     with ExitStack() as running:
-        for job, made in jobs.items():
-            running.enter_context(job.running(made(read)))
+        for job, query in jobs.items():
+            running.enter_context(job.running(query(read)))
         for writer in (slow, away, sleeper):
             devices.write(writer, range(0, 5_000, 900))
             devices.note(writer, 5_000)
@@ -263,8 +142,8 @@ def test_every_operator_gives_the_truth_through_skew_idleness_absence_ties_and_a
         )
         devices.write(slow, [13_000, 13_000])  # at the time of its own note
     with ExitStack() as running:
-        for job, made in jobs.items():
-            running.enter_context(job.running(made(read)))
+        for job, query in jobs.items():
+            running.enter_context(job.running(query(read)))
         devices.write(away, range(5_000, 45_000, 1_300))
         devices.note(away, 45_000)
         assert {("tumbling", "k0", BASE_MS), ("timers", "k0", BASE_MS)} <= {each[:3] for each in settle()}

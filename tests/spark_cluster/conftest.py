@@ -15,8 +15,10 @@ import subprocess
 import sys
 import time
 import venv
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -26,11 +28,14 @@ from logs.sqlite import SqliteLog
 from strandline.config import StreamConfig
 from strandline.note import Note
 from strandline.protocol import calls
+from strandline.protocol.transport import Connection
 from tests.served import ROOT, OwnProcess
+from tests.spark.operators import Rows, made
 from tests.summary import skip
 
 PATIENCE_S = 120
 LOOK_S = 0.05
+BASE_MS = 100_000  # to Spark, what is not after 1970 began is late
 SPARK_HOME = Path(pyspark.__file__).parent
 JOB = Path(__file__).with_name("job.py")
 SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -184,50 +189,47 @@ class Story:
     """A stream with its log, written by one writer while a job reads it."""
 
     def __init__(self, controller: OwnProcess, folder: Path, name: str) -> None:
-        from strandline.protocol.transport import Connection
-
         self._connection = Connection(controller.url)
         self._name = name
         self._connection.run(calls.create_stream(name, 2, StreamConfig(mark_interval_ms=0, max_ahead_ms=None)))
         self.out = folder / "out"
         self.out.mkdir()
         self._log = SqliteLog.create(folder / "log.db", 2)
-        self._written: list[int] = []
-        self.options = {"controller": controller.url, "stream": name, "path": str(folder / "log.db")}
-        self.checkpoint = str(folder / "checkpoint")
+        self.events: list[dict[str, Any]] = []
+        self._options = {"controller": controller.url, "stream": name, "path": str(folder / "log.db")}
+        self._checkpoint = str(folder / "checkpoint")
 
     def given(self, where: str) -> dict[str, object]:
         """What the job is started with."""
-        return {"where": where, "out": str(self.out), "checkpoint": self.checkpoint, "options": self.options}
+        operators = str(Path(__file__).parents[1] / "spark")
+        return {
+            "where": where, "out": str(self.out), "checkpoint": self._checkpoint, "options": self._options,
+            "operators": operators,
+        }  # fmt: skip
 
-    def write(self, start: int, end: int, step: int = 50) -> None:
-        """Events from one time to another, out of order, over both segments, and a note for them."""
-        times = [*range(start + step, end, 2 * step), *range(start, end, 2 * step)]
-        for segment in ("0", "1"):
-            self._log.append(Event(b"%d" % time, segment=segment) for time in times[int(segment) :: 2])
-        self._written += times
-        self._connection.run(calls.note(self._name, Note(writer="w", times={"": end}, position=self._log.positions())))
+    def write(self, start: int, end: int) -> None:
+        """Events from one time to another, and some behind it, out of order; and a note for them."""
+        times = [BASE_MS + time for time in (*range(start + 900, end, 1_800), *range(start, end, 1_800), end - 1)]
+        events = made(times, len(self.events) + 1)
+        self._log.append(Event(json.dumps(each).encode(), key=each["key"].encode()) for each in events)
+        self.events += events
+        note = Note(writer="w", times={"": BASE_MS + end}, position=self._log.positions())
+        self._connection.run(calls.note(self._name, note))
 
     def seal(self) -> None:
         self._connection.run(calls.seal(self._name, self._log.seal()))
         self._connection.close()
         self._log.close()
 
-    def windows(self) -> dict[int, int]:
+    def rows(self) -> Rows:
         """What the job emitted so far."""
-        found: dict[int, int] = {}
-        for file in self.out.glob("*.json"):
-            batch = {int(start): count for start, count in json.loads(file.read_text()).items()}
-            assert not set(batch) & set(found), "a window was emitted twice"
-            found |= batch
-        return found
+        files = [json.loads(file.read_text()) for file in self.out.glob("*.json")]
+        return Counter((operator, key, time, value) for file in files for operator, key, time, value in file)
 
-    def truth(self) -> dict[int, int]:
-        counts: dict[int, int] = {}
-        for time_ in self._written:
-            start = time_ // 10_000 * 10_000
-            counts[start] = counts.get(start, 0) + 1
-        return counts
+    def has_closed(self, end: int) -> bool:
+        """Whether both queries have emitted the window of ten seconds that ends then."""
+        at = BASE_MS + end - 10_000
+        return {"tumbling", "timers"} <= {operator for operator, _, time, _ in self.rows() if time == at}
 
     def stop(self) -> None:
         """Asks the job to end when it has read everything."""

@@ -1,22 +1,40 @@
-"""A user's streaming job, as a process: counts events in windows of 10 s and leaves each batch's windows as a file.
+"""A user's streaming job, as a process: every stateful operator over one stream, each batch's rows left as a file.
 
-It is started from another folder, with a Python that has Strandline installed; it knows nothing of the tests.
+It is started from another folder, with a Python that has Strandline installed; it knows nothing of the tests but the
+file with the operators, which travels to the executors by value.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_integration import exact_watermark, prepare, register
+from spark_integration import prepare, read_events, register
 
 LOOK_S = 0.1
+STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.task.maxFailures": "10",
+}
 
 
 def session(where: str) -> SparkSession:
@@ -24,18 +42,7 @@ def session(where: str) -> SparkSession:
     if where.startswith("sc://"):
         connected: SparkSession = builder.remote(where).getOrCreate()
         return connected
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "512m",
-        "spark.executor.memory": "512m",
-        "spark.executor.cores": "1",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.task.maxFailures": "10",
-    }
-    for name, value in settings.items():
+    for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     made: SparkSession = builder.master(where).getOrCreate()
     return made
@@ -46,51 +53,60 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+def leave(rows: list[Any], file: Path) -> None:
+    draft = file.with_suffix(".draft")
+    draft.write_text(json.dumps([[row["operator"], row["key"], row["time"], row["value"]] for row in rows]))
+    os.replace(draft, file)
+
+
+def start(query: str, df: DataFrame, given: dict[str, Any], out: Path) -> StreamingQuery:
+    """Starts a query. Through Connect its rows go to a table in memory: the server's Python would run our function."""
+    writer = df.writeStream.outputMode("append").queryName(query)
+    if given["where"].startswith("sc://"):
+        return writer.format("memory").start()
+
+    def keep(batch: DataFrame, batch_id: int) -> None:
+        leave(batch.collect(), out / f"{query}-{batch_id}.json")
+
+    return writer.foreachBatch(keep).option("checkpointLocation", f"{given['checkpoint']}/{query}").start()
+
+
 def main() -> None:
     given = json.loads(sys.argv[1])
     out = Path(given["out"])
+    sys.path.insert(0, given["operators"])
+    made: Any = importlib.import_module("operators")
+    by_value: Any = importlib.import_module("pyspark.cloudpickle")
+    by_value.register_pickle_by_value(made)
     prepare()
     spark = session(given["where"])
     register(spark)
-    reader = spark.readStream.format("strandline")
-    for name, value in given["options"].items():
-        reader = reader.option(name, value)
-    time_of = functions.timestamp_millis(functions.col("value").cast("string").cast("bigint"))
-    events = exact_watermark(reader.load().withColumn("event_time", time_of), event_time="event_time")
-    windows = events.groupBy(functions.window("event_time", "10 seconds")).count()
-    starts = windows.select(functions.unix_millis("window.start").alias("start"), "count")
-    if given["where"].startswith("sc://"):
-        # The server's own process would run a function of ours for every batch; a table in memory does without.
-        query = starts.writeStream.outputMode("append").format("memory").queryName("windows")
-    else:
-
-        def keep(batch: DataFrame, batch_id: int) -> None:
-            rows = {str(row["start"]): row["count"] for row in batch.collect()}
-            draft = out / f"{batch_id}.draft"
-            draft.write_text(json.dumps(rows))
-            os.replace(draft, out / f"{batch_id}.json")
-
-        query = starts.writeStream.outputMode("append").foreachBatch(keep)
-        query = query.option("checkpointLocation", given["checkpoint"])
-    run = query.start()
+    read: Callable[[str], DataFrame] = partial(_read, spark, given["options"], made.SCHEMA)
+    runs = {"all": start("all", made.operators(read), given, out)}
+    if not given["where"].startswith("sc://"):
+        spark.conf.set(STATE_STORE, ROCKS)  # which timers need
+        runs["timers"] = start("timers", made.timers(read), given, out)
     say("ready")
     while not (out / "stop").exists():
-        if not run.isActive:
-            say(f"failed: {run.exception()}")
-            sys.exit(1)
+        for run in runs.values():
+            if not run.isActive:
+                say(f"failed: {run.exception()}")
+                sys.exit(1)
         time.sleep(LOOK_S)
-    run.processAllAvailable()
-    if given["where"].startswith("sc://"):
-        rows = {str(row["start"]): row["count"] for row in spark.sql("select * from windows").collect()}
-        (out / "0.json").write_text(json.dumps(rows))
-    dropped = sum(
-        each["numRowsDroppedByWatermark"]
-        for progress in run.recentProgress
-        for each in json.loads(progress.json)["stateOperators"]
-    )
+    dropped = 0
+    for query, run in runs.items():
+        run.processAllAvailable()
+        if given["where"].startswith("sc://"):
+            leave(spark.sql(f"select * from {query}").collect(), out / f"{query}-0.json")
+        states = [each for progress in run.recentProgress for each in json.loads(progress.json)["stateOperators"]]
+        dropped += sum(each["numRowsDroppedByWatermark"] for each in states)
+        run.stop()
     (out / "dropped").write_text(str(dropped))
-    run.stop()
     spark.stop()
+
+
+def _read(spark: SparkSession, options: dict[str, Any], schema: str, observation: str) -> DataFrame:
+    return read_events(spark, schema=schema, event_time="t", observation=observation, log="sqlite", **options)
 
 
 if __name__ == "__main__":
