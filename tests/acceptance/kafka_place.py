@@ -3,20 +3,25 @@ merge, it comes back."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
+from logs import Event, Memo
 from logs.kafka import KafkaLog
 from logs.kafka_reader import KafkaLogReader
 from tests.acceptance.story import Pace, Scaling
 from tests.kafka import Kafka
+from tests.served import ROOT
 
 # A partition gets another leader in two seconds: nobody is lost who only waits for that.
 PACE = Pace(writer_timeout_ms=3_000, away_ms=1_000, patience_ms=30_000)
 PARTITIONS = 3
+WARM_UP_ATTEMPTS = 5
 MORE_PARTITIONS = 5
 
 
@@ -25,6 +30,13 @@ def open_log(servers: str, topic: str, writer: str, kind: str) -> KafkaLog:
     settings = {"topic.metadata.refresh.interval.ms": 500, "reconnect.backoff.max.ms": 200}
     transactional_id = f"{topic}-{writer}" if kind == "transactions" else None
     return KafkaLog.connect(servers, topic, transactional_id=transactional_id, settings=settings)
+
+
+def warm_up(servers: str, topic: str) -> None:
+    """The first transaction and the first memo of a cluster: its coordinators have to be made and loaded for them."""
+    with open_log(servers, topic, "warm-up", "transactions") as log, log.begin() as transaction:
+        transaction.write([Event(b"", key=b"")])
+        transaction.commit(Memo("warm-up", ""))
 
 
 @dataclass
@@ -36,6 +48,14 @@ class KafkaPlace:
     killed: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        # In a process of its own: while coordinators load, librdkafka 2.16 was seen to end its process (SIGSEGV).
+        self.kafka.create_topic("warm-up", 1)
+        code = f"from tests.acceptance.kafka_place import warm_up; warm_up({self.kafka.servers!r}, 'warm-up')"
+        for _ in range(WARM_UP_ATTEMPTS):
+            if subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0:
+                break
+        else:
+            raise RuntimeError(f"no transaction was committed in {WARM_UP_ATTEMPTS} attempts")
         self.kafka.create_topic(self.topic, PARTITIONS)
 
     @property
