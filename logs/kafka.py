@@ -16,18 +16,18 @@ from typing import Any, Final, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from logs import Event, Memo, Position, Transaction, check_size
+from logs.buffering import BufferedTransaction
 from logs.errors import (
     InvalidSetting,
     LogFenced,
     LogUnavailable,
     LogUndecided,
     NotAcknowledged,
-    TransactionOver,
     TransactionUnderWay,
 )
 from logs.kafka_producer import TrackedProducer
 from logs.kafka_topic import Settings, Topic, connecting
-from strandline.errors import StrandlineError, TooMany, UnknownSegment
+from strandline.errors import StrandlineError, UnknownSegment
 from strandline.limits import (
     EVENT_BYTES,
     EVENT_OVERHEAD_BYTES,
@@ -36,7 +36,6 @@ from strandline.limits import (
     KAFKA_COMMIT_MS,
     KAFKA_DELIVERY_MS,
     KAFKA_STEP_MS,
-    TRANSACTION_BYTES,
 )
 
 # Java's partitioner, so that a key goes where other producers of the topic send it.
@@ -332,24 +331,14 @@ class KafkaLog:
                     raise
 
 
-class KafkaTransaction:
+class KafkaTransaction(BufferedTransaction):
     """Events that appear all at once. They wait in memory until `commit`, at most TRANSACTION_BYTES."""
 
     def __init__(self, log: KafkaLog) -> None:
-        self._log = log
-        self._events: list[Event] = []
-        self._bytes = 0
-        self._outcome: str | None = None
+        def append(events: list[Event], memo: Memo | None) -> Position:
+            return log._transact(log._checked(events), memo) if events or memo is not None else {}
 
-    def write(self, events: Iterable[Event]) -> None:
-        self._check_open()
-        for event in events:
-            check_size(event)
-            self._bytes += event.size_bytes + EVENT_OVERHEAD_BYTES
-            if self._bytes > TRANSACTION_BYTES:
-                self.abort()
-                raise TooMany(what="bytes in a transaction", count=self._bytes, limit=TRANSACTION_BYTES)
-            self._events.append(event)
+        super().__init__(append)
 
     def commit(self, memo: Memo | None = None) -> Position:
         """Makes all of it durable, and, a moment later, visible: Kafka answers before it has told every partition.
@@ -357,33 +346,8 @@ class KafkaTransaction:
         After an error nothing is written, and it can be tried again; but after LogUndecided it is over, and `flush`
         of the log tells how it ended.
         """
-        self._check_open()
-        position: Position = {}
-        if self._events or memo is not None:
-            try:
-                position = self._log._transact(self._log._checked(self._events), memo)
-            except LogUndecided:
-                self._end("committed, perhaps,")
-                raise
-        self._end("committed")
-        return position
-
-    def abort(self) -> None:
-        if self._outcome is None:
-            self._end("aborted")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.abort()
-
-    def _check_open(self) -> None:
-        if self._outcome is not None:
-            raise TransactionOver(outcome=self._outcome)
-
-    def _end(self, outcome: str) -> None:
-        self._outcome = outcome
-        self._events = []
+        try:
+            return super().commit(memo)
+        except LogUndecided:
+            self._end("committed, perhaps,")
+            raise
