@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, assert_never
 
+from strandline.protocol import driving
 from strandline.protocol.calls import Call
 from strandline.protocol.transport import AsyncConnection, Connection
 
@@ -51,27 +52,19 @@ def local(work: Callable[[], Value]) -> Job[Value]:
 
 def drive(job: Job[Value], connection: Connection, sleep: Callable[[float], object]) -> Value:
     """Does a job. What a step raises is raised within the job. `sleep` takes seconds."""
-    try:
-        step = next(job)
-        while True:
-            try:
-                match step:
-                    case Remote(call):
-                        result = connection.run(call)
-                    case Local(work):
-                        result = work()
-                    case Pause(pause_ms):
-                        result = sleep(pause_ms / 1000)
-                    case _:
-                        assert_never(step)
-            except Exception as error:  # the job decides what it means
-                step = job.throw(error)
-            else:
-                step = job.send(result)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]  # it is the job's own
-    finally:
-        job.close()
+
+    def take(step: Step) -> Any:
+        match step:
+            case Remote(call):
+                return connection.run(call)
+            case Local(work):
+                return work()
+            case Pause(pause_ms):
+                return sleep(pause_ms / 1000)
+            case _:
+                assert_never(step)
+
+    return driving.drive(job, take)
 
 
 async def drive_async(
@@ -83,27 +76,19 @@ async def drive_async(
     """The same for asyncio. Local work runs in other threads; `turns` sees to it that it does so one at a time, also
     where a job was cancelled, whose work goes on to its end."""
     lock = turns if turns is not None else threading.Lock()
-    try:
-        step = next(job)
-        while True:
-            try:
-                match step:
-                    case Remote(call):
-                        result = await connection.run(call)
-                    case Local(work):
-                        result = await asyncio.to_thread(_in_turn, lock, work)
-                    case Pause(pause_ms):
-                        result = await sleep(pause_ms / 1000)
-                    case _:
-                        assert_never(step)
-            except Exception as error:  # the job decides what it means
-                step = job.throw(error)
-            else:
-                step = job.send(result)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]  # it is the job's own
-    finally:
-        job.close()
+
+    async def take(step: Step) -> Any:
+        match step:
+            case Remote(call):
+                return await connection.run(call)
+            case Local(work):
+                return await asyncio.to_thread(_in_turn, lock, work)
+            case Pause(pause_ms):
+                return await sleep(pause_ms / 1000)
+            case _:
+                assert_never(step)
+
+    return await driving.drive_async(job, take)
 
 
 def _in_turn(turns: threading.Lock, work: Callable[[], Any]) -> Any:

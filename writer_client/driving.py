@@ -1,4 +1,4 @@
-"""The two short loops that do a writer's jobs: one waits, one awaits."""
+"""How the steps of a writer's jobs are taken: one way waits, the other awaits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, TypeVar, assert_never
 
 from strandline.protocol.calls import clocked, note
+from strandline.protocol.driving import drive, drive_async
 from strandline.protocol.transport import Connection
 from writer_client.batches import AsyncNotes
 from writer_client.session import Job, Local, Noting, Remote, Step
@@ -15,19 +16,7 @@ Value = TypeVar("Value")
 
 def do(job: Job[Value], connection: Connection) -> Value:
     """Does a job, over a connection and in this thread."""
-    try:
-        step = next(job)
-        while True:
-            try:
-                value = _take(step, connection)
-            except Exception as error:
-                step = job.throw(error)
-            else:
-                step = job.send(value)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]  # it is the job's own
-    finally:
-        job.close()
+    return drive(job, lambda step: _take(step, connection))
 
 
 def _take(step: Step, connection: Connection) -> Any:
@@ -44,19 +33,7 @@ def _take(step: Step, connection: Connection) -> Any:
 
 async def do_async(job: Job[Value], notes: AsyncNotes) -> Value:
     """Does a job over a connection that is shared; the log is called in other threads."""
-    try:
-        step = next(job)
-        while True:
-            try:
-                value = await _take_async(step, notes)
-            except Exception as error:
-                step = job.throw(error)
-            else:
-                step = job.send(value)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]  # it is the job's own
-    finally:
-        job.close()
+    return await drive_async(job, lambda step: _take_async(step, notes))
 
 
 async def _take_async(step: Step, notes: AsyncNotes) -> Any:
