@@ -4,36 +4,39 @@ TESTS ?= tests
 SOAK ?= --minutes 60 --seeds 0:1000000
 BIN := .venv/bin
 
-.PHONY: help environment jars demo bench pictures soak test check reference format lock clean
+.PHONY: help environment servers jars demo bench pictures soak test check reference format lock clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 environment: ## Make or update the virtual environment .venv
 	@command -v $(PYTHON) >/dev/null || { echo "strandline needs $(PYTHON); install it with: apt-get install -y python3 python3-venv" >&2; exit 1; }
-	@$(PYTHON) tools/preflight.py --java --postgres --maven --chromium
+	@$(PYTHON) tools/preflight.py --java
 
-jars: environment ## Fetch Kafka and Spark's Kafka connector from Maven Central, as the tests do when they need them
+servers: ## Install what only tests and measurements run on: PostgreSQL, Maven for Kafka, Chromium
+	@$(PYTHON) tools/preflight.py --check-only --postgres --maven --chromium
+
+jars: environment servers ## Fetch Kafka and Spark's Kafka connector from Maven Central, as the tests do when they need them
 	$(BIN)/python tools/jars.py
 
 demo: environment ## Watch an exact watermark beside a guessed one; KNOBS="--outage 12" turns knobs
 	$(BIN)/strandline demo $(KNOBS)
 
-bench: environment ## Measure durable notes a second beside a bare uvicorn app and with open pages, and what a note costs its writer
+bench: environment servers ## Measure durable notes a second beside a bare uvicorn app and with open pages, and what a note costs its writer
 	$(BIN)/python -m benchmarks.noting
 	$(BIN)/python -m benchmarks.notes
 	$(BIN)/python -m benchmarks.dashboard
 
-pictures: environment ## Take the pictures of the dashboard in docs/images
+pictures: environment servers ## Take the pictures of the dashboard in docs/images
 	$(BIN)/python -m tests.dashboard.pictures
 
-soak: environment ## Lose writers for a minute, kill controllers 400 times, serve 10 000 streams, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
+soak: environment servers ## Lose writers for a minute, kill controllers 400 times, serve 10 000 streams, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
 	STORY=full $(BIN)/python -m pytest --timeout 900 tests/acceptance
 	CRASH_SEEDS=40 $(BIN)/python -m pytest --timeout 900 tests/controller/test_durability.py -k crash_under_load
 	MANY_STREAMS=10000 $(BIN)/python -m pytest --timeout 900 tests/controller/test_many_streams.py
 	$(BIN)/python -m tests.simulation.soak $(SOAK)
 
-test: environment ## Run the tests; TESTS=tests/repository runs some of them
+test: environment servers ## Run the tests; TESTS=tests/repository runs some of them
 	$(BIN)/python -m pytest $(TESTS)
 
 check: environment ## Lint, check the format, the types and the import contracts
