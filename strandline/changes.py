@@ -57,3 +57,14 @@ class Changes:
 
     def __bool__(self) -> bool:
         return bool(self.stream or self.writers or self.segments or self.dropped or self.marks or self.states)
+
+    def then(self, later: Changes) -> Changes:
+        """These, and what changed after them."""
+        return Changes(
+            stream=self.stream or later.stream,
+            writers=self.writers | later.writers,
+            segments=self.segments | later.segments,
+            dropped=self.dropped | later.dropped,
+            marks=self.marks + later.marks,
+            states=self.states + later.states,
+        )

@@ -132,7 +132,7 @@ class Committer:
     async def beat(self) -> None:
         """Lets the store know that this controller still serves; done when it does."""
         self._wanted.set()
-        await durable(self._forming.done)
+        await self._forming.done
 
     async def _run(self) -> None:
         try:
@@ -196,8 +196,3 @@ def _refuse(batch: Batch, error: StrandlineError) -> None:
         kept.discard()
     batch.done.set_exception(error)
     batch.done.exception()  # seen, even where nobody waits
-
-
-async def durable(done: asyncio.Future[None]) -> None:
-    """Waits for a batch."""
-    await done

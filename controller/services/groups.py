@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from controller.services.clock import Clock
-from controller.services.commits import Committer, durable
+from controller.services.commits import Committer
 from controller.services.group_windows import GroupWindows
 from controller.services.indexing import Indexing
 from controller.services.journal import Act, tell_refused
@@ -93,7 +93,7 @@ class Groups:
             if set(found.membership.settings.streams) != set(settings.streams):
                 has = ", ".join(found.membership.settings.streams)
                 raise InvalidConfig(name="streams", value=list(settings.streams), wanted=f"those of the group: {has}")
-            await durable(self._committer.join(found))
+            await self._committer.join(found)
             return False
         membership = Membership(name, settings)
         for stream, cut in starts.items():
@@ -103,7 +103,7 @@ class Groups:
         live = LiveGroup(membership, now, None)
         live.journal.act(Act("created", by, group_to_wire(settings)), now)
         self._shelf.put(name, live)
-        await durable(self._committer.join(live))
+        await self._committer.join(live)
         return True
 
     async def delete(self, name: str, by: str | None = None) -> None:
@@ -117,7 +117,7 @@ class Groups:
             if read is not None:
                 read.journal.act(Act("group_deleted", by, {"group": name}), now)
                 self._committer.keep(read)
-        await durable(live.ending)
+        await live.ending
         tell("group_deleted", group=name, by=by)
 
     def tell_stream_deleted(self, stream: str, by: str | None) -> None:
@@ -234,7 +234,7 @@ class Groups:
         epoch, owned = registered.epoch if registered is not None else 0, live.membership.owned(reader)
         live.tell_owned(reader, owned, now)
         share, free = live.membership.share(graphs, now)
-        await durable(self._committer.join(live))
+        await self._committer.join(live)
         return ReaderAnswer(epoch=epoch, owned=owned, share=share, free=free, window=await self.window(group))
 
     async def window(self, group: str) -> GroupWindow:
@@ -245,7 +245,7 @@ class Groups:
         live.tell_silent(self._clock.now())
         if live.membership.held != was_held:
             live.membership.touched.group = True
-            await durable(self._committer.join(live))  # what is told once is told for good
+            await self._committer.join(live)  # what is told once is told for good
         elif (live.caught_up, live.backlog) != (was_caught_up, was_backlog) or live.membership.touched:
             live.membership.touched.group = True
             self._committer.keep(live)  # nobody waits for it: asked again, the same would come out

@@ -103,7 +103,7 @@ class Live:
         Marks that are made afterwards may reach into a segment of that name which came to be since.
         """
         self.stream.drop_segment(segment, now)
-        self._earlier = _together(self._earlier, self.stream.drain())
+        self._earlier = self._earlier.then(self.stream.drain())
         self._earlier.marks = [replace(mark, cut=mark.cut.without(segment)) for mark in self._earlier.marks]
 
     def begin_anew(self, restored_at: int) -> None:
@@ -118,7 +118,7 @@ class Live:
             if writer.epoch is not None:
                 writer.epoch = stream.epochs
                 changes.writers.add(writer.name)
-        self._earlier = _together(self._earlier, changes)
+        self._earlier = self._earlier.then(changes)
         self.journal.act(Act("restored", None, {"restored_at": restored_at}), stream.clock)
 
     # -- to the store --------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Live:
         """Adds to a writing everything that changed since the last time; returns what shows it to readers."""
         changes = self.stream.drain()
         if self._earlier:
-            changes, self._earlier = _together(self._earlier, changes), Changes()
+            changes, self._earlier = self._earlier.then(changes), Changes()
         if self.ending is not None:
             return self._write_end(writing)
         fence = writing.spell.fence
@@ -251,14 +251,3 @@ class Live:
         listener = self._listeners.pop(key, None)
         if listener is not None and not listener.done():
             listener.set_result(None)
-
-
-def _together(before: Changes, after: Changes) -> Changes:
-    return Changes(
-        stream=before.stream or after.stream,
-        writers=before.writers | after.writers,
-        segments=before.segments | after.segments,
-        dropped=before.dropped | after.dropped,
-        marks=before.marks + after.marks,
-        states=before.states + after.states,
-    )

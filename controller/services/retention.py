@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from controller.limits import JOURNAL_NAMES, RETENTION_LOOK_MS, RETENTION_MARKS, RETENTION_STREAMS
 from controller.services.clock import Clock
-from controller.services.commits import Committer, durable
+from controller.services.commits import Committer
 from controller.services.groups import Groups
 from controller.services.journal import Act
 from controller.services.reading import Reading
@@ -58,7 +58,7 @@ class Retention:
             if passed is not None:
                 live.prune(key, passed.seq)
         if live.chains:
-            await durable(self._committer.join(live))
+            await self._committer.join(live)
         return head, live.stream.graph
 
     # -- by age --------------------------------------------------------------------------------------------------

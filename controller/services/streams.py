@@ -9,7 +9,7 @@ from typing import Any
 
 from controller.limits import JOURNAL_HELD_MS
 from controller.services.clock import Clock
-from controller.services.commits import Committer, Durable, durable
+from controller.services.commits import Committer, Durable
 from controller.services.counts import StreamCounts
 from controller.services.deadlines import Deadlines
 from controller.services.journal import REGISTRATIONS, Act, tell_refused
@@ -146,7 +146,7 @@ class Streams:
         self._committer.admit()
         with self._journalled(live, act) as now:
             result = call(live.stream, now)
-        await durable(self.touch(live))
+        await self.touch(live)
         return result
 
     async def register(self, name: str, writer: str, keys: Collection[str] | None, by: str | None = None) -> Registered:
@@ -156,7 +156,7 @@ class Streams:
         with self._journalled(live, None) as now:
             registered = live.stream.register(writer, keys, now)
         live.journal.tell(REGISTRATIONS, "registered", now, {"writer": writer, "epoch": registered.epoch}, by=by)
-        await durable(self.touch(live))
+        await self.touch(live)
         return registered
 
     @contextmanager
@@ -181,7 +181,7 @@ class Streams:
         self._committer.admit()
         with self._journalled(live, Act("segment_dropped", by, {"segment": segment})) as now:
             live.drop_segment(segment, now)
-        await durable(self.touch(live))
+        await self.touch(live)
 
     async def evaluate(self, name: str, key: str) -> tuple[Mark | None, Holder | None, SegmentGraph]:
         """Makes a mark now if one is possible; else says who holds time back. Answers when it is durable."""
@@ -191,7 +191,7 @@ class Streams:
         mark = live.stream.evaluate(key, now)
         holder = live.stream.held_by(key, now)
         graph = live.stream.graph
-        await durable(self.touch(live))
+        await self.touch(live)
         return mark, holder, graph
 
     async def create(
@@ -221,14 +221,14 @@ class Streams:
                     self._committer.keep(found)
                     tell_refused("stream", name, exists, call="created")
                 raise exists
-            await durable(self.touch(found))
+            await self.touch(found)
             return False
         stream = Stream(name, config, graph, now=now)
         counts = self._counts_of(name)
         live = Live(stream, origin, stored_fence=None, watch=self._watch, counts=counts)
         live.journal.act(Act("created", by, config_to_wire(config)), now)
         self._shelf.put(name, live)
-        await durable(self.touch(live))
+        await self.touch(live)
         return True
 
     async def delete(self, name: str, by: str | None = None) -> None:
@@ -236,7 +236,7 @@ class Streams:
         live = await self.get(name)
         self._committer.admit()
         live.ending = self._committer.join(live)
-        await durable(live.ending)
+        await live.ending
         self._holding.discard(self._counts.pop(name, live.counts))
         tell("stream_deleted", stream=name, by=by)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controller.services.clock import Clock
-from controller.services.commits import Committer, durable
+from controller.services.commits import Committer, Durable
 from controller.services.live import Live
 from controller.storage import schema
 from controller.storage.rows import Origin
@@ -63,6 +63,11 @@ def run(scene: Callable[[HeldStore, Committer], object], **limits: Any) -> None:
     asyncio.run(play())
 
 
+async def call(done: Durable) -> None:
+    """What a caller does until it is answered."""
+    await done
+
+
 def test_calls_that_come_during_a_commit_go_together_in_the_next() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
         live = stream("s")
@@ -76,10 +81,10 @@ def test_calls_that_come_during_a_commit_go_together_in_the_next() -> None:
         assert len(rest) == 1 and not first.done()
 
         await store.end()
-        await durable(first)
+        await first
         assert [mark.time for mark in live.chains[""]] == [1]
         await store.end()
-        await durable(rest.pop())
+        await rest.pop()
 
         assert [mark.time for mark in live.chains[""]] == [1, 2, 3, 4]
         assert [len(writing.added.get(schema.mark, [])) for writing in store.writings] == [1, 3]
@@ -97,7 +102,7 @@ def test_no_mark_is_shown_before_its_commit_has_ended() -> None:
             await asyncio.sleep(0)
         assert live.chains == {} and not heard.done()
         await store.end()
-        await durable(done)
+        await done
         assert heard.done() and live.chains[""].last_seq == 1
 
     run(scene)
@@ -119,7 +124,7 @@ def test_when_a_commit_fails_so_do_the_calls_on_top_of_it_and_what_they_touched_
 
         for done in (first, on_top):
             with pytest.raises(StoreUnavailable, match="OSError"):
-                await durable(done)
+                await done
         assert failed.discarded and other.discarded
         assert failed.chains == {} and len(store.writings) == 1
 
@@ -130,8 +135,8 @@ def test_a_caller_that_goes_away_takes_nobody_with_it() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
         live = stream("s")
         note(live, 1)
-        impatient = asyncio.create_task(durable(committer.join(live)))
-        patient = asyncio.create_task(durable(committer.join(live)))
+
+        impatient, patient = (asyncio.create_task(call(committer.join(live))) for _ in range(2))
         await asyncio.sleep(0)
         impatient.cancel()
         await store.end()
@@ -148,13 +153,13 @@ def test_when_the_committer_ends_nobody_goes_on_waiting() -> None:
             await asyncio.sleep(0)
         live = stream("s")
         note(live, 1)
-        waiting = asyncio.create_task(durable(committer.join(live)))
+        waiting = asyncio.create_task(call(committer.join(live)))
         await store.end()
         await ending
         with pytest.raises((StoreUnavailable, asyncio.CancelledError)):
             await waiting
         with pytest.raises(StoreUnavailable, match="the controller has stopped"):
-            await durable(committer.join(live))
+            await committer.join(live)
 
     run(scene)
 
@@ -173,9 +178,9 @@ def test_beyond_the_bound_calls_are_turned_away_until_there_is_room() -> None:
             committer.admit()
 
         await store.end()
-        await durable(first)
+        await first
         await store.end()
-        await durable(second)
+        await second
         committer.admit()
 
     run(scene, waiting_calls=2)
