@@ -50,7 +50,7 @@ class TrackedProducer:
 
     def log(self, topic: str) -> KafkaLog:
         """A topic as the log of a Writer: notes take their positions from what this producer has sent there."""
-        from logs.kafka import KafkaLog
+        from logs.kafka import KafkaLog  # not above: a log that connects by itself makes a producer of this kind
 
         found = self._logs.get(topic)
         return self._logs.setdefault(topic, KafkaLog(self, topic)) if found is None else found

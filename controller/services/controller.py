@@ -61,7 +61,7 @@ class Controller:
         self.journals = Journals(self.streams, self.groups, store)
         self.overview = Overview(self.streams, self.groups, self.reading, clock, stopwatch)
         self.tokens = Tokens(store, clock)
-        self.measures = Measures(self, committer)
+        self.measures = Measures(self.streams, self.groups, self.reading, committer, clock)
         self.stopping = False
         self._store = store
         self._committer = committer

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from controller.limits import (
     EPOCH_END_MS,
@@ -30,17 +29,17 @@ from controller.limits import (
     METRICS_SLICE_WRITERS,
     METRICS_STORE_WAIT_MS,
 )
+from controller.services.clock import Clock
 from controller.services.commits import Committer
 from controller.services.counts import OTHER
+from controller.services.groups import Groups
 from controller.services.live import Live
+from controller.services.reading import Reading
+from controller.services.streams import Streams
 from strandline.errors import StrandlineError
 from strandline.note import DEFAULT_KEY
 from strandline.protocol.group_wire import GroupWindow, StreamWindow
 from strandline.writer import Phase, Writer
-
-if TYPE_CHECKING:
-    from controller.services.controller import Controller
-
 
 log = logging.getLogger(__name__)
 
@@ -134,17 +133,29 @@ class _Slices:
 
 
 class Measures:
-    """Takes snapshots of one controller."""
+    """Takes snapshots of what the other services have."""
 
-    def __init__(self, controller: Controller, committer: Committer, *, keys: int = METRICS_KEYS) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        groups: Groups,
+        reading: Reading,
+        committer: Committer,
+        clock: Clock,
+        *,
+        keys: int = METRICS_KEYS,
+    ) -> None:
         """`keys`: how many pairs of a stream and a key stand for themselves."""
         self.keys = keys
-        self._controller = controller
+        self._streams = streams
+        self._groups = groups
+        self._reading = reading
         self._committer = committer
+        self._clock = clock
         self._taking: asyncio.Task[Snapshot] | None = None
         self._asking: asyncio.Task[None] | None = None
         self._taken: tuple[float, Snapshot] | None = None
-        self._groups: dict[str, GroupMeasures] = {}
+        self._measured: dict[str, GroupMeasures] = {}  # groups, as far as the store was asked
         self._loaded_until: str | None = ""  # the name up to which streams of the store were loaded, None: all of them
 
     @property
@@ -179,11 +190,11 @@ class Measures:
 
     async def _take(self) -> Snapshot:
         if self._asking is None or self._asking.done():
-            self._groups = {}
+            self._measured = {}
             self._asking = asyncio.create_task(self._ask_store(), name="measures-store")
         await asyncio.wait([self._asking], timeout=METRICS_STORE_WAIT_MS / 1000)
         snapshot = await self.look()
-        snapshot.groups = dict(self._groups) if self._asking.done() else {}
+        snapshot.groups = dict(self._measured) if self._asking.done() else {}
         self._taken = (asyncio.get_running_loop().time(), snapshot)
         return snapshot
 
@@ -191,8 +202,8 @@ class Measures:
 
     async def look(self) -> Snapshot:
         """Looks at every stream in memory."""
-        now = self._controller.clock.now()
-        found = sorted(self._controller.streams.in_memory(), key=lambda live: live.name)
+        now = self._clock.now()
+        found = sorted(self._streams.in_memory(), key=lambda live: live.name)
         snapshot = Snapshot(in_memory=len(found), complete=self._loaded_until is None)
         room, slices = self.keys, _Slices()
         for live in found:
@@ -226,7 +237,7 @@ class Measures:
             last = chain.last
             measures.marks = last.seq
             if not stream.sealed:
-                rest = self._controller.reading.resting_time(live, key)
+                rest = self._reading.resting_time(live, key)
                 measures.watermark_lag_ms = _lag(last.time if rest is None else rest, now)
                 measures.mark_age_ms = max(0, now - last.created_at)
         measures.incomplete_marks = live.counts.incomplete_marks[key]
@@ -246,31 +257,30 @@ class Measures:
         """Loads streams that nobody used yet, and asks groups for their windows."""
         try:
             await self._load_some()
-            for name in await self._controller.groups.streams_by_name("", METRICS_GROUPS):
+            for name in await self._groups.streams_by_name("", METRICS_GROUPS):
                 with suppress(StrandlineError):  # it is gone by now, or one of its streams is
-                    self._groups[name] = await self._group(name)
+                    self._measured[name] = await self._group(name)
         except StrandlineError:
             return  # the store is away: counted where it failed, and the next scrape tries again
         except Exception:
             log.exception("reader groups could not be measured")
 
     async def _load_some(self) -> None:
-        streams = self._controller.streams
-        if self._loaded_until is None or len(streams.in_memory()) > self.keys:
+        if self._loaded_until is None or len(self._streams.in_memory()) > self.keys:
             return
-        names: Sequence[str] = await streams.names(self._loaded_until, METRICS_LOADED_STREAMS)
+        names: Sequence[str] = await self._streams.names(self._loaded_until, METRICS_LOADED_STREAMS)
         for name in names:
             with suppress(StrandlineError):
-                await streams.get(name)
+                await self._streams.get(name)
         self._loaded_until = names[-1] if len(names) == METRICS_LOADED_STREAMS else None
 
     async def _group(self, name: str) -> GroupMeasures:
-        window = await self._controller.groups.window(name)
+        window = await self._groups.window(name)
         pending = {stream: self._pending(stream, each) for stream, each in window.streams.items()}
         return GroupMeasures(window, {stream: count for stream, count in pending.items() if count is not None})
 
     def _pending(self, name: str, window: StreamWindow) -> int | None:
-        live = self._controller.streams.at_hand(name)
+        live = self._streams.at_hand(name)
         if live is None or len(window.position) > METRICS_PENDING_SEGMENTS:
             return None
         chain = live.chains.get(DEFAULT_KEY)
