@@ -16,9 +16,10 @@ from reader_client.limits import (
     MARKS_PER_PAGE,
     REST_WAIT_MS,
 )
-from reader_client.steps import Job, Pause, drive, drive_async, remote
+from reader_client.steps import Job, Pause, drive, drive_async
 from strandline.errors import UnknownSeq
 from strandline.protocol import calls
+from strandline.protocol.driving import remote
 from strandline.protocol.transport import AsyncConnection, Connection
 from strandline.window import TimeWindow
 

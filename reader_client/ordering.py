@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from reader_client.cache import MarkCache
 from reader_client.limits import MARKS_PER_PAGE
-from reader_client.steps import Job, remote
+from reader_client.steps import Job
 from strandline.errors import UnknownSeq
 from strandline.order import Lag, lag
 from strandline.protocol import calls
+from strandline.protocol.driving import remote
 
 
 class StreamOrder:

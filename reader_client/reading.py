@@ -14,7 +14,7 @@ from reader_client.items import EventItem, Item, ReaderState, ReadingDomain, Wat
 from reader_client.limits import POLL_BOUND_MS, POLL_FIRST_MS
 from reader_client.options import LateEvents, Options
 from reader_client.ordering import StreamOrder
-from reader_client.steps import Job, Pause, local, remote
+from reader_client.steps import Job, Pause
 from strandline.errors import Fenced, InvalidConfig, PositionWentBack, UnknownReader, WrongDomain
 from strandline.eventlag import EventTimeLag
 from strandline.names import check_name
@@ -22,6 +22,7 @@ from strandline.note import DEFAULT_KEY
 from strandline.order import Lag
 from strandline.progress import Place, Progress, no_order
 from strandline.protocol import calls, group_calls
+from strandline.protocol.driving import local, remote
 from strandline.protocol.errors import OutcomeUnknown
 from strandline.protocol.group_wire import GroupWindow, Positions, ReaderAnswer
 

@@ -15,20 +15,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, assert_never
 
 from strandline.protocol import driving
-from strandline.protocol.calls import Call
+from strandline.protocol.driving import Local, Remote
 from strandline.protocol.transport import AsyncConnection, Connection
 
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    call: Call[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Local:
-    work: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +28,6 @@ class Pause:
 
 Step: TypeAlias = Remote | Local | Pause
 Job: TypeAlias = Generator[Step, Any, Value]
-
-
-def remote(call: Call[Value]) -> Job[Value]:
-    value: Value = yield Remote(call)
-    return value
-
-
-def local(work: Callable[[], Value]) -> Job[Value]:
-    value: Value = yield Local(work)
-    return value
 
 
 def drive(job: Job[Value], connection: Connection, sleep: Callable[[float], object]) -> Value:

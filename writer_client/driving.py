@@ -6,10 +6,10 @@ import asyncio
 from typing import Any, TypeVar, assert_never
 
 from strandline.protocol.calls import clocked, note
-from strandline.protocol.driving import drive, drive_async
+from strandline.protocol.driving import Local, Remote, drive, drive_async
 from strandline.protocol.transport import Connection
 from writer_client.batches import AsyncNotes
-from writer_client.session import Job, Local, Noting, Remote, Step
+from writer_client.session import Job, Noting, Step
 
 Value = TypeVar("Value")
 

@@ -20,6 +20,7 @@ from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, Note, check_key
 from strandline.protocol import calls
 from strandline.protocol.calls import Call, Clocked, clocked
+from strandline.protocol.driving import Local, Remote, local, remote
 from strandline.protocol.wire import NoteAnswer
 from writer_client.batches import Addressed
 from writer_client.errors import CommittedWithoutNote, NeverNoted, NoLog, WriterClosed
@@ -27,16 +28,6 @@ from writer_client.newest import Newest
 
 Value = TypeVar("Value")
 Times: TypeAlias = int | Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    call: Call[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Local:
-    work: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +71,8 @@ class Session:
         if self.log is not None and self._found is None:
             # What an earlier process of this name appended and never noted lies below the log's end as it is now.
             log = self.log
-            ends = yield from _local(log.end_offsets)
-            memo = yield from _local(lambda: log.memo(self.writer))
+            ends = yield from local(log.end_offsets)
+            memo = yield from local(lambda: log.memo(self.writer))
             self._found = {segment: offset for segment, offset in ends.items() if offset}
             yield from self._repair(memo)
         return registered
@@ -107,7 +98,7 @@ class Session:
     def begin(self) -> Job[Transaction]:
         log = self.bound_log("begin()")
         yield from self.hold()
-        return (yield from _local(log.begin))
+        return (yield from local(log.begin))
 
     def commit(self, transaction: Transaction, written: Newest, time: Times | None) -> Job[NoteAnswer | None]:
         """Commits, and then notes the time, if there is one. The log keeps the time with the commit, so that the note
@@ -116,17 +107,17 @@ class Session:
         yield from self.hold()  # it may have gone idle since the transaction began
         times = by_key(time)
         if not times:
-            yield from _local(transaction.commit)
+            yield from local(transaction.commit)
             self.newest.add_all(written)
             return None
         self._check_times(times)
         # What a note would be refused for is found before the commit, not after it.
         Note(writer=self.writer, times=times, position={}, epoch=self.epoch)
         memo = self.memo_of(times)
-        yield from _local(lambda: transaction.commit(memo))
+        yield from local(lambda: transaction.commit(memo))
         self.newest.add_all(written)
         self._owed = self._with_owed(times)
-        own = yield from _local(log.positions)
+        own = yield from local(log.positions)
         try:
             return (yield from self._note(self._owed, self.reached(own), self.known(own, {})))
         except StrandlineError as error:
@@ -136,7 +127,7 @@ class Session:
     def idle(self, position: Mapping[str, int] | None) -> Job[None]:
         self._check_not_fenced()
         yield from self._settle(position, "idle()")
-        yield from self._guarded(_remote(calls.idle(self.stream, self.writer, self.epoch)))
+        yield from self._guarded(remote(calls.idle(self.stream, self.writer, self.epoch)))
         self.holds = False
 
     def close(self, position: Mapping[str, int] | None) -> Job[None]:
@@ -145,9 +136,9 @@ class Session:
         if self._left_memo and self.log is not None:
             # Whoever opens a writer of this name next starts anew, and owes nothing.
             log, memo = self.log, Memo(self.writer, "")
-            transaction = yield from _local(log.begin)
-            yield from _local(lambda: transaction.commit(memo))
-        yield from self._guarded(_remote(calls.close(self.stream, self.writer, self.epoch)))
+            transaction = yield from local(log.begin)
+            yield from local(lambda: transaction.commit(memo))
+        yield from self._guarded(remote(calls.close(self.stream, self.writer, self.epoch)))
         self.closed = True
 
     # -- parts of them -----------------------------------------------------------------------------------------
@@ -260,7 +251,7 @@ class Session:
     def _counted(self, work: Callable[[], Value]) -> Job[Value]:
         """Work of the log: where it fails, it is not known any more what was appended."""
         try:
-            return (yield from _local(work))
+            return (yield from local(work))
         except BaseException:
             self.newest.lost()
             raise
@@ -284,7 +275,7 @@ class Session:
             raise
 
     def _clocked(self, call: Call[Value]) -> Job[Value]:
-        answer = yield from _remote(clocked(call))
+        answer = yield from remote(clocked(call))
         self.clock = answer.clock
         return answer.value
 
@@ -303,19 +294,9 @@ class Session:
         return self.log
 
 
-def _remote(call: Call[Value]) -> Job[Value]:
-    value: Value = yield Remote(call)
-    return value
-
-
 def _noting(addressed: Addressed) -> Job[Clocked[NoteAnswer]]:
     answer: Clocked[NoteAnswer] = yield Noting(addressed)
     return answer
-
-
-def _local(work: Callable[[], Value]) -> Job[Value]:
-    value: Value = yield Local(work)
-    return value
 
 
 def by_key(time: Times | None) -> Mapping[str, int]:

@@ -1,4 +1,4 @@
-"""Calls driven over a transport: two short loops, and the only module that imports httpx.
+"""Connections: calls driven over a transport; and httpx as one, in the only module that imports it.
 
 A transport sends one request and says what came of it; below this seam sit httpx, a faster client, or a test. It
 never raises for a controller that is away: that is an outcome. What is repeated is decided in `attempts.py`.
@@ -20,9 +20,10 @@ from urllib.parse import urlsplit
 import httpx
 
 from strandline.errors import InvalidConfig
-from strandline.protocol.attempts import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Told, persist
+from strandline.protocol.attempts import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Step, Told, persist
 from strandline.protocol.calls import Call, Request, Response
 from strandline.protocol.credentials import check_token, find_token, trust
+from strandline.protocol.driving import drive, drive_async
 from strandline.protocol.errors import UnexpectedAnswer
 from strandline.protocol.limits import ANSWER_BYTES, CONNECT_MS, CONNECTIONS, IDLE_CONNECTION_MS
 
@@ -97,29 +98,21 @@ class Connection:
         """Makes a call; returns or raises what it does, or ControllerAway or OutcomeUnknown."""
         seams = self._seams
         steps = persist(
-            call,
-            patience=self._patience,
-            random=seams.random,
-            controller=self.controller,
-            now_ms=seams.now_ms(),
+            call, patience=self._patience, random=seams.random, controller=self.controller, now_ms=seams.now_ms()
         )
+        return drive(steps, self._take)
+
+    def _take(self, step: Step) -> Told:
         outcome: Outcome | None
-        try:
-            step = next(steps)
-            while True:
-                match step:
-                    case Send(request, timeout_ms):
-                        outcome = self._transport.send(request, timeout_ms)
-                    case Pause(pause_ms):
-                        outcome = None
-                        seams.sleep(pause_ms / 1000)
-                    case _:
-                        assert_never(step)
-                step = steps.send(Told(outcome, seams.now_ms()))
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # it is the call's own
-        finally:
-            steps.close()
+        match step:
+            case Send(request, timeout_ms):
+                outcome = self._transport.send(request, timeout_ms)
+            case Pause(pause_ms):
+                outcome = None
+                self._seams.sleep(pause_ms / 1000)
+            case _:
+                assert_never(step)
+        return Told(outcome, self._seams.now_ms())
 
     def close(self) -> None:
         self._transport.close()
@@ -159,29 +152,21 @@ class AsyncConnection:
         """Makes a call; returns or raises what it does, or ControllerAway or OutcomeUnknown."""
         seams = self._seams
         steps = persist(
-            call,
-            patience=self._patience,
-            random=seams.random,
-            controller=self.controller,
-            now_ms=seams.now_ms(),
+            call, patience=self._patience, random=seams.random, controller=self.controller, now_ms=seams.now_ms()
         )
+        return await drive_async(steps, self._take)
+
+    async def _take(self, step: Step) -> Told:
         outcome: Outcome | None
-        try:
-            step = next(steps)
-            while True:
-                match step:
-                    case Send(request, timeout_ms):
-                        outcome = await self._transport.send(request, timeout_ms)
-                    case Pause(pause_ms):
-                        outcome = None
-                        await seams.sleep_async(pause_ms / 1000)
-                    case _:
-                        assert_never(step)
-                step = steps.send(Told(outcome, seams.now_ms()))
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # it is the call's own
-        finally:
-            steps.close()
+        match step:
+            case Send(request, timeout_ms):
+                outcome = await self._transport.send(request, timeout_ms)
+            case Pause(pause_ms):
+                outcome = None
+                await self._seams.sleep_async(pause_ms / 1000)
+            case _:
+                assert_never(step)
+        return Told(outcome, self._seams.now_ms())
 
     async def close(self) -> None:
         await self._transport.close()

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from reader_client import AsyncTimeWindows, TimeWindow, TimeWindows
 from reader_client.cache import MarkCache
 from reader_client.following import Follower
-from reader_client.steps import Pause, Remote, Step
+from reader_client.steps import Pause, Step
 from strandline.config import TimeDomain
 from strandline.errors import UnknownStream
 from strandline.protocol import calls
 from strandline.protocol.attempts import NotReached, Outcome, Patience
 from strandline.protocol.calls import Request
+from strandline.protocol.driving import Remote
 from strandline.protocol.errors import ControllerAway
 from strandline.protocol.transport import Connection, HttpxTransport
 from strandline.segment import NewSegment
