@@ -18,7 +18,7 @@ from reader_client.steps import drive, drive_async
 from strandline.errors import StrandlineError
 from strandline.order import Lag
 from strandline.protocol.group_wire import GroupWindow, Positions
-from strandline.protocol.transport import AsyncConnection, Connection
+from strandline.protocol.transport import AsyncConnection, Connection, reach, reach_async
 
 
 def _monotonic_ms() -> float:
@@ -109,10 +109,7 @@ class EventReader(_Known):
         """`controller` is a URL, or a connection that is shared, which brings its own token and stays open; what is not
         given of the token and the files comes from the environment, see `Connection`."""
         self._reading = Reading(group, reader, logs, Options(**options), state, now_ms)
-        self._owns_connection = isinstance(controller, str)
-        if isinstance(controller, str):
-            controller = Connection(controller, token=token, token_file=token_file, ca_file=ca_file)
-        self._connection = controller
+        self._connection, self._let_go = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
 
     def read(self, wait_ms: float | None = None) -> Item | None:
         """The next item; waits for it at most so long, or for ever. None where none came; `end_of_stream` tells whether
@@ -153,8 +150,7 @@ class EventReader(_Known):
 
     def _release(self) -> None:
         self._reading.closed = True
-        if self._owns_connection:
-            self._connection.close()
+        self._let_go()
 
 
 class AsyncEventReader(_Known):
@@ -176,10 +172,7 @@ class AsyncEventReader(_Known):
     ) -> None:
         """See `EventReader`."""
         self._reading = Reading(group, reader, logs, Options(**options), state, now_ms)
-        self._owns_connection = isinstance(controller, str)
-        if isinstance(controller, str):
-            controller = AsyncConnection(controller, token=token, token_file=token_file, ca_file=ca_file)
-        self._connection = controller
+        self._connection, self._let_go = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
         self._turns = threading.Lock()
 
     async def read(self, wait_ms: float | None = None) -> Item | None:
@@ -220,5 +213,4 @@ class AsyncEventReader(_Known):
 
     async def _release(self) -> None:
         self._reading.closed = True
-        if self._owns_connection:
-            await self._connection.close()
+        await self._let_go()

@@ -21,7 +21,7 @@ from strandline.protocol.group_wire import (
     ReaderAnswer,
     Start,
 )
-from strandline.protocol.transport import AsyncConnection, Connection
+from strandline.protocol.transport import AsyncConnection, Connection, reach, reach_async
 from strandline.protocol.wire import MarksAt
 
 
@@ -94,10 +94,7 @@ class ReaderGroup:
         """`controller` is a URL, or a connection that is shared, which brings its own token and stays open. What is not
         given of the others comes from the environment, see `Connection`."""
         self._group = check_name("group", group)
-        self._owns_connection = isinstance(controller, str)
-        if isinstance(controller, str):
-            controller = Connection(controller, token=token, token_file=token_file, ca_file=ca_file)
-        self._connection = controller
+        self._connection, self._let_go = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
 
     def create(
         self,
@@ -149,8 +146,7 @@ class ReaderGroup:
 
     def close(self) -> None:
         """Lets go of the connection, unless it is shared; the group stays."""
-        if self._owns_connection:
-            self._connection.close()
+        self._let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -198,10 +194,7 @@ class AsyncReaderGroup:
     ) -> None:
         """See `ReaderGroup`."""
         self._group = check_name("group", group)
-        self._owns_connection = isinstance(controller, str)
-        if isinstance(controller, str):
-            controller = AsyncConnection(controller, token=token, token_file=token_file, ca_file=ca_file)
-        self._connection = controller
+        self._connection, self._let_go = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
 
     async def create(
         self,
@@ -248,8 +241,7 @@ class AsyncReaderGroup:
 
     async def close(self) -> None:
         """Lets go of the connection, unless it is shared; the group stays."""
-        if self._owns_connection:
-            await self._connection.close()
+        await self._let_go()
 
     async def __aenter__(self) -> Self:
         return self

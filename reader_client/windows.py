@@ -17,7 +17,7 @@ from strandline.checks import check_whole
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, check_key
 from strandline.protocol import calls
-from strandline.protocol.transport import AsyncConnection, Connection
+from strandline.protocol.transport import AsyncConnection, Connection, reach, reach_async
 from strandline.protocol.wire import MarksAt, MarksPage
 from strandline.window import TimeWindow
 
@@ -83,10 +83,7 @@ class TimeWindows(_Kept):
         given of the token and the files comes from the environment, see `Connection`. Of each key the newest
         `keep_marks` marks are kept; older positions take a call."""
         super().__init__(stream, cached, stale_after_ms, keep_marks)
-        self._owns_connection = isinstance(controller, str)
-        if isinstance(controller, str):
-            controller = Connection(controller, token=token, token_file=token_file, ca_file=ca_file)
-        self._connection = controller
+        self._connection, self._let_go = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
         self._threads: list[FollowingThread] = []
         self._starting = threading.Lock()
 
@@ -119,8 +116,7 @@ class TimeWindows(_Kept):
         end in the background."""
         for thread in self._threads:
             thread.stop()
-        if self._owns_connection:
-            self._connection.close()
+        self._let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -148,10 +144,7 @@ class AsyncTimeWindows(_Kept):
     ) -> None:
         """See `TimeWindows`."""
         super().__init__(stream, cached, stale_after_ms, keep_marks)
-        self._owns_connection = isinstance(controller, str)
-        if isinstance(controller, str):
-            controller = AsyncConnection(controller, token=token, token_file=token_file, ca_file=ca_file)
-        self._connection = controller
+        self._connection, self._let_go = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
         self._tasks: list[FollowingTask] = []
 
     async def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
@@ -180,8 +173,7 @@ class AsyncTimeWindows(_Kept):
     async def close(self) -> None:
         """Ends the following, and lets go of the connection, unless it is shared."""
         await asyncio.gather(*(task.stop() for task in self._tasks))
-        if self._owns_connection:
-            await self._connection.close()
+        await self._let_go()
 
     async def __aenter__(self) -> Self:
         return self

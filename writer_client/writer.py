@@ -10,7 +10,7 @@ from logs import Event, Log, Position
 from strandline.changes import Registered
 from strandline.errors import StrandlineError
 from strandline.note import DEFAULT_KEY
-from strandline.protocol.transport import AsyncConnection, Connection
+from strandline.protocol.transport import AsyncConnection, Connection, reach, reach_async
 from strandline.protocol.wire import NoteAnswer
 from writer_client.batches import notes_of
 from writer_client.driving import do, do_async
@@ -78,10 +78,7 @@ class Writer(_Registration):
         given of `token`, `token_file` and `ca_file` comes from the environment, see `Connection`. With a `log` the
         writer takes its positions from there."""
         self._session = Session(stream, name, keys, log)
-        self._owns_connection = isinstance(controller, str)
-        if isinstance(controller, str):
-            controller = Connection(controller, token=token, token_file=token_file, ca_file=ca_file)
-        self._connection = controller
+        self._connection, self._let_go = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
 
     def register(self) -> Registered:
         """Makes the writer hold time at its floor until it notes; an older registration of its name is fenced."""
@@ -126,8 +123,7 @@ class Writer(_Registration):
     def release(self) -> None:
         """Lets go of the connection, and tells the controller nothing. The writer cannot be used any more."""
         self._session.closed = True
-        if self._owns_connection:
-            self._connection.close()
+        self._let_go()
 
     def _do(self, job: Job[Value]) -> Value:
         return do(job, self._connection)
@@ -170,10 +166,7 @@ class AsyncWriter(_Registration):
     ) -> None:
         """See `Writer`."""
         self._session = Session(stream, name, keys, log)
-        self._owns_connection = isinstance(controller, str)
-        if isinstance(controller, str):
-            controller = AsyncConnection(controller, token=token, token_file=token_file, ca_file=ca_file)
-        self._connection = controller
+        self._connection, self._let_go = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
         self._notes = notes_of(self._connection)
 
     async def register(self) -> Registered:
@@ -207,8 +200,7 @@ class AsyncWriter(_Registration):
     async def release(self) -> None:
         """See `Writer.release`."""
         self._session.closed = True
-        if self._owns_connection:
-            await self._connection.close()
+        await self._let_go()
 
     async def _do(self, job: Job[Value]) -> Value:
         return await do_async(job, self._notes)

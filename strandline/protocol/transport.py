@@ -180,6 +180,31 @@ class AsyncConnection:
         await self.close()
 
 
+def reach(
+    controller: str | Connection, *, token: str | None, token_file: str | None, ca_file: str | None
+) -> tuple[Connection, Callable[[], None]]:
+    """The connection of a client, and how it lets go of that: to a URL it has its own and closes it; one that is
+    shared brings its own token and stays open."""
+    if not isinstance(controller, str):
+        return controller, lambda: None
+    own = Connection(controller, token=token, token_file=token_file, ca_file=ca_file)
+    return own, own.close
+
+
+def reach_async(
+    controller: str | AsyncConnection, *, token: str | None, token_file: str | None, ca_file: str | None
+) -> tuple[AsyncConnection, Callable[[], Awaitable[None]]]:
+    """The same for one event loop."""
+    if not isinstance(controller, str):
+        return controller, _stay_open
+    own = AsyncConnection(controller, token=token, token_file=token_file, ca_file=ca_file)
+    return own, own.close
+
+
+async def _stay_open() -> None:
+    pass
+
+
 class HttpxTransport:
     """Requests over httpx. An attempt may take as much longer than its timeout as it takes to connect."""
 
