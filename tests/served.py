@@ -47,6 +47,12 @@ class InProcess(InProcessController):
         body = {"writer": writer, "time": time, "position": position, **more}
         return self.call("POST", f"/v1/streams/{stream}/notes", body)
 
+    def told(self, topic: str | None = None, *, path: str = "/v1/streams/s") -> list[dict[str, Any]]:
+        """What a journal has so far; what waits for the next commit has gone with it by then."""
+        self.portal.call(self.app.state.controller.run_due)
+        found = self.call("GET", f"{path}/journal?limit=1000")["entries"]
+        return [each for each in found if topic in (None, each["topic"])]
+
     def marks(self, stream: str = "s", **query: Any) -> list[dict[str, Any]]:
         response = self.request("GET", f"/v1/streams/{stream}/marks", params={"limit": 1000, **query})
         assert response.status_code == 200, response.text

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.limits import JOURNAL_ENTRIES, JOURNAL_HELD_MS, JOURNAL_REFUSALS_BURST_ENTRIES
+from controller.limits import JOURNAL_ENTRIES, JOURNAL_REFUSALS_BURST_ENTRIES
 from controller.services.journal import Act, Journal
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_OF_STREAM
@@ -23,13 +23,6 @@ def database(store_url: str) -> str:
     return store_url
 
 
-def entries(controller: Any, topic: str | None = None, path: str = STREAM) -> list[dict[str, Any]]:
-    """What was told so far; what waits for the next commit has gone with it by then."""
-    controller.portal.call(controller.app.state.controller.run_due)
-    found = controller.call("GET", f"{path}/journal?limit=1000")["entries"]
-    return [each for each in found if topic in (None, each["topic"])]
-
-
 def test_what_administrators_do_is_told_in_order_and_by_nobody_while_there_are_no_tokens(controller: Any) -> None:
     controller.call("PUT", STREAM, CONFIG)
     controller.note("a", 100, {"0": 1})
@@ -43,7 +36,7 @@ def test_what_administrators_do_is_told_in_order_and_by_nobody_while_there_are_n
     controller.call("POST", f"{STREAM}/scale", scale)
     controller.call("POST", f"{STREAM}/seal")
 
-    told = entries(controller, "action")
+    told = controller.told("action")
 
     assert [(each["kind"], each["by"], each["at"]) for each in told] == [
         (kind, None, controller.clock.now)
@@ -71,7 +64,7 @@ def test_a_dropped_segment_is_told(controller: Any) -> None:
 
     controller.call("DELETE", f"{STREAM}/segments/typo")
 
-    assert entries(controller, "action")[-1]["details"] == {"segment": "typo"}
+    assert controller.told("action")[-1]["details"] == {"segment": "typo"}
 
 
 def test_who_acted_is_told_where_the_caller_is_known() -> None:
@@ -102,7 +95,7 @@ def test_every_entry_about_a_call_says_whose_it_was(controller: Any) -> None:
         ("spark", "PUT", f"{group}/readers/r", {"positions": {"s": {"0": 1}}}, 200),
         ("oleg", "DELETE", STREAM, None, 204),
     ):
-        told = entries(controller) if method == "DELETE" else told
+        told = controller.told() if method == "DELETE" else told
         controller.caller = who
         controller.call(method, path, body, expect=status)
 
@@ -118,7 +111,7 @@ def test_every_entry_about_a_call_says_whose_it_was(controller: Any) -> None:
         ("oleg", "refused", "unknown_writer"),
         ("oleg", "refused", "stream_exists"),
     ]
-    of_group = [(each["by"], each["kind"]) for each in entries(controller, "action", group)]
+    of_group = [(each["by"], each["kind"]) for each in controller.told("action", path=group)]
     assert of_group == [("olga", "created"), ("spark", "reader_registered"), ("oleg", "stream_deleted")]
 
 
@@ -145,7 +138,7 @@ def test_malformed_notes_are_told_and_what_is_huge_in_them_is_cut_short(
     controller.request("POST", NOTES, content=body)
     controller.request("POST", "/v1/streams/nowhere/notes", content=body)
 
-    (told,) = entries(controller, "refusal")
+    (told,) = controller.told("refusal")
     assert (told["details"]["code"], told["details"].get("name")) == (code, said)
     assert len(json.dumps(told["details"])) < 5_000
 
@@ -158,7 +151,7 @@ def test_refusals_are_told_with_their_code_and_values(controller: Any) -> None:
     controller.call("POST", NOTES, {"notes": [{"writer": "a", "time": 100, "position": {"0": 4}}]})
     controller.call("DELETE", f"{STREAM}/segments/0", expect=422)
 
-    told = [each["details"] for each in entries(controller, "refusal")]
+    told = [each["details"] for each in controller.told("refusal")]
     assert [each["code"] for each in told] == ["time_went_back", "position_went_back", "invalid_scale"]
     assert (told[0]["writer"], told[0]["time"], told[0]["stored_time"]) == ("a", 99, 100)
     assert told[2]["call"] == "segment_dropped"
@@ -170,16 +163,16 @@ def test_a_broken_client_cannot_fill_the_journal_and_what_it_did_is_counted(cont
     bad = {"notes": [{"writer": "a", "time": 1, "position": {}}] * 1_000}
     controller.call("POST", NOTES, bad)
 
-    assert len(entries(controller, "refusal")) == JOURNAL_REFUSALS_BURST_ENTRIES
+    assert len(controller.told("refusal")) == JOURNAL_REFUSALS_BURST_ENTRIES
     page = controller.call("GET", f"{STREAM}/journal")
     assert page["omitted"] == {"time_went_back": 1_000 - JOURNAL_REFUSALS_BURST_ENTRIES}
     controller.pass_time(60_000)
     controller.call("POST", NOTES, bad)
 
-    told = entries(controller, "refusal")
+    told = controller.told("refusal")
     assert len(told) == JOURNAL_REFUSALS_BURST_ENTRIES + 1
     assert told[-1]["details"]["omitted"] == 1_000 - JOURNAL_REFUSALS_BURST_ENTRIES
-    assert entries(controller, "action")[0]["kind"] == "created"
+    assert controller.told("action")[0]["kind"] == "created"
 
 
 def test_writers_changes_of_state_are_told(controller: Any) -> None:
@@ -190,7 +183,7 @@ def test_writers_changes_of_state_are_told(controller: Any) -> None:
     controller.note("a", 200, {"0": 6})
     controller.pass_time(60_000)
 
-    told = [(each["details"]["before"], each["details"]["after"]) for each in entries(controller, "state")]
+    told = [(each["details"]["before"], each["details"]["after"]) for each in controller.told("state")]
 
     assert told == [
         (None, "joined"),
@@ -199,95 +192,7 @@ def test_writers_changes_of_state_are_told(controller: Any) -> None:
         ("idle", "active"),
         ("active", "timed_out"),
     ]
-    assert entries(controller, "state")[0]["details"]["writer"] == "a"
-
-
-def test_who_held_time_back_is_told_from_when_to_when(controller: Any) -> None:
-    #   slow   100 ─────────────────────── 9 s ── 300
-    #   fast        200 (held from here)          marks again: held by slow until here
-    controller.call("PUT", STREAM, CONFIG)
-    controller.note("slow", 100, {"0": 1})
-    controller.note("fast", 100, {"0": 1})
-    began = controller.clock.now
-    controller.note("fast", 200, {"0": 2})
-    controller.pass_time(JOURNAL_HELD_MS - 1)
-    controller.note("fast", 201, {"0": 3})
-    assert entries(controller, "held") == []
-    controller.pass_time(4_001)
-    controller.note("slow", 300, {"0": 4})
-
-    (told,) = entries(controller, "held")
-
-    assert told["details"] == {
-        "writer": "slow",
-        "key": "",
-        "state": "active",
-        "time": 100,
-        "from": began,
-        "to": controller.clock.now,
-    }
-
-
-def test_short_holds_and_quiet_streams_are_not_told(controller: Any) -> None:
-    controller.call("PUT", STREAM, {**CONFIG, "writer_timeout_ms": None})
-    for n in range(1, 6):
-        for writer in ("a", "b"):
-            controller.note(writer, n, {"0": n})
-            controller.pass_time(JOURNAL_HELD_MS // 2 - 1)
-    for _ in range(3):  # heartbeats that repeat, while nobody has anything new
-        controller.pass_time(60_000)
-        controller.note("a", 5, {"0": 5})
-        controller.note("b", 5, {"0": 5})
-
-    assert entries(controller, "held") == []
-
-
-def test_a_writer_that_times_out_held_until_then_and_marks_without_it_are_incomplete(controller: Any) -> None:
-    controller.call("PUT", STREAM, {**CONFIG, "writer_timeout_ms": 60_000})
-    controller.note("silent", 100, {"0": 1})
-    began = controller.clock.now
-    controller.note("alive", 500, {"0": 2})
-    controller.pass_time(50_000)
-    controller.note("alive", 600, {"0": 3})
-    controller.pass_time(10_000)
-
-    (held,) = entries(controller, "held")
-    assert (held["details"]["writer"], held["details"]["from"], held["details"]["to"]) == (
-        "silent",
-        began,
-        began + 60_000,
-    )
-    (incomplete,) = entries(controller, "incomplete")
-    assert incomplete["details"] == {
-        "key": "",
-        "excluded": ["silent"],
-        "excluded_writers": 1,
-        "from": began + 60_000,
-        "from_seq": 2,
-        "from_time": 600,
-    }
-
-
-def test_incomplete_marks_end_with_the_writers_return_also_over_a_restart(start: Any) -> None:
-    controller = start()
-    controller.call("PUT", STREAM, {**CONFIG, "writer_timeout_ms": None})
-    controller.note("a", 100, {"0": 1})
-    controller.note("b", 50, {"0": 1})
-    controller.call("POST", f"{STREAM}/writers/b/exclude")
-    for time in (200, 300):
-        controller.note("a", time, {"0": time})
-    began = controller.marks(after=1)[0]
-
-    controller = start(after_ms=5_000)
-    controller.call("DELETE", f"{STREAM}/writers/b/exclude")
-    controller.note("b", 400, {"0": 400})
-    controller.note("a", 400, {"0": 401})
-
-    kinds = [(each["kind"], each["details"]) for each in entries(controller, "incomplete")]
-    assert [kind for kind, _ in kinds] == ["incomplete", "incomplete_ended"]
-    over = kinds[1][1]
-    assert (over["excluded"], over["from_seq"], over["from"]) == (["b"], 2, began["created_at"])
-    assert (over["to_seq"], over["to_time"], over["to"]) == (3, 300, controller.clock.now)
+    assert controller.told("state")[0]["details"]["writer"] == "a"
 
 
 def test_a_group_tells_who_owns_which_segments_and_when_it_had_caught_up(controller: Any) -> None:
@@ -301,7 +206,7 @@ def test_a_group_tells_who_owns_which_segments_and_when_it_had_caught_up(control
     controller.call("PUT", f"{group}/readers/one", {"positions": {"s": {"0": 9}}, "epoch": epoch})
     controller.call("POST", f"{group}/readers/one/release", {"epoch": epoch, "positions": {"s": {"0": 9}}})
 
-    told = [(each["kind"], each["details"]) for each in entries(controller, "state", group)]
+    told = [(each["kind"], each["details"]) for each in controller.told("state", path=group)]
 
     one = {"reader": "one"}
     assert told == [
@@ -317,7 +222,7 @@ def test_the_journal_is_paged_and_outlives_a_restart(start: Any) -> None:
     controller.call("PUT", STREAM, CONFIG)
     for n in range(5):
         controller.call("PATCH", STREAM, {"min_writers": n + 1})
-    everything = entries(controller)
+    everything = controller.told()
     assert [each["seq"] for each in everything] == [1, 2, 3, 4, 5, 6]
 
     controller = start()
@@ -326,7 +231,7 @@ def test_the_journal_is_paged_and_outlives_a_restart(start: Any) -> None:
     assert first["entries"] + second["entries"] == everything
     assert (first["next"], second["next"]) == (4, None)
     controller.call("PATCH", STREAM, {"min_writers": 9})
-    assert entries(controller)[-1]["seq"] == 7
+    assert controller.told()[-1]["seq"] == 7
 
 
 def test_each_topic_is_a_ring_that_leaves_the_others_alone(start: Any) -> None:
@@ -338,12 +243,12 @@ def test_each_topic_is_a_ring_that_leaves_the_others_alone(start: Any) -> None:
         controller.call("PATCH", STREAM, {"min_writers": 1 + n % 2})
 
     controller = start()
-    told = entries(controller, "action")
+    told = controller.told("action")
     assert len(told) == JOURNAL_ENTRIES
     assert [each["seq"] for each in told] == list(range(told[0]["seq"], told[0]["seq"] + JOURNAL_ENTRIES))
-    assert len(entries(controller, "state")) == 1
+    assert len(controller.told("state")) == 1
     controller.call("PATCH", STREAM, {"min_writers": 3})
-    assert len(entries(controller, "action")) == JOURNAL_ENTRIES
+    assert len(controller.told("action")) == JOURNAL_ENTRIES
 
 
 def test_an_entry_goes_with_the_commit_of_what_it_tells_of(controller: Any) -> None:
@@ -390,7 +295,7 @@ def test_a_group_has_a_journal_as_well(start: Any) -> None:
     controller.call("PUT", f"{group}/readers/two", {"positions": {}})
     controller.call("POST", f"{group}/readers/one/offline", {"positions": {"s": {"0": 0}}})
 
-    told = [(each["kind"], each["details"].get("reader")) for each in entries(start(), path=group)]
+    told = [(each["kind"], each["details"].get("reader")) for each in start().told(path=group)]
 
     assert told == [
         ("created", None),
@@ -402,5 +307,5 @@ def test_a_group_has_a_journal_as_well(start: Any) -> None:
         ("reader_offline", "one"),
     ]
     controller = start()
-    silent = [each for each in entries(controller, "state", group) if each["kind"] == "reader_silent"]
+    silent = [each for each in controller.told("state", path=group) if each["kind"] == "reader_silent"]
     assert silent[0]["details"]["last_heard_at"] == heard and controller.call("GET", f"{group}/journal")["next"] is None

@@ -1,4 +1,4 @@
-"""Nothing grows so large that it cannot be read in one go."""
+"""Nothing grows so large that it cannot be read in one go, tests and tools included."""
 
 import ast
 from pathlib import Path
@@ -16,15 +16,15 @@ def functions(source: str) -> list[tuple[str, int]]:
     ]
 
 
-def test_no_module_is_longer_than_400_lines(product_files: list[Path], root: Path) -> None:
-    lengths = {str(file.relative_to(root)): len(file.read_text().splitlines()) for file in product_files}
+def test_no_module_is_longer_than_400_lines(python_files: list[Path], root: Path) -> None:
+    lengths = {str(file.relative_to(root)): len(file.read_text().splitlines()) for file in python_files}
     assert {name: lines for name, lines in lengths.items() if lines > LINES_OF_A_MODULE} == {}
 
 
-def test_no_function_is_longer_than_70_lines(product_files: list[Path], root: Path) -> None:
+def test_no_function_is_longer_than_70_lines(python_files: list[Path], root: Path) -> None:
     lengths = {
         f"{file.relative_to(root)}: {name}": lines
-        for file in product_files
+        for file in python_files
         for name, lines in functions(file.read_text())
     }
     assert {name: lines for name, lines in lengths.items() if lines > LINES_OF_A_FUNCTION} == {}

@@ -1,0 +1,198 @@
+"""Asynchronous work: what holds for every history of items, watermarks and results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.asynchronous import Completed, OrderedWork, Ticket, UnorderedWork, Work
+from strandline.coalesce import Watermark
+
+
+@dataclass(frozen=True)
+class Submit:
+    pass
+
+
+@dataclass(frozen=True)
+class Pass:
+    key: str
+    step: int
+
+
+@dataclass(frozen=True)
+class Finish:
+    which: int
+
+
+Call = Submit | Pass | Finish
+Output = Completed[int, str] | Watermark
+
+calls = st.lists(
+    st.one_of(
+        st.just(Submit()),
+        st.builds(Pass, st.sampled_from(["", "order", "ship"]), st.integers(1, 5)),
+        st.builds(Finish, st.integers(0, 50)),
+    ),
+    max_size=80,
+)
+
+
+@dataclass
+class Told:
+    """All that went in, in order (an item by its number), what is finished, and what each call gave."""
+
+    sequence: list[int | Watermark]
+    finished: list[int]
+    steps: list[list[Output]]
+
+
+def run(work: Work[int, str], calls: list[Call]) -> list[Told]:
+    """The history as it stood after each call."""
+    told: list[Told] = []
+    sequence: list[int | Watermark] = []
+    finished: list[int] = []
+    steps: list[list[Output]] = []
+    tickets: dict[int, Ticket] = {}
+    values: dict[str, int] = {}
+    for call in calls:
+        match call:
+            case Submit():
+                if work.full:
+                    continue
+                item = len(tickets)
+                tickets[item] = work.submit(item)
+                sequence.append(item)
+                steps.append([])
+            case Pass(key, step):
+                values[key] = values.get(key, 0) + step
+                sequence.append(Watermark(key, values[key]))
+                steps.append(work.watermark(key, values[key]))
+            case Finish(which):
+                waiting = [item for item in tickets if item not in finished]
+                if not waiting:
+                    continue
+                item = waiting[which % len(waiting)]
+                finished.append(item)
+                steps.append(work.complete(tickets[item], f"result of {item}"))
+            case _:
+                assert_never(call)
+        told.append(Told(list(sequence), list(finished), list(steps)))
+    return told
+
+
+def ready(told: Told) -> list[int | Watermark]:
+    """The input up to the first item under way: what an ordered queue may have let out."""
+    out: list[int | Watermark] = []
+    for entry in told.sequence:
+        if isinstance(entry, int) and entry not in told.finished:
+            break
+        out.append(entry)
+    return out
+
+
+def newest(entries: list[int | Watermark] | list[Output]) -> dict[str, int]:
+    return {entry.key: entry.value for entry in entries if isinstance(entry, Watermark)}
+
+
+def without_replaced(entries: list[int | Watermark]) -> list[list[int | Watermark]]:
+    """The items, and between them the last watermark of each key."""
+    out: list[list[int | Watermark]] = [[]]
+    for entry in entries:
+        if isinstance(entry, int):
+            out += [[entry], []]
+        else:
+            out[-1] = [kept for kept in out[-1] if isinstance(kept, Watermark) and kept.key != entry.key]
+            out[-1].append(entry)
+    return out
+
+
+def flat(told: Told) -> list[Output]:
+    return [output for step in told.steps for output in step]
+
+
+def as_input(outputs: list[Output]) -> list[int | Watermark]:
+    return [output if isinstance(output, Watermark) else output.item for output in outputs]
+
+
+capacities = st.integers(1, 6)
+
+
+@given(capacities, calls)
+def test_ordered_work_lets_out_just_the_input_up_to_the_first_item_under_way(capacity: int, calls: list[Call]) -> None:
+    work: OrderedWork[int, str] = OrderedWork(capacity)
+    for told in run(work, calls):
+        out = as_input(flat(told))
+        assert [entry for entry in out if isinstance(entry, int)] == [
+            entry for entry in ready(told) if isinstance(entry, int)
+        ]
+        assert newest(out) == newest(ready(told))
+
+
+@given(capacities, calls)
+def test_ordered_work_lets_out_one_watermark_of_a_key_between_two_items_and_it_is_the_last(
+    capacity: int, calls: list[Call]
+) -> None:
+    work: OrderedWork[int, str] = OrderedWork(capacity)
+    told = run(work, calls)
+    if not told:
+        return
+    for step in told[-1].steps:
+        assert as_input(step) == [entry for group in without_replaced(as_input(step)) for entry in group]
+    out, due = without_replaced(as_input(flat(told[-1]))), without_replaced(ready(told[-1]))
+    assert [set(group) for group in out] == [set(group) for group in due]
+
+
+@given(capacities, calls)
+def test_unordered_work_lets_out_a_result_at_once_and_a_watermark_when_all_before_it_is_done(
+    capacity: int, calls: list[Call]
+) -> None:
+    work: UnorderedWork[int, str] = UnorderedWork(capacity)
+    for told in run(work, calls):
+        out = as_input(flat(told))
+        assert [entry for entry in out if isinstance(entry, int)] == told.finished
+        assert newest(out) == newest(ready(told))
+
+
+@given(st.sampled_from([OrderedWork, UnorderedWork]), capacities, calls)
+def test_no_item_comes_out_after_a_watermark_that_it_came_before(
+    kind: type[Work[int, str]], capacity: int, calls: list[Call]
+) -> None:
+    told = run(kind(capacity), calls)
+    if not told:
+        return
+    out, sequence = as_input(flat(told[-1])), told[-1].sequence
+    for at, entry in enumerate(out):
+        if isinstance(entry, Watermark):
+            before = {item for item in sequence[: sequence.index(entry)] if isinstance(item, int)}
+            assert before <= set(out[:at])
+
+
+@given(st.sampled_from([OrderedWork, UnorderedWork]), capacities, calls)
+def test_watermarks_rise_and_each_one_that_comes_out_went_in(
+    kind: type[Work[int, str]], capacity: int, calls: list[Call]
+) -> None:
+    told = run(kind(capacity), calls)
+    last: dict[str, int] = {}
+    for entry in flat(told[-1]) if told else []:
+        if isinstance(entry, Watermark):
+            assert entry in told[-1].sequence
+            assert entry.value > last.get(entry.key, 0)
+            last[entry.key] = entry.value
+
+
+@given(st.sampled_from([OrderedWork, UnorderedWork]), capacities, calls)
+def test_each_item_comes_out_once_with_its_own_result(
+    kind: type[Work[int, str]], capacity: int, calls: list[Call]
+) -> None:
+    work = kind(capacity)
+    told = run(work, calls)
+    results = [entry for entry in (flat(told[-1]) if told else []) if isinstance(entry, Completed)]
+    assert all(entry.result == f"result of {entry.item}" for entry in results)
+    assert len({entry.item for entry in results}) == len(results)
+    submitted = [entry for entry in (told[-1].sequence if told else []) if isinstance(entry, int)]
+    assert len(work) == len(submitted) - len(results)
+    assert len(work) <= capacity

@@ -1,0 +1,59 @@
+"""Readers of events, and what comes of them in short."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from logs import StoredEvent
+from reader_client import EventItem, EventReader, WatermarkItem
+
+Item = EventItem | WatermarkItem
+QUICK: dict[str, Any] = {"report_ms": 10}
+WAIT_S = 20
+
+
+def time_of(event: StoredEvent) -> int:
+    return int(event.value or b"")
+
+
+def told(item: Item) -> object:
+    """An item in short: an event's time, or a watermark as W…"""
+    return f"W{item.watermark}" if isinstance(item, WatermarkItem) else time_of(item.event)
+
+
+def read(reader: Any, wait_ms: float = 300) -> list[object]:
+    """What comes until nothing has come for a while."""
+    items = []
+    while (item := reader.read(wait_ms)) is not None:
+        items.append(told(item))
+    return items
+
+
+def until(reader: Any, wanted: object) -> list[object]:
+    """What comes up to, and with, this."""
+    items: list[object] = []
+    deadline = time.monotonic() + WAIT_S
+    while wanted not in items:
+        assert time.monotonic() < deadline, f"{wanted} never came, but {items}"
+        item = reader.read(50)
+        if item is not None:
+            items.append(told(item))
+    return items
+
+
+def share(readers: list[EventReader], counts: list[int]) -> None:
+    """Lets readers ask in turn, with nothing there to read, until they own so many segments."""
+    deadline = time.monotonic() + WAIT_S
+    while [sum(map(len, each.positions.values())) for each in readers] != counts:
+        assert time.monotonic() < deadline, f"never {counts}"
+        assert [each.read(15) for each in readers] == [None] * len(readers)
+
+
+@contextmanager
+def reading(written: Any, group: str, name: str = "r1", **options: Any) -> Iterator[EventReader]:
+    logs = {written.stream: written.open()}
+    with EventReader(written.controller.connection, group, name, logs, **{**QUICK, **options}) as reader:
+        yield reader

@@ -1,0 +1,89 @@
+"""Events come in the order of the marks, and how far behind a reader is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from reader_client import AsyncEventReader, ReaderGroup
+from strandline.note import Note
+from strandline.protocol import calls
+from tests.reader_client.event_readers import QUICK, read, reading, told
+
+
+def skewed(written: Any) -> Any:
+    """Segment 0 has ten times as many events as segment 1, over the same time; a mark for every step."""
+    world = written()
+    for at in range(0, 200, 10):
+        world.write(*[("0", at + n) for n in range(10)], ("1", at + 5))
+        world.note(at + 10)
+    return world
+
+
+def disorder_of(items: list[object]) -> int:
+    behind, greatest = 0, 0
+    for at in (item for item in items if isinstance(item, int)):
+        behind += max(0, greatest - at)
+        greatest = max(greatest, at)
+    return behind
+
+
+def test_events_come_in_the_order_of_the_marks_and_without_it_they_do_not(written: Any) -> None:
+    written = skewed(written)
+    with reading(written, written.group()) as ordered, reading(written, written.group(), ordered=False) as unordered:
+        with_order, without = disorder_of(read(ordered)), disorder_of(read(unordered))
+    assert with_order < without / 10
+
+
+def test_the_order_may_go_by_the_marks_of_another_key(written: Any) -> None:
+    written = written()
+    for at in range(0, 200, 10):
+        written.write(*[("0", at + n) for n in range(10)], ("1", at + 5))
+        times = {"ship": at + 10}
+        written.controller.run(
+            calls.note(written.stream, Note(writer="w1", times=times, position=written.log.end_offsets()))
+        )
+    with (
+        reading(written, written.group(), order_key="ship") as ordered,
+        reading(written, written.group()) as by_default,
+    ):
+        with_order, without = disorder_of(read(ordered)), disorder_of(read(by_default))
+    assert with_order < without / 10
+
+
+def test_lag_is_a_time_for_each_segment(written: Any) -> None:
+    written = skewed(written)
+    group = written.group()
+    with reading(written, group) as reader:
+        while reader.positions.get(written.stream, {}).get("1", 0) < 5:
+            reader.read(100)
+        lags = reader.lags(1_000)[written.stream]
+        assert lags["1"].lag_ms == 1_000 - 50 and lags["1"].behind_ms == 200 - 50
+        read(reader)
+        assert {each.behind_ms for each in reader.lags(1_000)[written.stream].values()} == {0}
+        with ReaderGroup(written.controller.url, group) as whole:
+            assert {each.behind_ms for each in whole.lag().streams[written.stream].values()} == {0}
+
+
+def test_an_iteration_ends_with_the_streams(written: Any) -> None:
+    written = skewed(written)
+    written.seal()
+    with reading(written, written.group(), time_domain="event") as reader:
+        items = [told(item) for item in reader]
+        assert len([item for item in items if isinstance(item, int)]) == 220
+        assert items[-1] == "W200" and reader.end_of_stream
+
+
+def test_an_async_iteration_ends_with_the_streams(written: Any) -> None:
+    written = skewed(written)
+    written.seal()
+
+    async def run() -> list[object]:
+        logs = {written.stream: written.open()}
+        async with AsyncEventReader(
+            written.controller.url, written.group(), "r1", logs, time_domain="event", **QUICK
+        ) as reader:
+            return [told(item) async for item in reader]
+
+    items = asyncio.run(run())
+    assert len(items) >= 221 and items[-1] == "W200"

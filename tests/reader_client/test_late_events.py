@@ -1,0 +1,58 @@
+"""Late events are told, or go to an output of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reader_client import EventItem, EventReader
+from strandline.errors import InvalidConfig
+from tests.reader_client.event_readers import read, reading, time_of, until
+
+
+def late_world(written: Any) -> Any:
+    """An event at 3 comes after 10 was noted: by a writer that did not keep its word."""
+    world = written(1)
+    world.write(("0", 5))
+    world.note(10)
+    return world
+
+
+def test_late_events_are_flagged_and_counted_by_writer(written_anywhere: Any) -> None:
+    written = late_world(written_anywhere)
+    writers = {3: "dawdler", 12: "prompt", 4: "dawdler"}
+    options: dict[str, Any] = {
+        "event_time": time_of,
+        "writer_of": lambda event: writers[time_of(event)],
+        "time_domain": "event",
+    }
+    with reading(written, written.group(), **options) as reader:
+        until(reader, "W10")
+        written.write(("0", 3), ("0", 12), ("0", 4))
+        items = [reader.read(1_000) for _ in range(3)]
+        assert [(item.time, item.late) for item in items if isinstance(item, EventItem)] == [
+            (3, ("",)),
+            (12, ()),
+            (4, ("",)),
+        ]
+        assert (reader.late.total, dict(reader.late.by_writer)) == (2, {"dawdler": 2})
+
+
+def test_late_events_can_go_to_an_output_of_their_own(written: Any) -> None:
+    written = late_world(written)
+    late: list[int | None] = []
+    options: dict[str, Any] = {"event_time": time_of, "on_late": lambda item: late.append(item.time)}
+    with reading(written, written.group(), **options) as reader:
+        assert until(reader, 5) == [5]
+        while reader.window is None or reader.window.watermarks.get("") != 10:
+            reader.read(20)
+        written.write(("0", 3), ("0", 12), ("0", 4))
+        assert until(reader, 12) == [12]
+        assert read(reader, 50) == []
+        assert (late, reader.late.total, reader.positions) == ([3, 4], 2, {written.stream: {"0": 4}})
+
+
+def test_an_output_for_late_events_needs_to_know_their_times() -> None:
+    with pytest.raises(InvalidConfig, match="event_time"):
+        EventReader("http://there", "g", "r1", {}, time_domain="event", on_late=print)

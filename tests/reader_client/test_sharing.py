@@ -1,0 +1,197 @@
+"""Readers of a group share its segments, and one that comes back goes on where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from logs import StoredEvent
+from reader_client import EventItem, EventReader, ReaderClosed, ReaderGroup, ReaderState
+from strandline.errors import Fenced, InvalidConfig
+from strandline.segment import NewSegment
+from tests.reader_client.event_readers import QUICK, read, reading, share, time_of, told, until
+
+# -- sharing -----------------------------------------------------------------------------------------------------------
+
+
+def test_readers_share_the_segments_evenly_also_with_one_that_comes_later(written: Any) -> None:
+    written = written(4)
+    group = written.group()
+    with reading(written, group) as one:
+        share([one], [4])
+        with reading(written, group, "r2") as two:
+            share([one, two], [2, 2])
+        share([one], [4])  # two has left
+
+
+def test_what_a_silent_reader_had_is_read_again_and_it_is_fenced_when_it_wakes(written: Any) -> None:
+    written = written(1)
+    written.write(("0", 1), ("0", 2), ("0", 3))
+    group = written.group(reader_timeout_ms=300)
+    with reading(written, group, report_ms=1) as hung:
+        assert told(hung.read(1_000)) == 1  # type: ignore[arg-type]  # there is one
+        assert told(hung.read(1_000)) == 2  # type: ignore[arg-type]  # and the first is reported
+        with reading(written, group, "r2") as other:
+            assert until(other, 3)[-2:] == [2, 3]
+            other.read(50)
+            assert hung.read(200) is None  # 3 lies in its buffer, but is no longer its own
+            assert hung.fenced == 1
+            written.write(("0", 4))
+            assert until(other, 4) == [4]
+
+
+def test_offline_takes_the_window_back_and_the_events_come_again(written_anywhere: Any) -> None:
+    written = written_anywhere(1)
+    written.write(("0", 1))
+    written.note(10)
+    written.write(("0", 11))
+    written.note(20)
+    name = written.group()
+    with ReaderGroup(written.controller.url, name) as group, reading(written, name, time_domain="event") as reader:
+        assert until(reader, "W20")[-1] == "W20"
+        assert group.offline("r1", {written.stream: {"0": 1}}).watermarks == {"": 10}
+        assert until(reader, 11) == [11]  # it registers anew, and its own watermarks do not go back
+        assert reader.fenced == 1
+        assert reader.read(50) is None
+        assert group.get_time_window().watermarks == {"": 20}
+
+
+def test_a_second_process_of_the_same_name_ends_the_first(written: Any) -> None:
+    written = written(1)
+    group = written.group()
+    with reading(written, group) as first, reading(written, group) as second:
+        with pytest.raises(Fenced):
+            first.read(1_000)
+        assert second.read(20) is None
+
+
+def test_successors_come_after_all_of_their_predecessors(written: Any) -> None:
+    written = written(2)
+    written.write(("0", 1), ("1", 2))
+    written.note(5)
+    written.scale(["0", "1"], [NewSegment("2", 0.0, 1.0)])
+    written.write(("2", 6))
+    written.scale(["2"], [NewSegment("3", 0.0, 0.5), NewSegment("4", 0.5, 1.0)])
+    written.write(("3", 11), ("4", 12))
+    written.note(20)
+    with reading(written, written.group(), time_domain="event") as reader:
+        items = until(reader, "W20")
+    events = [item for item in items if isinstance(item, int)]
+    assert (set(events[:2]), events[2], set(events[3:])) == ({1, 2}, 6, {11, 12})
+
+
+def test_the_end_of_a_segment_is_reported_at_once_so_that_its_successors_are_read(written: Any) -> None:
+    written = written(2)
+    written.write(("0", 1), ("1", 2))
+    written.scale(["0", "1"], [NewSegment("2", 0.0, 1.0)])
+    written.write(("2", 6))
+    with reading(written, written.group(), report_ms=60_000) as reader:
+        assert until(reader, 6)[-1] == 6
+
+
+# -- state -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_goes_on_from_its_saved_state_with_its_bound(
+    written_anywhere: Any, event_reader: Callable[..., Any]
+) -> None:
+    written = written_anywhere(1)
+    written.write(("0", 1), ("0", 2))
+    written.note(10)
+    written.write(("0", 11), ("0", 12))
+    written.note(20)
+    group, logs = written.group(), {written.stream: written.open()}
+    options = {"time_domain": "event", **QUICK}
+    first = event_reader(written.controller.url, group, "r1", logs, **options)
+    until(first, 2)
+    state = first.save()
+    assert state.positions == {written.stream: {"0": 2}}
+    until(first, "W20")
+    first.close()
+    again = ReaderState.from_json(replace(state, watermarks={"": 10}).to_json())
+    second = event_reader(written.controller.url, group, "r1", logs, state=again, **options)
+    assert until(second, "W20") == [11, 12, "W20"]
+    second.close()
+
+
+def test_a_state_that_is_none_is_refused() -> None:
+    for text in (
+        "",
+        "[]",
+        "{}",
+        '{"positions": {"s": {"0": -1}}, "watermarks": {}}',
+        '{"positions": 5, "watermarks": 1}',
+    ):
+        with pytest.raises(InvalidConfig):
+            ReaderState.from_json(text)
+
+
+def test_what_was_not_dealt_with_is_read_again_after_an_exception(written: Any) -> None:
+    written = written(1)
+    written.write(("0", 1), ("0", 2))
+    group = written.group()
+    with pytest.raises(RuntimeError), reading(written, group) as reader:
+        until(reader, 2)
+        raise RuntimeError("this reader's work failed")
+    with reading(written, group, "r2") as reader:
+        assert until(reader, 2) == [2]
+    with reading(written, group, "r3") as reader:
+        assert reader.read(50) is None
+
+
+def test_with_acknowledgements_an_event_counts_as_read_once_it_is_done(written: Any) -> None:
+    written = written(1)
+    written.write(("0", 1), ("0", 2), ("0", 3))
+    group = written.group()
+    with reading(written, group, acknowledge=True) as reader:
+        items = [reader.read(1_000) for _ in range(3)]
+        events = [item for item in items if isinstance(item, EventItem)]
+        reader.done(events[2])
+        assert reader.positions == {written.stream: {"0": 0}}
+        reader.done(events[0])
+        assert reader.positions == {written.stream: {"0": 1}}
+    with reading(written, group, "r2") as reader:
+        assert until(reader, 3) == [2, 3]
+
+
+def test_an_event_whose_time_cannot_be_told_is_not_lost(written: Any) -> None:
+    written = written(1)
+    written.write(("0", 1))
+    broken = [True]
+
+    def event_time(event: StoredEvent) -> int:
+        if broken.pop() if broken else False:
+            raise RuntimeError("not yet")
+        return time_of(event)
+
+    with reading(written, written.group(), event_time=event_time) as reader:
+        with pytest.raises(RuntimeError):
+            reader.read(1_000)
+        assert read(reader, 50) == [1]
+
+
+def test_a_closed_reader_cannot_be_used(written: Any) -> None:
+    written = written(1)
+    with reading(written, written.group()) as reader:
+        pass
+    with pytest.raises(ReaderClosed):
+        reader.read(0)
+    reader.close()
+
+
+def test_a_reader_reports_more_often_than_it_may_be_silent(written: Any) -> None:
+    written = written(1)
+    with (
+        pytest.raises(InvalidConfig, match="reader_timeout_ms, 200"),
+        reading(written, written.group(reader_timeout_ms=200), report_ms=200),
+    ):
+        pass
+
+
+def test_every_stream_of_the_group_needs_a_log(written: Any) -> None:
+    written = written(1)
+    with pytest.raises(InvalidConfig, match="a log for each stream"):
+        EventReader(written.controller.connection, written.group(), "r1", {}).read(0)
