@@ -18,6 +18,7 @@ from controller.limits import (
     JOURNAL_REFUSALS_REFILL_MS,
 )
 from controller.services.operator_log import request_id, tell
+from controller.services.pacing import Pace
 from controller.storage.journal import Ends, Entry, JournalTable, next_slot
 from controller.storage.writing import Writing
 from strandline.errors import Refused
@@ -45,15 +46,6 @@ class Act:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Pace:
-    """How many more of a kind may be told: a bucket that fills up again with time."""
-
-    room: int
-    filled_at: int
-    omitted: int = 0
-
-
 class Journal:
     """What is to be told of one stream or group, and where its journal goes on in the store."""
 
@@ -63,7 +55,7 @@ class Journal:
         self._table = table
         self._ends: Ends = ends if ends is not None else {}
         self._last = max((seq for _, seq in self._ends.values()), default=0)
-        self._paces: dict[str, _Pace] = {}
+        self._paces: dict[str, Pace] = {}
         self._untold: list[Told] = []
 
     @property
@@ -102,16 +94,8 @@ class Journal:
         """How many entries of this pace were left out before one that may be told now; None where it may not."""
         paced = self._paces.get(pace)
         if paced is None:
-            paced = self._paces[pace] = _Pace(burst, at)
-        filled = max(0, at - paced.filled_at) // refill_ms
-        paced.room = min(burst, paced.room + filled)
-        paced.filled_at = at if paced.room == burst else paced.filled_at + filled * refill_ms
-        if not paced.room:
-            paced.omitted += 1
-            return None
-        paced.room -= 1
-        omitted, paced.omitted = paced.omitted, 0
-        return omitted
+            paced = self._paces[pace] = Pace(burst, refill_ms, at)
+        return paced.let_in(at)
 
     def _add(self, topic: str, kind: str, at: int, details: dict[str, Any], by: str | None, omitted: int) -> None:
         if omitted:
