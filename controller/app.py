@@ -22,7 +22,7 @@ from controller.api.envelope import Envelope
 from controller.api.exposition import Exposition
 from controller.api.notes import AnsweredBefore
 from controller.api.openapi import describe
-from controller.api.problems import problem_response
+from controller.api.problems import answer_with
 from controller.dashboard.mounting import add_dashboard
 from controller.services.controller import Controller
 from controller.settings import Settings
@@ -104,12 +104,12 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, StrandlineError)
-    return _problem(request, error)
+    return answer_with(request.scope, error)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
     """Answers, and the exception goes on to the envelope, which logs it."""
-    return _problem(request, InternalFailure(reason=type(error).__name__))
+    return answer_with(request.scope, InternalFailure(reason=type(error).__name__))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -119,8 +119,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
         allowed = (error.headers or {}).get("Allow", "")
         methods = tuple(each.strip() for each in allowed.split(",") if each.strip())
         problem = MethodNotAllowed(method=request.method, path=path, allowed=methods)
-        return _problem(request, problem, dict(error.headers or {}))
-    return _problem(request, UnknownPath(path=path))
+        return answer_with(request.scope, problem, dict(error.headers or {}))
+    return answer_with(request.scope, UnknownPath(path=path))
 
 
 async def _bad_parameter(request: Request, error: Exception) -> Response:
@@ -129,9 +129,4 @@ async def _bad_parameter(request: Request, error: Exception) -> Response:
     name = str(first["loc"][-1])
     # Who sends the token that lets them in as the time index's place to go on shall not read it in a log.
     value = None if first["type"] == "missing" else "…" if name == "token" else first["input"]
-    return _problem(request, InvalidParameter(name=name, value=value, wanted=first["msg"]))
-
-
-def _problem(request: Request, error: StrandlineError, headers: dict[str, str] | None = None) -> Response:
-    request.app.state.controller.counts.problems[error.code] += 1
-    return problem_response(error, headers)
+    return answer_with(request.scope, InvalidParameter(name=name, value=value, wanted=first["msg"]))

@@ -105,3 +105,5 @@ LOG_REFILL_LINES_PER_S: Final = 20  # as many as this; those left out are counte
 LOG_VALUE_CHARACTERS: Final = 1_000  # of one value in a line
 SLOW_FLUSH_MS: Final = 1_000  # a flush that takes so long has a line in the log
 STORE_TELLING_MS: Final = 10_000  # between two lines about the same trouble with the store
+DENIALS_BURST_LINES: Final = 20  # of each code at once, 401 and 403, and then one for every
+DENIALS_REFILL_MS: Final = 10_000  # that passes; those left out are counted

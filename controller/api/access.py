@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from fastapi import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from controller.api.problems import problem_response
+from controller.api.problems import answer_with
 from controller.api.shapes import EVENTS, event_of_end
 from controller.services.controller import Controller
 from controller.services.tokens import NONE_SHOWN, NOT_KNOWN, Tokens
@@ -224,7 +224,7 @@ def guarded(scope: Scope, tokens: Tokens, receive: Receive, send: Send) -> Send:
         if (begins or events) and not tokens.still_allows(grant):
             refused = True  # what still comes has nowhere to go; that the client is gone is what the handler hears
             if begins:
-                await problem_response(Unauthenticated(reason=NOT_KNOWN))(scope, receive, send)
+                await answer_with(scope, Unauthenticated(reason=NOT_KNOWN))(scope, receive, send)
             else:
                 await send({"type": "http.response.body", "body": event_of_end(Unauthenticated.code)})
             return

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.api.access import admit, check_group, guarded, is_open
 from controller.api.notes import hot_call
-from controller.api.problems import problem_response
+from controller.api.problems import answer_with
 from controller.limits import REQUEST_ID_CHARACTERS
 from controller.services.controller import Controller
 from controller.services.operator_log import REQUEST_ID, tell
@@ -85,17 +85,14 @@ class Envelope:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": body})
         except StrandlineError as error:
-            counts.problems[error.code] += 1
-            await problem_response(error)(scope, receive, send_with_headers)
+            await answer_with(scope, error)(scope, receive, send_with_headers)
         except Exception as error:
             tell("request_failed", logging.ERROR, error=error, method=scope["method"], path=scope["path"])
             if ended:
                 return  # the application has answered with a problem, and raised it again
             if started:
                 raise
-            failure = InternalFailure(reason=type(error).__name__)
-            counts.problems[failure.code] += 1
-            await problem_response(failure)(scope, receive, send_with_headers)
+            await answer_with(scope, InternalFailure(reason=type(error).__name__))(scope, receive, send_with_headers)
 
     def _request_id(self, scope: Scope) -> bytes:
         for name, value in scope["headers"]:

@@ -18,11 +18,12 @@ from controller.api.access import forbidden, grant_of
 from controller.api.bodies import NoteBody, RawNotesBody
 from controller.api.misfits import misfit
 from controller.api.parts import caller_of
+from controller.api.problems import tell_denied
 from controller.api.receiving import check_no_name_twice, decode, read_body
 from controller.api.shapes import noted_json, to_json
 from controller.services.notes import Notes
 from strandline.access import Role
-from strandline.errors import InvalidNote, Refused, StrandlineError, TooMany
+from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.note import DEFAULT_KEY, Note
 from strandline.protocol.errors import UnknownPath
@@ -101,6 +102,8 @@ async def take_many(
             else ("", forbidden(grant, scope, Role.WRITER, each[0]))
             for each in judged
         ]
+        if denied := next((error for _, error in judged if isinstance(error, Forbidden)), None):
+            tell_denied(scope, denied)
     results = await notes.take_all(judged, caller_of(scope))
     shaped = [
         result

@@ -12,6 +12,7 @@ from controller.limits import HEARTBEAT_MS, TOKEN_USE_MS, TOKENS_LOOK_MS
 from controller.services.clock import Clock
 from controller.services.commits import Committer
 from controller.services.counts import Counts
+from controller.services.denials import Denials
 from controller.services.following import Following
 from controller.services.groups import Groups
 from controller.services.health import StoreHealth
@@ -61,6 +62,7 @@ class Controller:
         self.journals = Journals(self.streams, self.groups, store)
         self.overview = Overview(self.streams, self.groups, self.reading, clock, stopwatch)
         self.tokens = Tokens(store, clock)
+        self.denials = Denials(clock)
         self.measures = Measures(self.streams, self.groups, self.reading, committer, clock)
         self.stopping = False
         self._store = store

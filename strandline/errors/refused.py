@@ -185,8 +185,8 @@ class Forbidden(Denied):
     @property
     def detail(self) -> str:
         pattern = f" and the pattern {self.pattern!r}" if self.pattern is not None else ""
-        wanted = [f"the role {self.needs!r}"] if self.needs is not None else []
+        wanted = [f"the role {str(self.needs)!r}"] if self.needs is not None else []
         if self.stream is not None:
             wanted.append("the pattern '*'" if self.stream == "*" else f"a pattern that allows {self.stream!r}")
         needs = f": that takes {' and '.join(wanted)}" if wanted else ""
-        return f"a token with the role {self.role!r}{pattern} may not {self.call}{needs}"
+        return f"a token with the role {str(self.role)!r}{pattern} may not {self.call}{needs}"
