@@ -46,7 +46,7 @@ check: environment ## Lint, check the format, the types and the import contracts
 	$(BIN)/lint-imports
 
 reference: environment ## Write docs/reference anew, from the code
-	$(BIN)/python tools/reference.py
+	$(BIN)/python -m tools.reference
 
 format: environment ## Put the code in the format that check asks for
 	$(BIN)/python -m ruff check --fix .

@@ -17,11 +17,31 @@ from strandline.names import check_name
 TOKEN_VARIABLE: Final = "STRANDLINE_TOKEN"
 BACKLOG_THRESHOLD: Final = "spark.strandline.backlog.watermarkLagThreshold"
 KAFKA_PREFIX: Final = "kafka."
-KNOWN: Final = (
-    "controller", "token", "tokenFile", "caFile", "stream", "log", "path", "topic", "group", "timeKey",
-    "startingTime", "startingPositions", "startingSlack", "endingTime", "endingPositions", "endingWait",
-    "maxRowsPerBatch", "maxRowsPerBacklogBatch", BACKLOG_THRESHOLD, "maxEventTimeLag", "controllerWaitMs",
-)  # fmt: skip
+# What each says, for docs/reference/options.md.
+OPTIONS: Final = {
+    "controller": "the controller's address; needed",
+    "stream": "the stream's name; needed",
+    "timeKey": 'which of its time keys; without, the key `""`',
+    "token": "what the controller knows the job by; better left to the driver's `STRANDLINE_TOKEN`, or to a file",
+    "tokenFile": "a file on the driver that holds the token",
+    "caFile": "the certificates to trust, not the machine's",
+    "log": "where the events are: `sqlite` (the default) or `kafka`",
+    "path": "with `sqlite`: the log's file, at the same place on every machine",
+    "topic": "with `kafka`: the topic; without, the stream's name. What else the client needs is given as `kafka.…`",
+    "startingTime": "read from this time on: epoch milliseconds, or a moment with its zone, as `2026-03-01T12:00:00Z`",
+    "startingSlack": "how far ahead of its note an event may have been written, where the marks do not say `newest`",
+    "startingPositions": 'read from these offsets on, as `{"0": 120}`; `head` is the default',
+    "endingTime": "a batch read: up to this time, not including it",
+    "endingPositions": "a batch read: up to these offsets; `end` is the default",
+    "endingWait": "a batch read: how long to wait for a time that the stream has not reached, as `5 minutes`",
+    "maxRowsPerBatch": "at most so many rows a batch, shared evenly among the segments",
+    "maxRowsPerBacklogBatch": "the same while the job works off a backlog",
+    BACKLOG_THRESHOLD: "how far the watermark may be behind the clock before that is a backlog, as `5 minutes`",
+    "maxEventTimeLag": "in the ingestion domain: the longest that an event may take until it is written",
+    "group": "a reader group that shows on the controller how far the job is; it is made where there is none",
+    "controllerWaitMs": "how long a job waits for a controller that is away before it fails",
+}
+KNOWN: Final = tuple(OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,17 +28,34 @@ class LateWriters(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamConfig:
-    """The settings of a stream. A value that makes no sense is an InvalidConfig that names it."""
+    """The settings of a stream. A value that makes no sense is an InvalidConfig that names it.
 
+    The comments are what docs/reference/options.md says.
+    """
+
+    # What time is: `event`, the application's, as writers note it, or `ingestion`, the controller's clock. It cannot be
+    # changed.
     time_domain: TimeDomain = TimeDomain.EVENT
+    # A writer that was silent for so long is left out of the marks, which name it. Null: time waits for ever; 0: nobody
+    # is waited for.
     writer_timeout_ms: int | None = WRITER_TIMEOUT_DEFAULT_MS
+    # No mark is made before so many writers have noted, in each time key.
     min_writers: int = 1
+    # At least so long between two marks. 0: one for every advance; null: only when asked for.
     mark_interval_ms: int | None = MARK_INTERVAL_DEFAULT_MS
+    # What becomes of a writer whose time is below the last mark: `hold`, time waits until it catches up or times out,
+    # or `skip`, it is left out and named until it has caught up.
     late_writers: LateWriters = LateWriters.HOLD
+    # A time that is further ahead of the controller's clock is refused. Null: any time is taken.
     max_ahead_ms: int | None = MAX_AHEAD_DEFAULT_MS
+    # In the ingestion domain, when all reporters said that they are idle: how far behind the clock time follows.
     idle_lag_ms: int = IDLE_LAG_DEFAULT_MS
+    # In the ingestion domain: by how much a broker's clock may be behind the controller's. Marks are that much earlier.
     clock_skew_ms: int = 0
+    # So long after it was lost, a writer is no more named in marks; its last position stays in every cut.
     forget_after_ms: int = FORGET_AFTER_DEFAULT_MS
+    # Marks that were made longer ago go, but for the newest one and those that a reader group still needs. Null: they
+    # stay.
     mark_retention_ms: int | None = None
 
     def __post_init__(self) -> None:

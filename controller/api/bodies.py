@@ -127,10 +127,19 @@ GroupStart: TypeAlias = Annotated[
 
 
 class GroupBody(Strict, frozen=True):
+    """A reader group. The comments are what docs/reference/options.md says."""
+
+    # What it reads.
     streams: list[str]
+    # How far its watermark may be behind the clock before that is a backlog. Null: it never is.
     backlog_threshold_ms: MillisecondsOrNull = None
+    # A reader that was silent for so long loses its segments, at the positions that it reported last. Null: never.
     reader_timeout_ms: MillisecondsOrNull = READER_TIMEOUT_DEFAULT_MS
+    # A stream of which nothing was heard for so long, and of which the group has read everything, is taken for idle and
+    # left out of the group's watermark. That is a guess, made only where it is asked for. Null: only what writers said
+    # counts.
     idle_timeout_ms: MillisecondsOrNull = None
+    # Where it begins: `head`, or `{"time": …}`, or `{"positions": {stream: position}}`.
     start: GroupStart = "head"
 
 

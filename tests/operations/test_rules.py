@@ -106,9 +106,10 @@ def test_the_panels_of_the_dashboard_stand_side_by_side() -> None:
         taken |= cells
 
 
-def test_each_metric_stands_in_the_documentation_as_in_the_code_and_no_other() -> None:
-    rows = [f"| `{each.name}` | {each.kind} | {', '.join(each.labels) or '–'} | {each.help} |" for each in FAMILIES]
-    assert [line for line in DOCUMENT.splitlines() if line.startswith("| `")] == rows
+def test_the_page_names_only_metrics_that_there_are() -> None:
+    named = set(re.findall(r"`(strandline_\w+)`", DOCUMENT))
+    assert named
+    assert named - {each.name for each in FAMILIES} == set()
 
 
 def test_the_documented_bounds_are_those_of_the_code() -> None:

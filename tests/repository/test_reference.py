@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from controller.api.access import RULES
+from controller.api.bodies import GroupBody
+from controller.api.families import FAMILIES
 from controller.commands import COMMANDS
+from spark_integration.options import OPTIONS
+from strandline.config import StreamConfig
 from strandline.protocol.problems import BY_CODE
 from tools import reference
+from tools.reference.measured import ALERTS
+
+VARIABLES = ["STRANDLINE_DATABASE", "STRANDLINE_TOKEN", "STRANDLINE_CA_FILE"]
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +27,7 @@ def pages() -> dict[str, str]:
     return reference.pages()
 
 
-@pytest.mark.parametrize("name", ["http.md", "options.md", "errors.md", "limits.md"])
+@pytest.mark.parametrize("name", ["command-line.md", "errors.md", "http.md", "limits.md", "metrics.md", "options.md"])
 def test_no_page_is_stale(name: str, pages: dict[str, str], root: Path) -> None:
     """Else: make reference."""
     assert (root / "docs" / "reference" / name).read_text() == pages[name]
@@ -29,8 +39,30 @@ def test_there_is_no_other_page(pages: dict[str, str], root: Path) -> None:
 
 def test_every_route_command_and_code_is_there(pages: dict[str, str]) -> None:
     assert [route for route in RULES if f"### `{route}`" not in pages["http.md"] and route != "GET /metrics"] == []
-    assert [name for name in COMMANDS if f"## `strandline {name}`" not in pages["options.md"]] == []
+    assert [name for name in COMMANDS if f"## `strandline {name}`" not in pages["command-line.md"]] == []
     assert [code for code in BY_CODE if f"| `{code}` |" not in pages["errors.md"]] == []
+
+
+def test_every_setting_is_there_and_says_what_it_is(pages: dict[str, str]) -> None:
+    """A comment above it in config.py or bodies.py, an entry in OPTIONS."""
+    rows = re.findall(r"^\| `(.*?)` \| .*? \|$", pages["options.md"], re.MULTILINE)
+    settings = [field.name for field in fields(StreamConfig)] + [
+        each.name for each in msgspec.structs.fields(GroupBody)
+    ]
+    assert [name for name in [*settings, *OPTIONS, *VARIABLES] if name not in rows] == []
+    assert [line for line in pages["options.md"].splitlines() if line.startswith("| `") and line.endswith("|  |")] == []
+
+
+def test_every_metric_is_there_with_the_alerts_that_look_at_it(pages: dict[str, str]) -> None:
+    for family in FAMILIES:
+        assert pages["metrics.md"].count(f"| `{family.name}` | {family.kind} |") == 1
+    named = set(re.findall(r"`(Strandline\w+)`", pages["metrics.md"]))
+    assert named == set(re.findall(r"- alert: (\w+)", ALERTS.read_text()))
+
+
+def test_the_environment_changes_nothing(pages: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRANDLINE_PORT", "9")
+    assert reference.pages() == pages
 
 
 def test_every_limit_says_what_it_is(pages: dict[str, str]) -> None:

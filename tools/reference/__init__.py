@@ -1,0 +1,40 @@
+"""Writes docs/reference from the code; `python -m tools.reference --check` says which page is stale.
+
+What a page says stands in the code, once: summaries and roles in the routes, help in the commands and metrics,
+sentences in the errors, comments beside limits and settings. Who wants another sentence changes it there and calls
+`make reference`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.reference.bounds import limits
+from tools.reference.commands import command_line
+from tools.reference.measured import metrics
+from tools.reference.problems import errors
+from tools.reference.routes import http
+from tools.reference.settings import options
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
+
+
+def pages() -> dict[str, str]:
+    """Each page by its file's name."""
+    return {
+        "command-line.md": command_line(),
+        "errors.md": errors(),
+        "http.md": http(),
+        "limits.md": limits(),
+        "metrics.md": metrics(),
+        "options.md": options(),
+    }
+
+
+def stale() -> list[str]:
+    """The pages that are not what the code says, or are missing."""
+    return [name for name, text in pages().items() if not _holds(FOLDER / name, text)]
+
+
+def _holds(file: Path, text: str) -> bool:
+    return file.is_file() and file.read_text() == text

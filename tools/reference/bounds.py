@@ -1,0 +1,46 @@
+"""Limits, under the headings that their modules' comments make."""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+from tools.reference.text import code, number, page, source_of, table
+
+LIMITS = {
+    "strandline.limits": "Everywhere",
+    "strandline.protocol.limits": "Calls and answers",
+    "writer_client.limits": "Writers",
+    "reader_client.limits": "Readers",
+    "controller.limits": "The controller",
+    "controller.dashboard.limits": "The dashboard",
+}
+
+
+def limits() -> str:
+    """Each limit of each module, under the headings that its comments make."""
+    parts = [f"## {title}: `{module}`\n\n{_limits_of(module)}" for module, title in LIMITS.items()]
+    introduction = (
+        "Every queue, batch, body, wait and retry has a bound. Past one that a caller can meet, the answer is 413 or "
+        "422 with the limit in the problem, or 503 where it will pass. The unit stands last in each name."
+    )
+    return page("Limits", introduction, parts)
+
+
+def _limits_of(name: str) -> str:
+    module = importlib.import_module(name)
+    heading, remark = "", ""
+    rows: dict[str, list[tuple[str, str, str]]] = {}
+    for line in source_of(name).splitlines():
+        remark = f"{remark} {line[2:]}".strip() if line.startswith("# ") else remark if line else ""
+        found = re.match(r"([A-Z][A-Z0-9_]*): Final.*?=.*?(?:\s{2}#\s(.*))?$", line)
+        if found:
+            heading, remark = remark or heading, ""
+            value = _value(getattr(module, found[1]))
+            rows.setdefault(heading, []).append((code(found[1]), value, found[2] or ""))
+    tables = ((about, table(("limit", "value", "meaning"), entries)) for about, entries in rows.items())
+    return "\n\n".join(f"**{about}**\n\n{text}" if about else text for about, text in tables)
+
+
+def _value(value: object) -> str:
+    return number(value) if isinstance(value, int | float) else code(str(value))

@@ -1,0 +1,42 @@
+"""The metrics of a controller, with the alerts that look at them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from controller.api.families import FAMILIES, Family
+from tools.reference.text import code, page, table
+
+ALERTS = Path(__file__).resolve().parents[2] / "controller" / "operations" / "alerts.yml"
+SECTIONS = {"strandline_stream_": "Streams", "strandline_group_": "Reader groups", "strandline_": "The process"}
+
+
+def metrics() -> str:
+    """Each metric with its labels, by what it is about."""
+    flip = "https://cwiki.apache.org/confluence/display/FLINK/FLIP-33%3A+Standardize+Connector+Metrics"
+    introduction = (
+        f"What `GET /metrics` answers, in Prometheus' text format. Names follow [FLIP-33]({flip}) where it has one, in "
+        "seconds. A histogram has `_bucket`, `_sum` and `_count`. Beside these there are the usual `process_…` and "
+        "`python_…` ones of the Python client: processor, memory, open files, garbage collection. How to scrape them, "
+        "and what they leave out, is told in [metrics.md](../metrics.md); the last column names the rules in "
+        "[alerts.yml](../../controller/operations/alerts.yml)."
+    )
+    alerts = _alerts()
+    parts: dict[str, list[tuple[str, str, str, str, str]]] = {title: [] for title in SECTIONS.values()}
+    for family in FAMILIES:
+        title = next(title for beginning, title in SECTIONS.items() if family.name.startswith(beginning))
+        parts[title].append(_row(family, alerts))
+    head = ("metric", "kind", "labels", "what it says", "alerts")
+    return page("Metrics", introduction, (f"## {title}\n\n{table(head, rows)}" for title, rows in parts.items()))
+
+
+def _row(family: Family, alerts: dict[str, str]) -> tuple[str, str, str, str, str]:
+    asking = ", ".join(code(name) for name, rule in alerts.items() if re.search(rf"{family.name}(?:_bucket)?\b", rule))
+    return code(family.name), str(family.kind), ", ".join(family.labels) or "–", family.help, asking or "–"
+
+
+def _alerts() -> dict[str, str]:
+    """What each rule looks at, by its name."""
+    rules = re.split(r"- alert: (\w+)\n", ALERTS.read_text())[1:]
+    return dict(zip(rules[::2], (rule.partition("annotations:")[0] for rule in rules[1::2]), strict=True))

@@ -1,0 +1,120 @@
+"""Errors, by family, with their sentences."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+
+from strandline.errors import StrandlineError
+from strandline.protocol.problems import STATUS
+from tools.reference.text import code, page, table
+
+ERROR_MODULES = (
+    "strandline.errors",
+    "strandline.protocol.errors",
+    "logs.errors",
+    "writer_client.errors",
+    "spark_integration.errors",
+)
+
+
+def errors() -> str:
+    """Each error under its family, whose docstring says what its members have in common."""
+    families: dict[type[StrandlineError], list[type[StrandlineError]]] = {}
+    for kind in _kinds():
+        families.setdefault(kind.__mro__[1], []).append(kind)
+    parts = []
+    for family, kinds in families.items():
+        said = " ".join((inspect.getdoc(family) or "").split())
+        rows = [
+            (code(kind.code), str(STATUS.get(kind, "")), f"`{kind.__name__}`", _says(kind), _fields_of(kind))
+            for kind in kinds
+        ]
+        title = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", family.__name__).capitalize()
+        if family is StrandlineError:
+            title, said = "Of no family", "Each says what it is about."
+        parts.append(
+            f"## {title}\n\n{said}\n\n"
+            + table(("code", "status", "class", "what it says, and what to do", "fields"), rows)
+        )
+    introduction = (
+        "Each error has a code that stays, a sentence that names the offending value and what would be right, and "
+        "fields for programs. Over HTTP it is a problem (RFC 9457) with the code and the fields beside `title`, "
+        "`status` and `detail`; the clients raise it again as the class that is named here. Errors without a status "
+        "never go over HTTP. In the sentences, {time} is a value, and [ ] what is said only where it applies. 503 "
+        "and 504 mean the same everywhere: 503, nothing was done and it may work later, `Retry-After` says when; 504, "
+        "nobody knows whether it was done."
+    )
+    return page("Errors", introduction, parts)
+
+
+def _kinds() -> list[type[StrandlineError]]:
+    """Every error that has a code of its own."""
+    found: dict[str, type[StrandlineError]] = {}
+    for module in map(importlib.import_module, ERROR_MODULES):
+        for kind in vars(module).values():
+            if isinstance(kind, type) and issubclass(kind, StrandlineError) and "code" in vars(kind):
+                found.setdefault(kind.__qualname__, kind)
+    return [kind for kind in found.values() if kind is not StrandlineError]
+
+
+def _fields_of(kind: type[StrandlineError]) -> str:
+    return ", ".join(code(field.name) for field in fields(kind))  # type: ignore[arg-type]  # every leaf is a dataclass
+
+
+def _says(kind: type[StrandlineError]) -> str:
+    """The sentence of an error as its source has it, with the names of values in place of them."""
+    own = vars(kind).get("detail")
+    said = _sentence(own.fget) if isinstance(own, property) and own.fget is not None else ""
+    own_words = vars(kind).get("__doc__") or ""
+    told = "" if own_words.startswith(f"{kind.__name__}(") else " ".join(own_words.split())
+    return f"{told} *{said}*".strip() if told else said
+
+
+def _sentence(function: Callable[..., str]) -> str:
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    named: dict[str, ast.expr] = {}
+    returned: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            named[node.targets[0].id] = node.value
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Return) and node.value is not None:
+            returned.append(_text(node.value, named))
+    return " / ".join(returned)
+
+
+def _text(node: ast.expr, named: Mapping[str, ast.expr]) -> str:
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=values):
+            return "".join(_text(value, named) for value in values)
+        case ast.FormattedValue(value=value):
+            return _text(value, named)
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return f"{{{name}}}"
+        case ast.Name(id=name) if name in named:
+            return _text(named[name], {other: value for other, value in named.items() if other != name})
+        case ast.IfExp(body=body, orelse=ast.Constant(value="")):
+            return f"[{_text(body, named)}]"
+        case ast.IfExp(body=body, orelse=orelse):
+            return f"[{_text(body, named)}; else {_text(orelse, named)}]"
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            return _text(left, named) + _text(right, named)
+        case ast.BinOp(op=ast.Sub(), left=ast.Attribute(attr=left), right=ast.Attribute(attr=right)):
+            return f"{{{left} - {right}}}"
+        case _:
+            inner = next(
+                (each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute) and _is_self(each)), "…"
+            )
+            return f"{{{inner}}}"
+
+
+def _is_self(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "self"

@@ -1,0 +1,122 @@
+"""The HTTP API, from its OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from controller.app import create_app
+from controller.settings import Settings
+from strandline.config import StreamConfig
+from tools.reference.text import code, number, page, table
+
+NEW_STREAM = ("put", "/v1/streams/{stream}")
+
+
+def http() -> str:
+    """Each route with its role, parameters and body."""
+    document = create_app(Settings()).openapi()
+    schemas: dict[str, Any] = document["components"]["schemas"]
+    sections: dict[str, list[str]] = {}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            section = operation.get("tags", ["operations"])[0]
+            sections.setdefault(section, []).append(_route(method, path, operation, schemas))
+    introduction = (
+        "JSON in and out. Every answer has the controller's clock in the header `Strandline-Time`; times are whole "
+        "milliseconds, a position is an offset by segment. Unknown fields are refused. What goes wrong comes back as a "
+        "problem, see [errors.md](errors.md). The same, for machines, is served at `/openapi.json`, and at `/docs` to "
+        "look at. Roles count once there are tokens: [tokens-and-tls.md](../tokens-and-tls.md)."
+    )
+    return page(
+        "The HTTP API",
+        introduction,
+        (f"## {name.capitalize()}\n\n" + "\n\n".join(routes) for name, routes in sections.items()),
+    )
+
+
+def _route(method: str, path: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
+    who = operation.get("description", "Open to everybody.")
+    parts = [f"### `{method.upper()} {path}`", f"{operation['summary']}. {who}"]
+    rows = [
+        (
+            code(one["name"]),
+            _kind(one["schema"], schemas),
+            "yes" if one.get("required") else "",
+            _default(one["schema"]),
+        )
+        for one in operation.get("parameters", ())
+        if one["in"] == "query"
+    ]
+    if rows:
+        parts.append(table(("parameter", "type", "required", "default"), rows))
+    # What a new stream is not told is as StreamConfig has it; the body alone does not say so.
+    defaults = {field.name: field.default for field in fields(StreamConfig)} if (method, path) == NEW_STREAM else {}
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    parts += [
+        table(("field", "type", "required", "default"), rows)
+        for rows in (_fields(shape, schemas, defaults) for shape in _shapes(body or {}, schemas))
+        if rows
+    ]
+    return "\n\n".join(parts)
+
+
+def _shapes(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The objects that a body may be."""
+    if "$ref" in schema:
+        yield from _shapes(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    elif "oneOf" in schema or "anyOf" in schema:
+        for one in schema.get("oneOf") or schema["anyOf"]:
+            yield from _shapes(one, schemas)
+    elif "properties" in schema:
+        yield schema
+
+
+def _fields(
+    shape: Mapping[str, Any], schemas: Mapping[str, Any], defaults: Mapping[str, object]
+) -> list[tuple[str, str, str, str]]:
+    required = shape.get("required", ())
+    return [
+        (
+            code(name),
+            _kind(schema, schemas),
+            "yes" if name in required else "",
+            _default({"default": defaults[name]} if name in defaults else schema),
+        )
+        for name, schema in shape["properties"].items()
+    ]
+
+
+def _kind(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
+    """What a value may be, in a few words."""
+    if "$ref" in schema:
+        return _kind(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    for several in ("anyOf", "oneOf"):
+        if several in schema:
+            return " or ".join(dict.fromkeys(_kind(one, schemas) for one in schema[several]))
+    if "enum" in schema:
+        return " or ".join(f'"{value}"' if isinstance(value, str) else str(value).lower() for value in schema["enum"])
+    if "const" in schema:
+        return f'"{schema["const"]}"'
+    if "properties" in schema:
+        return "{" + ", ".join(schema["properties"]) + "}"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"object of {_kind(schema['additionalProperties'], schemas)}"
+    kind = schema.get("type", "any")
+    kinds = list(kind) if isinstance(kind, list) else [kind]
+    if "array" in kinds:
+        kinds[kinds.index("array")] = f"list of {_kind(schema.get('items', {}), schemas)}"
+    bounds = [
+        f"{word} {number(schema[key])}"
+        for key, word in (("minimum", "from"), ("maximum", "to"), ("maxItems", "at most"))
+        if isinstance(schema.get(key), int) and abs(schema[key]) < 2**53 - 1
+    ]
+    return " or ".join(kinds) + (f", {' '.join(bounds)}" if bounds else "")
+
+
+def _default(schema: Mapping[str, Any]) -> str:
+    if "default" not in schema:
+        return ""
+    value = schema["default"]
+    return "null" if value is None else code(str(value).lower() if isinstance(value, bool) else str(value)) or '""'

@@ -1,0 +1,89 @@
+"""What can be set: on a stream, a reader group, Spark's source, and in the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Final
+
+import msgspec
+
+from controller.api.bodies import GroupBody
+from spark_integration.options import OPTIONS
+from strandline.config import StreamConfig
+from strandline.protocol.credentials import CA_FILE_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from tools.reference.commands import options_of_commands
+from tools.reference.text import code, commented, number, page, table, wrapped
+
+COLUMNS: Final = ("option", "default", "meaning")
+OF_CLIENTS: Final = (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE, CA_FILE_VARIABLE)
+MANY: Final = 4  # commands with a variable, from which on they are not listed
+
+
+def options() -> str:
+    """All that can be set, in one table for each thing that has settings."""
+    introduction = (
+        "What can be set, and where. Names and defaults are those of the HTTP API, the meanings stand beside them in "
+        "the code. Calls that take a setting are in [http.md](http.md), commands in [command-line.md](command-line.md)."
+    )
+    return page(
+        "Options",
+        introduction,
+        [
+            _part(
+                "A stream",
+                "Given when it is created (`PUT /v1/streams/{stream}`), and changed one by one (`PATCH`).",
+                _rows(
+                    "strandline.config", "StreamConfig", {field.name: field.default for field in fields(StreamConfig)}
+                ),
+            ),
+            _part(
+                "A reader group",
+                "Given when it is created (`PUT /v1/reader-groups/{group}`).",
+                _rows("controller.api.bodies", "GroupBody", _defaults_of_group()),
+            ),
+            "## Spark's source\n\n"
+            + wrapped("How they are used is told in [spark.md](../spark.md).")
+            + "\n\n"
+            + table(("option", "meaning"), ((code(name), meaning) for name, meaning in OPTIONS.items())),
+            "## Environment variables\n\n"
+            + wrapped(
+                "Each stands for an option of a command, and counts where that is not given. Those of the clients "
+                "count in any program that writes or reads, Spark's driver included; there `SSL_CERT_FILE` does, too."
+            )
+            + "\n\n"
+            + table(("variable", "for"), _variables()),
+        ],
+    )
+
+
+def _part(title: str, about: str, rows: Iterable[tuple[str, str, str]]) -> str:
+    return f"## {title}\n\n{wrapped(about)}\n\n{table(COLUMNS, rows)}"
+
+
+def _rows(module: str, name: str, defaults: dict[str, object]) -> Iterable[tuple[str, str, str]]:
+    for field, meaning in commented(module, name):
+        yield code(field), _shown(defaults[field]) if field in defaults else "needed", meaning
+
+
+def _defaults_of_group() -> dict[str, object]:
+    return {
+        field.name: field.default
+        for field in msgspec.structs.fields(GroupBody)
+        if field.default is not msgspec.NODEFAULT
+    }
+
+
+def _shown(value: object) -> str:
+    return "null" if value is None else number(value) if isinstance(value, int) else code(str(value))
+
+
+def _variables() -> Iterable[tuple[str, str]]:
+    found: dict[str, list[str]] = {name: [] for name in OF_CLIENTS}
+    for command, (_, taken) in options_of_commands().items():
+        for option in taken:
+            if option.variable:
+                found.setdefault(option.variable, []).append(code(command))
+    for variable, commands in sorted(found.items()):
+        told = f"{len(commands)} commands" if len(commands) >= MANY else ", ".join(commands)
+        yield code(variable), f"clients, {told}" if variable in OF_CLIENTS else told

@@ -1,0 +1,54 @@
+"""How pages of the reference look."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+NOTICE = "<!-- Written by `make reference` from the code: change it there. -->"
+
+
+def page(title: str, introduction: str, parts: Iterable[str]) -> str:
+    return "\n\n".join([f"# {title}", NOTICE, wrapped(introduction), *parts]) + "\n"
+
+
+def wrapped(text: str) -> str:
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def number(value: float) -> str:
+    return f"{value:,}".replace(",", " ")
+
+
+def source_of(module: str) -> str:
+    file = importlib.import_module(module).__file__
+    assert file is not None
+    return Path(file).read_text()
+
+
+def commented(module: str, name: str) -> Iterator[tuple[str, str]]:
+    """Each field of a class with the comment that stands above it."""
+    body = source_of(module).partition(f"\nclass {name}")[2]
+    remark = ""
+    for line in body.splitlines()[1:]:
+        if line and not line.startswith(" "):
+            return
+        if line.startswith("    # "):
+            remark = f"{remark} {line[6:]}".strip()
+        elif found := re.match(r"    (\w+): ", line):
+            yield found[1], remark
+            remark = ""
+        elif line.startswith("    def "):
+            return
