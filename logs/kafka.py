@@ -31,10 +31,12 @@ from strandline.errors import StrandlineError, UnknownSegment
 from strandline.limits import (
     EVENT_BYTES,
     EVENT_OVERHEAD_BYTES,
+    KAFKA_ASK_MS,
     KAFKA_ATTEMPT_MS,
     KAFKA_CLOSE_MS,
     KAFKA_COMMIT_MS,
     KAFKA_DELIVERY_MS,
+    KAFKA_PAUSE_MS,
     KAFKA_STEP_MS,
 )
 
@@ -184,8 +186,27 @@ class KafkaLog:
         return rows
 
     def _known_partitions(self) -> frozenset[str]:
-        self._partitions = frozenset(map(str, self._topic.partitions()))
+        """The partitions as they are now, which the producer knows as well when this returns."""
+        numbers = self._topic.partitions()
+        self._wait_until_producer_knows(max(numbers))
+        self._partitions = frozenset(map(str, numbers))
         return self._partitions
+
+    def _wait_until_producer_knows(self, partition: int) -> None:
+        """A producer refuses a partition that it has not heard of, and it hears of new ones once in minutes, or, as
+        here, when it is told to ask; the broker that it asks may not have heard of it either."""
+        deadline = time.monotonic() + KAFKA_ASK_MS / 1000
+        while True:
+            try:
+                found = self._producer.list_topics(self._topic.name, KAFKA_ATTEMPT_MS / 1000).topics[self._topic.name]
+                if partition in found.partitions:
+                    return
+                reason = f"its partition {partition} is not known to the producer's broker"
+            except KafkaException as error:
+                reason = error.args[0].str()
+            if time.monotonic() > deadline:
+                raise LogUnavailable(path=self._topic.path, reason=reason)
+            time.sleep(KAFKA_PAUSE_MS / 1000)
 
     def _send(self, events: Sequence[Event]) -> None:
         for number, event in enumerate(events):

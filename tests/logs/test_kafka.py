@@ -160,16 +160,22 @@ class TestAppends:
         with pytest.raises(InvalidSetting, match=r"enable\.idempotence"):
             KafkaLog.connect(kafka.servers, new_topic(), settings={"enable.idempotence": False})
 
-    def test_partitions_added_meanwhile_are_segments_at_once(self, kafka: Kafka, new_topic: Callable[..., str]) -> None:
+    @pytest.mark.parametrize("used", [False, True], ids=["new producer", "producer that has sent"])
+    def test_partitions_added_meanwhile_are_segments_at_once(
+        self, kafka: Kafka, new_topic: Callable[..., str], used: bool
+    ) -> None:
         topic = new_topic(1)
         with KafkaLog.connect(kafka.servers, topic) as log:
+            if used:  # it knows the topic with one partition, and would not look again for minutes
+                log.append(events(b"a"))
+                log.flush()
             with pytest.raises(UnknownSegment, match="'1'"):
                 log.append(events(b"a", segment="1"))
             admin = AdminClient(kafka.client)
             admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
             log.append(events(b"a") + events(b"b", b"c", segment="2"))
-            assert log.flush() == {"0": 1, "2": 2}
-            assert log.end_offsets() == {"0": 1, "1": 0, "2": 2}
+            assert log.flush() == {"0": 1 + used, "2": 2}
+            assert log.end_offsets() == {"0": 1 + used, "1": 0, "2": 2}
         with KafkaLogReader(kafka.servers, topic) as reader:
             assert [segment.id for segment in reader.segments()] == ["0", "1", "2"]
 
