@@ -3,8 +3,6 @@ merge, it comes back."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,12 +14,10 @@ from logs.kafka import KafkaLog
 from logs.kafka_reader import KafkaLogReader
 from tests.acceptance.story import Pace, Scaling
 from tests.kafka import Kafka
-from tests.served import ROOT
 
 # A partition gets another leader in two seconds: nobody is lost who only waits for that.
 PACE = Pace(writer_timeout_ms=3_000, away_ms=1_000, patience_ms=30_000)
 PARTITIONS = 3
-WARM_UP_ATTEMPTS = 5
 MORE_PARTITIONS = 5
 
 
@@ -48,14 +44,8 @@ class KafkaPlace:
     killed: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        # In a process of its own: while coordinators load, librdkafka 2.16 was seen to end its process (SIGSEGV).
         self.kafka.create_topic("warm-up", 1)
-        code = f"from tests.acceptance.kafka_place import warm_up; warm_up({self.kafka.servers!r}, 'warm-up')"
-        for _ in range(WARM_UP_ATTEMPTS):
-            if subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0:
-                break
-        else:
-            raise RuntimeError(f"no transaction was committed in {WARM_UP_ATTEMPTS} attempts")
+        warm_up(self.kafka.servers, "warm-up")
         self.kafka.create_topic(self.topic, PARTITIONS)
 
     @property
