@@ -9,6 +9,7 @@ from pyspark.sql import functions
 
 from spark_integration.environment import register
 from spark_integration.errors import WrongColumn
+from spark_integration.listening import Listening, listen
 from spark_integration.options import Asking
 from spark_integration.reporting import KafkaPositions, PositionReporter, Positions
 from spark_integration.rows import MARK
@@ -18,7 +19,7 @@ from strandline.limits import CONTROLLER_WAIT_DEFAULT_MS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_REPORTERS: Final[WeakKeyDictionary[SparkSession, PositionReporter]] = WeakKeyDictionary()
+_REPORTERS: Final[WeakKeyDictionary[SparkSession, tuple[PositionReporter, Listening]]] = WeakKeyDictionary()
 
 
 def attach(
@@ -83,14 +84,15 @@ def reporter(spark: SparkSession) -> PositionReporter:
     """The session's listener; added when it is first asked for."""
     found = _REPORTERS.get(spark)
     if found is None:
-        found = _REPORTERS[spark] = PositionReporter()
-        spark.streams.addListener(found)
-    return found
+        made = PositionReporter()
+        found = _REPORTERS[spark] = made, listen(spark, made)
+    return found[0]
 
 
 def detach(spark: SparkSession) -> None:
     """Takes the listener from the session: attached queries get no new watermark. Call it before the session stops."""
     found = _REPORTERS.pop(spark, None)
     if found is not None:
-        spark.streams.removeListener(found)
-        found.close()
+        made, listening = found
+        listening.close()
+        made.close()

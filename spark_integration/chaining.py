@@ -16,6 +16,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from logs import Event, Memo
 from spark_integration.errors import WrongColumn
+from spark_integration.listening import listen
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import Asking, place_of
 from spark_integration.outbox import Outbox
@@ -128,12 +129,12 @@ class OutputNotes(StreamingQueryListener):
         self._noted: int | None = None
         self._ended = False
         self._outbox = Outbox(f"strandline notes of {writer}")
-        self._spark = spark
-        spark.streams.addListener(self)
+        self._listening = listen(spark, self)
 
     def follow(self, query: StreamingQuery) -> None:
         """Notes this query's time from now on, its last batch included."""
         self._followed.add(str(query.id))
+        self._listening.follow(query)
         last = query.lastProgress
         if last is not None:
             self.hear(last)
@@ -144,7 +145,7 @@ class OutputNotes(StreamingQueryListener):
 
     def close(self) -> None:
         """Notes no more. Call it before the session stops."""
-        self._spark.streams.removeListener(self)
+        self._listening.close()
         self._outbox.close()
         self._writer.release()
         self._connection.close()

@@ -28,7 +28,7 @@ def register(spark: SparkSession) -> None:
     """Makes `spark.readStream.format("strandline")` known to a session, and adds a MarkWatch. Raises PythonMismatch.
 
     With Spark Connect the Python processes are the server's, and it is the server that must have the package; and
-    the watch is left out, since a session that stops with a listener complains. Doing it again changes nothing, but
+    the watch is left out, since there it costs requests (see `listening`). Doing it again changes nothing, but
     that `spark.strandline.backlog.watermarkLagThreshold` is read anew: set it before.
     """
     if is_classic(spark) and spark not in _KNOWN:

@@ -34,8 +34,8 @@ _log = logging.getLogger(__name__)
 class MarkWatch(StreamingQueryListener):
     """Logs a warning, once for each run of a query, where a mark row did not come to `exact_watermark`.
 
-    `register` adds one to a classic session. With Spark Connect add it yourself, and remove it before the session
-    stops: `spark.streams.addListener(MarkWatch())`.
+    `register` adds one to a classic session. With Spark Connect start one yourself, and close it before the session
+    stops: `listening = listen(spark, MarkWatch())`, from `spark_integration.listening`.
 
     In a query with several `strandline` sources it looks at batches in which each of them yielded a mark: only then
     is one that is missing lost for certain.

@@ -6,7 +6,8 @@ A job on a cluster loads this file as well, so it knows nothing of the tests.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, functions
@@ -14,6 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 Rows = Counter[tuple[str, str, int, int]]  # operator, key, time, and what it says there
 
+OPERATORS = ("tumbling", "sliding", "session", "unique", "chained", "joined")  # all but timers, which are a query apart
 SECOND_MS = 1_000
 SCHEMA = "t bigint, id bigint, kind string"
 
@@ -72,36 +74,43 @@ def said(df: DataFrame, operator: str, key: Column, time: Column, value: Column)
     )  # fmt: skip
 
 
-def operators(read: Callable[[str], DataFrame]) -> DataFrame:
-    """Everything in one query. Each operator has the stream to itself."""
+def operators(read: Callable[[str], DataFrame], which: Collection[str] = OPERATORS) -> DataFrame:
+    """All of these in one query. Each operator has the stream to itself."""
     key, count, start = functions.col("key").cast("string"), functions.col("count"), functions.col("window.start")
 
     def windows(name: str, *window: str) -> DataFrame:
         events = read(name)
         return said(events.groupBy(functions.window("t", *window), "key").count(), name, key, start, count)
 
-    sessions = read("session").groupBy(functions.session_window("t", "3 seconds").alias("window"), "key").count()
-    unique = read("unique").where("kind = 'a'").dropDuplicates(["key", "id", "t"])
-    narrow = read("chained").groupBy(functions.window("t", "5 seconds"), "key").count()
-    wide = narrow.groupBy(functions.window(functions.window_time("window"), "20 seconds"))
-    left = read("left").where("kind = 'a'").select("key", "id", "t")
-    right = (
-        read("right").where("kind = 'b'").select(functions.col("id").alias("other"), functions.col("t").alias("then"))
-    )
-    within = functions.expr("id = other and then between t and t + interval 4 seconds")
-    then = functions.coalesce(functions.unix_millis("then"), functions.lit(-1))
-    parts = [
-        windows("tumbling", "10 seconds"),
-        windows("sliding", "20 seconds", "5 seconds"),
-        said(sessions, "session", key, start, count),
-        said(unique, "unique", key, functions.col("t"), functions.col("id")),
-        said(wide.agg(functions.sum("count").alias("count")), "chained", functions.lit("all"), start, count),
-        said(left.join(right, within, "left_outer"), "joined", key, functions.col("t"), then),
-    ]
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.union(part)
-    return whole
+    def sessions() -> DataFrame:
+        events = read("session").groupBy(functions.session_window("t", "3 seconds").alias("window"), "key")
+        return said(events.count(), "session", key, start, count)
+
+    def unique() -> DataFrame:
+        events = read("unique").where("kind = 'a'").dropDuplicates(["key", "id", "t"])
+        return said(events, "unique", key, functions.col("t"), functions.col("id"))
+
+    def chained() -> DataFrame:
+        narrow = read("chained").groupBy(functions.window("t", "5 seconds"), "key").count()
+        wide = narrow.groupBy(functions.window(functions.window_time("window"), "20 seconds"))
+        return said(wide.agg(functions.sum("count").alias("count")), "chained", functions.lit("all"), start, count)
+
+    def joined() -> DataFrame:
+        left = read("left").where("kind = 'a'").select("key", "id", "t")
+        right = read("right").where("kind = 'b'").selectExpr("id as other", "t as then")
+        within = functions.expr("id = other and then between t and t + interval 4 seconds")
+        then = functions.coalesce(functions.unix_millis("then"), functions.lit(-1))
+        return said(left.join(right, within, "left_outer"), "joined", key, functions.col("t"), then)
+
+    parts = {
+        "tumbling": lambda: windows("tumbling", "10 seconds"),
+        "sliding": lambda: windows("sliding", "20 seconds", "5 seconds"),
+        "session": sessions,
+        "unique": unique,
+        "chained": chained,
+        "joined": joined,
+    }
+    return reduce(DataFrame.union, (parts[name]() for name in which))
 
 
 class Timers(StatefulProcessor):

@@ -16,7 +16,7 @@ import sys
 import time
 import venv
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from strandline.note import Note
 from strandline.protocol import calls
 from strandline.protocol.transport import Connection
 from tests.served import ROOT, OwnProcess
-from tests.spark.operators import Rows, made
+from tests.spark.operators import OPERATORS, Rows, made
 from tests.summary import skip
 
 PATIENCE_S = 120
@@ -83,16 +83,20 @@ class Machine:
             "STRANDLINE_TESTS_IN": str(folder),
         }
 
-    def spark_class(self, name: str, *arguments: str, output: str, until: str) -> str:
-        """Starts one of Spark's programs; returns what it has said once it has said what shows that it runs."""
+    def spark_class(self, name: str, *arguments: str, output: str, until: str) -> Callable[[], str]:
+        """Starts one of Spark's programs. What it returns waits until it runs, and gives what it has said by then."""
         process, said = self._start([str(SPARK_HOME / "bin" / "spark-class"), name, *arguments], output)
-        wait_for(lambda: process.poll() is not None or until in said.read_text(), f"{until!r} in {said}")
-        assert process.poll() is None, said.read_text()[-4000:]
-        return said.read_text()
 
-    def job(self, given: dict[str, object], output: str) -> subprocess.Popen[bytes]:
-        """Starts the user's job; returns when its query runs."""
-        process, said = self._start([str(self._python), str(JOB), json.dumps(given)], output)
+        def wait() -> str:
+            wait_for(lambda: process.poll() is not None or until in said.read_text(), f"{until!r} in {said}")
+            assert process.poll() is None, said.read_text()[-4000:]
+            return said.read_text()
+
+        return wait
+
+    def job(self, given: Mapping[str, object], output: str, program: Path = JOB) -> subprocess.Popen[bytes]:
+        """Starts a user's job; returns when its queries run."""
+        process, said = self._start([str(self._python), str(program), json.dumps(given)], output)
         wait_for(lambda: process.poll() is not None or "ready" in said.read_text(), f"the job starts: {said}")
         assert process.poll() is None, said.read_text()[-4000:]
         return process
@@ -151,17 +155,21 @@ def machine(tmp_path_factory: pytest.TempPathFactory, installed: Path) -> Iterat
 @pytest.fixture(scope="module")
 def cluster(machine: Machine) -> str:
     """The address of a standalone cluster: a master, and two workers of one core each."""
-    said = machine.spark_class(
+    master = machine.spark_class(
         "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0",
         output="master", until="New state: ALIVE",
     )  # fmt: skip
-    found = re.search(r"spark://127\.0\.0\.1:\d+", said)
+    found = re.search(r"spark://127\.0\.0\.1:\d+", master())
     assert found is not None
-    for number in (1, 2):
+    workers = [
         machine.spark_class(
             "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g",
             "--webui-port", "0", found[0], output=f"worker-{number}", until="Successfully registered with master",
-        )  # fmt: skip
+        )
+        for number in (1, 2)
+    ]  # fmt: skip
+    for worker in workers:
+        worker()
     return found[0]
 
 
@@ -170,18 +178,22 @@ def connect_server(machine: Machine) -> str:
     """The address of a Spark Connect server."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    machine.spark_class(
+    server = machine.spark_class(
         "org.apache.spark.deploy.SparkSubmit",
         "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
         "--master", "local[2]",
+        "--conf", "spark.driver.memory=512m",
+        "--conf", f"spark.driver.extraJavaOptions={SMALL}",
         "--conf", f"spark.connect.grpc.binding.port={port}",
         "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
         "--conf", "spark.ui.enabled=false",
+        "--conf", "spark.sql.codegen.wholeStage=false",
         "--conf", "spark.sql.shuffle.partitions=2",
         "--conf", "spark.sql.session.timeZone=UTC",
         "spark-internal",
         output="connect", until="Spark Connect server started",
     )  # fmt: skip
+    server()
     return f"sc://127.0.0.1:{port}"
 
 
@@ -199,12 +211,12 @@ class Story:
         self._options = {"controller": controller.url, "stream": name, "path": str(folder / "log.db")}
         self._checkpoint = str(folder / "checkpoint")
 
-    def given(self, where: str) -> dict[str, object]:
-        """What the job is started with."""
+    def given(self, where: str, which: Sequence[str] = OPERATORS) -> dict[str, object]:
+        """What the job is started with: where it runs, and which operators beside timers."""
         operators = str(Path(__file__).parents[1] / "spark")
         return {
             "where": where, "out": str(self.out), "checkpoint": self._checkpoint, "options": self._options,
-            "operators": operators,
+            "operators": operators, "which": list(which),
         }  # fmt: skip
 
     def write(self, start: int, end: int) -> None:
