@@ -151,7 +151,9 @@ def test_available_now_reads_what_is_there_within_the_budget_fairly_and_stops(
     assert positions(batches[0]) == {"0": 9, "1": 9, "2": 2}
 
 
-def test_a_split_is_read_in_order_and_closes_every_window(
+#   segment "0" ──┬── "3" ──┬── "5"      what follows is read when all before it is
+#                 └── "4" ──┘
+def test_a_split_and_a_merge_are_read_in_order_and_close_every_window(
     read: Read, running: Any, stream: Any, event_log: Any
 ) -> None:
     event_log.append("0", range(0, 8_000, 100))
@@ -164,6 +166,17 @@ def test_a_split_is_read_in_order_and_closes_every_window(
         first, second = (one for one in run.progress() if events(one))
         assert (positions(first), positions(second)) == ({"0": 50}, {"0": 80, "3": 14})
         assert [one.observedMetrics["strandline"]["mark"] for one in (first, second)] == [None, 15_000]
+        assert json.loads(first.sources[0].latestOffset)["positions"] == {"0": 80, "3": 14}  # what was still to come
+        whole = [NewSegment("5", 0.0, 1 / 3)]
+        event_log.append("4", range(15_000, 27_000, 200))  # more than a batch
+        stream.scale(event_log.log.scale(["3", "4"], whole), whole)
+        event_log.append("5", range(27_000, 35_000, 1_000))
+        stream.mark(35_000, {"5": 8})  # which says the same of "3" and "4"
+        assert run.settle() == {0: 84, 10_000: 35, 20_000: 38}
+        third, fourth = (one for one in run.progress()[-4:] if positions(one).get("4") and events(one))
+        assert (positions(third), positions(fourth)) == (
+            {"0": 80, "3": 14, "4": 50}, {"0": 80, "3": 14, "4": 60, "5": 8}
+        )  # fmt: skip
         stream.seal(event_log.log.seal())
         assert run.settle() == event_log.windows(WIDTH_MS)
 
