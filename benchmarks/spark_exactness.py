@@ -35,6 +35,7 @@ from strandline.protocol.transport import Connection
 DELAYS_S: Final = (1, 5, 10, 60)
 WINDOW_MS: Final = 1_000
 CONFIG: Final = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
+PACE_S: Final = 0.5
 NUMBERS: Final = count(1)
 
 
@@ -140,17 +141,17 @@ def measure(
     delays_s: Sequence[int] = DELAYS_S,
     steps: int,
     reading: Sequence[PhoneEvent] | None = None,
+    paced_ms: int = 0,
 ) -> Result:
     """Runs all queries side by side while the events come. With `reading` it is a replay in that order, of which all
-    notes are known before."""
+    notes are known before. What was received in the last `paced_ms` comes by the clock, each event when it came."""
     order = phones.events if reading is None else reading
     pending = notes(phones.events, phones.segments)
     if reading is not None:
         phones.note(pending)
     exact = Windows(phones.read(spark), folder / f"{phones.name}-exact")
     plain = {f"−{delay} s": Unique(phones.raw(spark), delay, folder / f"{phones.name}-{delay}") for delay in delays_s}
-    for start in range(0, len(order), -(-len(order) // steps)):
-        part = order[start : start + -(-len(order) // steps)]
+    for part in parts(order, steps, paced_ms):
         phones.write(part)
         if reading is None:
             phones.note([each for each in pending if each.at_ms <= part[-1].received_ms])
@@ -165,11 +166,34 @@ def measure(
     return Result(lost | {name: len(order) - each.kept for name, each in plain.items()}, exact.dropped, windows)
 
 
+def parts(order: Sequence[PhoneEvent], steps: int, paced_ms: int) -> Iterator[Sequence[PhoneEvent]]:
+    """What comes together: equal steps, as fast as they are taken, and at the end what came in each PACE_S."""
+    begin_ms = order[-1].received_ms - paced_ms
+    at = next(number for number, each in enumerate(order) if each.received_ms >= begin_ms) if paced_ms else len(order)
+    size = max(1, -(-at // steps))
+    for start in range(0, at, size):
+        yield order[start : min(start + size, at)]
+    begun = time.monotonic()
+    while at < len(order):
+        due_s = max(PACE_S, (order[at].received_ms - begin_ms) / 1000 - (time.monotonic() - begun))
+        time.sleep(due_s)
+        now_ms = begin_ms + (time.monotonic() - begun) * 1000
+        until = next((n for n in range(at + 1, len(order)) if order[n].received_ms > now_ms), len(order))
+        yield order[at:until]
+        at = until
+
+
 def replay(spark: SparkSession, phones: Phones, folder: Path, rows: int) -> tuple[dict[int, int], float]:
     """The windows of a replay from the head, in batches of so many rows, and how many seconds it took."""
     begun = time.monotonic()
     exact = Windows(phones.read(spark, maxRowsPerBatch=rows), folder / f"{phones.name}-{rows}")
     return exact.finish(), time.monotonic() - begun
+
+
+def span_ms(events: Iterable[PhoneEvent]) -> int:
+    """How long it took to happen."""
+    times = [each.event_ms for each in events]
+    return max(times) - min(times)
 
 
 def session(folder: Path, more: Mapping[str, Any] | None = None) -> SparkSession:
@@ -205,7 +229,7 @@ def rows_of(
         found = measure(spark, phones, folder, steps=steps, reading=reading)
         yield f"{name:25}" + "".join(f"{lost:>8}" for lost in found.lost.values())
         assert found.dropped == 0 and found.windows == phones.truth()
-    span_s = (max(each.event_ms for each in events) - min(each.event_ms for each in events)) / 1000
+    span_s = span_ms(events) / 1000
     for rows in (101, 2_000):
         windows, took_s = replay(spark, live, folder, rows)
         same = "the same windows" if windows == live.truth() else "OTHER WINDOWS"

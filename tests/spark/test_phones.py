@@ -1,8 +1,14 @@
-"""Phones out of order: nothing is lost live, in an uneven replay, in batches of another size; with a delay much is."""
+"""Phones out of order: nothing is lost live, in an uneven replay, in a fast one; with a delay much is.
+
+With STORY=full, as in `make soak`, the live run of a quarter of an hour has nothing but the clock for its pace, and
+what each delay loses is printed.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +16,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.disorder import PhoneEvent, devices_of, faster, generate, load
-from benchmarks.spark_exactness import Phones, measure, replay
+from benchmarks.spark_exactness import DELAYS_S, Phones, measure, replay, span_ms
 from tests.summary import skip
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDING = Path(os.environ.get("STRANDLINE_RECORDINGS", ROOT.parent / "shared" / "data")) / "phones-d-1.csv"
+
+FULL = os.environ.get("STORY") == "full"
+PACED_MS = 1_500  # of the live run, at its end, if it is not to be paced in full
+FAST = 100
 
 pytestmark = pytest.mark.spark
 
@@ -28,17 +38,36 @@ def events(request: pytest.FixtureRequest) -> list[PhoneEvent]:
     return load(RECORDING)
 
 
-def test_phones_lose_nothing_live_in_an_uneven_replay_and_in_batches_of_another_size(
-    spark: SparkSession, controller: Any, events: list[PhoneEvent], tmp_path: Path
+def test_phones_lose_nothing_live_and_in_an_uneven_replay(
+    spark: SparkSession,
+    controller: Any,
+    events: list[PhoneEvent],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    live = Phones(controller.connection, tmp_path, events)
-    found = measure(spark, live, tmp_path, delays_s=[], steps=5)
-    assert (found.windows, found.dropped, found.lost["exact"]) == (live.truth(), 0, 0)
-    again, _ = replay(spark, live, tmp_path, rows=len(events) // 5)
-    assert again == found.windows
-
-    uneven = Phones(controller.connection, tmp_path, events)
+    live, uneven = (Phones(controller.connection, tmp_path, events) for _ in range(2))
     order = faster(events, devices_of(events)[0], 4)
-    found = measure(spark, uneven, tmp_path, delays_s=[60], steps=5, reading=order)
-    assert (found.windows, found.dropped, found.lost["exact"]) == (uneven.truth(), 0, 0)
-    assert found.lost["−60 s"] > len(events) // 10
+    lost: Mapping[str, int] = {}
+    for name, phones, reading in (("live", live, None), ("one read 4 times as fast", uneven, order)):
+        delays_s = DELAYS_S if FULL else () if reading is None else (60,)
+        found = measure(spark, phones, tmp_path, delays_s=delays_s, steps=30 if FULL else 5, reading=reading)
+        if FULL:
+            with capsys.disabled():
+                sys.stdout.write(f"\n{len(events)} events, {name}: lost by {dict(found.lost)}\n")
+        assert (found.windows, found.dropped, found.lost["exact"]) == (phones.truth(), 0, 0)
+        lost = found.lost
+    assert lost["−60 s"] > len(events) // 10
+
+
+def test_replays_a_hundred_times_as_fast_as_it_happened_give_the_windows_of_the_live_run(
+    spark: SparkSession, controller: Any, tmp_path: Path
+) -> None:
+    events = generate(7, devices=2, events=1_800 if FULL else 4_800)
+    span = span_ms(events)
+    live = Phones(controller.connection, tmp_path, events)
+    found = measure(spark, live, tmp_path, delays_s=[], steps=4, paced_ms=span if FULL else PACED_MS)
+    assert (found.windows, found.dropped) == (live.truth(), 0)
+    for rows in (len(events) // 3, len(events)):  # live, no batch was as large
+        again, took_s = replay(spark, live, tmp_path, rows)
+        assert again == found.windows
+        assert span / 1_000 / took_s >= FAST
