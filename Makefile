@@ -30,9 +30,9 @@ bench: environment servers ## Measure durable notes a second beside a bare uvico
 pictures: environment servers ## Take the pictures of the dashboard in docs/images
 	$(BIN)/python -m tests.dashboard.pictures
 
-soak: environment servers ## Lose writers for a minute, replay a quarter of an hour in Spark, kill controllers 400 times, serve 10 000 streams, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
+soak: environment servers ## Lose writers for a minute, replay half an hour in Spark, kill controllers 400 times, serve 10 000 streams, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
 	STORY=full $(BIN)/python -m pytest --timeout 900 tests/acceptance
-	STORY=full $(BIN)/python -m pytest --timeout 1800 tests/spark/test_phones.py tests/spark_cluster
+	STORY=full $(BIN)/python -m pytest --timeout 3600 tests/spark/test_phones.py tests/spark_cluster
 	CRASH_SEEDS=40 $(BIN)/python -m pytest --timeout 900 tests/controller/test_durability.py -k crash_under_load
 	MANY_STREAMS=10000 $(BIN)/python -m pytest --timeout 900 tests/controller/test_many_streams.py
 	$(BIN)/python -m tests.simulation.soak $(SOAK)

@@ -1,6 +1,6 @@
 """Phones out of order: nothing is lost live, in an uneven replay, in a fast one; with a delay much is.
 
-With STORY=full, as in `make soak`, the live run of a quarter of an hour has nothing but the clock for its pace, and
+With STORY=full, as in `make soak`, the live run of half an hour has nothing but the clock for its pace, and
 what each delay loses is printed.
 """
 
@@ -62,7 +62,7 @@ def test_phones_lose_nothing_live_and_in_an_uneven_replay(
 def test_replays_a_hundred_times_as_fast_as_it_happened_give_the_windows_of_the_live_run(
     spark: SparkSession, controller: Any, tmp_path: Path
 ) -> None:
-    events = generate(7, devices=2, events=1_800 if FULL else 4_800)
+    events = generate(7, devices=2, events=3_600 if FULL else 4_800)
     span = span_ms(events)
     live = Phones(controller.connection, tmp_path, events)
     found = measure(spark, live, tmp_path, delays_s=[], steps=4, paced_ms=span if FULL else PACED_MS)
