@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from spark_integration.environment import check_java, check_python
+from spark_integration.environment import check_java, check_python, register
 from spark_integration.errors import JavaMissing, PythonMismatch
-from tests.served import ROOT
 
 
 def program(path: Path, script: str) -> Path:
@@ -74,20 +72,12 @@ def test_a_python_without_the_package_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_a_wrong_pyspark_python_is_told_by_register_and_not_by_the_first_batch() -> None:
-    job = (
-        "from pyspark.sql import SparkSession\n"
-        "from spark_integration import prepare, register\n"
-        "prepare()\n"
-        "register(SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false').getOrCreate())\n"
-    )
-    environment = {
-        **os.environ, "PYSPARK_PYTHON": "/nowhere/python", "PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1",
-    }  # fmt: skip
-    run = subprocess.run(
-        [sys.executable, "-c", job], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert run.returncode == 1
-    said = run.stderr.strip().splitlines()[-1]
-    assert said.startswith("spark_integration.errors.PythonMismatch: ")
-    assert "'/nowhere/python'" in said and "PYSPARK_PYTHON" in said
+def test_a_wrong_pyspark_python_is_told_by_register_and_not_by_the_first_batch(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    usual = context.pythonExec  # PYSPARK_PYTHON, as it was when the session began
+    context.pythonExec = "/nowhere/python"
+    try:
+        with pytest.raises(PythonMismatch, match=r"'/nowhere/python'.*PYSPARK_PYTHON"):
+            register(spark.newSession())
+    finally:
+        context.pythonExec = usual
