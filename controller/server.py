@@ -117,7 +117,9 @@ def check_callers(settings: Settings) -> None:
             f"or say --insecure to let everybody in"
         )
     if settings.ssl_certfile is None:
-        log.warning("without --ssl-certfile tokens and notes go over the net as they are: see docs/tokens-and-tls.md")
+        log.warning(
+            "without --ssl-certfile tokens and notes go over the net as they are: see docs/how-to/tokens-and-tls.md"
+        )
 
 
 def check_certificate(settings: Settings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -63,8 +64,9 @@ def lag(time: int | None, now: int | None) -> str:
 
 
 def offsets(position: Mapping[str, int]) -> str:
-    """A position, in the form that `window --position` takes; cut short where it has many segments."""
-    shown = [f"{segment}={offset}" for segment, offset in list(position.items())[:POSITION_SEGMENTS_SHOWN]]
+    """A position, in the form that `window --position` takes, its segments in order; cut short where there are many."""
+    ordered = sorted(position.items(), key=lambda item: (len(item[0]) if item[0].isdecimal() else math.inf, item[0]))
+    shown = [f"{segment}={offset}" for segment, offset in ordered[:POSITION_SEGMENTS_SHOWN]]
     more = len(position) - len(shown)
     return ",".join(shown) + (f" and {more} more" if more else "") if shown else NOTHING
 

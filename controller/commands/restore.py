@@ -34,5 +34,5 @@ def run(options: argparse.Namespace) -> int:
     if restored.served_until is not None:
         moment = f"they were at {datetime.fromtimestamp(restored.served_until / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     say(f"{store} has {restored.streams} streams and {restored.groups} reader groups as {moment}")
-    say("serve it; writers and readers that had registered have to register anew: docs/backup.md says why")
+    say("serve it; writers and readers that had registered have to register anew: docs/how-to/backup.md says why")
     return 0

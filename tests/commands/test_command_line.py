@@ -148,6 +148,12 @@ def test_who_holds_time_back_is_told_in_a_sentence() -> None:
     assert wording.holding(None) == "nobody"
 
 
+def test_the_segments_of_a_position_stand_in_order() -> None:
+    assert wording.offsets({"10": 1, "b": 4, "2": 5, "a": 3}) == "2=5,10=1,a=3,b=4"
+    assert wording.offsets({str(segment): 1 for segment in range(200, 0, -1)}).startswith("1=1,2=1,3=1,")
+    assert wording.offsets({}) == "–"
+
+
 @pytest.mark.parametrize(
     ("milliseconds", "told"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -17,7 +16,8 @@ from controller.cli import main
 from controller.storage import schema
 from controller.storage.database import open_database
 from controller.storage.spells import RESTORE, begin_anew
-from tests.served import NOON, ROOT
+from tests.readme.pages import blocks_of, commands_of
+from tests.served import NOON
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 
@@ -274,8 +274,8 @@ def test_the_pages_commands_do_what_it_says(
     """Its command lines as they stand, but for the names of the databases."""
     monkeypatch.chdir(tmp_path)
     begin = database.partition(":")[0]
-    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "backup.md").read_text(), re.MULTILINE | re.DOTALL)
-    lines = [line.split() for block in blocks for line in block.splitlines()]
+    blocks = blocks_of("docs/how-to/backup.md")
+    lines = [line.split() for block in blocks for line in commands_of(block.text)]
     backups, restores, in_place = (
         [words for words in lines if words[1] == verb and (words[2] == "--database") is bare]
         for verb, bare in (("backup", False), ("restore", False), ("restore", True))

@@ -1,52 +1,65 @@
-"""What docs/kafka.md shows works as it stands there, on a real broker and a real controller."""
+"""What the pages about Kafka show works as it stands there, on a real broker and a real controller."""
 
 from __future__ import annotations
 
-import re
-import shlex
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from controller.cli import make_parser
-from strandline.protocol import calls
 from tests.kafka import Kafka
-from tests.served import served
+from tests.readme.pages import Stranger, blocks_of
+from tests.served import OwnProcess
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "kafka.md").read_text()
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+TOPICS = {"orders": 1, "payments": 3, "clicks": 2, "web.clicks": 2}
 
 
-def test_the_code_of_the_page_notes_what_it_says(kafka: Kafka, tmp_path: Path) -> None:
-    kafka.create_topic("orders", 1)
-    with served(tmp_path / "store.db") as connection:
-        code = "\n".join(blocks("python")).replace("http://127.0.0.1:8433", connection.controller)
-        script = tmp_path / "page.py"
-        script.write_text(code.replace("127.0.0.1:9092", kafka.servers))
-        done = subprocess.run(
-            [sys.executable, str(script)], capture_output=True, text=True, check=False, env={"PYTHONPATH": str(ROOT)}
-        )
-        assert done.returncode == 0, done.stderr
-        described = connection.run(calls.describe("orders"))
-        writers = httpx.get(f"{connection.controller}/v1/streams/orders/writers").json()["writers"]
-    assert [segment.segment.id for segment in described.segments] == ["0"]
-    noted = {each["writer"]: (each["times"][""], each["position"]) for each in writers}
-    assert noted == {
+@pytest.fixture(scope="module")
+def topics(kafka: Kafka) -> Kafka:
+    for name, partitions in TOPICS.items():
+        kafka.create_topic(name, partitions, config={"message.timestamp.type": "LogAppendTime"})
+    return kafka
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnProcess]:
+    started = OwnProcess(tmp_path_factory.mktemp("pages") / "store.db")
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def stranger(topics: Kafka, process: OwnProcess, tmp_path: Path) -> Iterator[Stranger]:
+    with Stranger(tmp_path, controller=process.url, replaced={"127.0.0.1:9092": topics.servers}) as begun:
+        yield begun
+
+
+def writers_of(stranger: Stranger, stream: str) -> dict[str, Any]:
+    found = httpx.get(f"{stranger.controller}/v1/streams/{stream}/writers").json()["writers"]
+    return {each["writer"]: (each["times"][""], each["position"]) for each in found}
+
+
+def test_the_page_about_kafka_notes_what_it_says(stranger: Stranger) -> None:
+    stranger.walk("docs/kafka.md")
+    assert writers_of(stranger, "orders") == {
         "w1": (1700000000001, {"0": 1}),
         "w2": (1700000000003, {"0": 2}),
         "w3": (1700000000004, {"0": 42}),
     }
 
 
-@pytest.mark.parametrize("line", [line for block in blocks("sh") for line in block.splitlines()])
-def test_the_commands_of_the_page_are_ones_that_the_parser_takes(line: str) -> None:
-    program, *words = shlex.split(line)
-    assert program == "strandline"
-    assert make_parser().parse_args(words).command == "tail"
+def test_the_page_about_an_existing_topic_makes_its_windows_exact(stranger: Stranger) -> None:
+    stranger.walk("docs/how-to/existing-kafka-topic.md")
+    positions = [position for _, position in writers_of(stranger, "payments").values()]
+    ends = [max((position.get(segment, 0) for position in positions), default=0) for segment in ("0", "1", "2")]
+    assert sum(ends) == 60
+
+
+def test_the_commands_that_watch_a_topic_do(stranger: Stranger) -> None:
+    Path("client.properties").write_text("client.id=tail\n")
+    (block,) = [block for block in blocks_of("docs/command-line.md") if "--servers" in block.text]
+    stranger.do(block)
+    found = httpx.get(f"{stranger.controller}/v1/streams/clicks/writers").json()["writers"]
+    assert [each["writer"].startswith("tail-") for each in found] == [True]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md"]
-PAGES = ["docs/backup.md", "docs/readers.md"]  # have no make targets
+READERS = "docs/readers.md"  # has commands that make up its tables
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Commands that are no make targets: how each begins, and the test that runs it as the document has it.
 RUN_BY = {
@@ -16,9 +16,50 @@ RUN_BY = {
     ".venv/bin/python -m benchmarks.disorder": "tests/disorder/test_disorder.py::test_the_table_shows_both",
     ".venv/bin/python -m benchmarks.order": "tests/disorder/test_order.py::test_the_table_shows_all_of_them",
     ".venv/bin/strandline serve": "tests/readme/test_readme.py::test_the_four_calls_answer_as_the_readme_says",
-    "strandline backup ": "tests/controller/test_backup.py::test_the_pages_commands_do_what_it_says",
-    "strandline restore ": "tests/controller/test_backup.py::test_the_pages_commands_do_what_it_says",
 }
+TASKS = "tests/readme/test_pages.py::test_a_task_can_be_done_as_its_page_says"
+SPARK_TASKS = "tests/spark/test_documents.py::test_a_task_for_spark_can_be_done_as_its_page_says"
+EXPLANATIONS = "tests/readme/test_explanations.py::test_the_code_of_an_explanation_prints_what_the_page_says"
+# Every page with blocks, and the tests that run them all.
+RUN = {
+    "docs/command-line.md": (
+        "tests/readme/test_pages.py::test_every_command_of_the_page_about_the_command_line_does_something",
+        "tests/logs/test_kafka_page.py::test_the_commands_that_watch_a_topic_do",
+    ),
+    "docs/dashboard.md": ("tests/readme/test_pages.py::test_the_page_about_the_dashboard_begins_with_what_serves_it",),
+    "docs/how-to/a-writer-that-died.md": (TASKS,),
+    "docs/how-to/alerts.md": (
+        "tests/readme/test_pages.py::test_the_page_about_alerts_sets_them_up_and_knows_every_one",
+    ),
+    "docs/how-to/backfill.md": (SPARK_TASKS,),
+    "docs/how-to/backup.md": ("tests/controller/test_backup.py::test_the_pages_commands_do_what_it_says",),
+    "docs/how-to/chained-jobs.md": (SPARK_TASKS,),
+    "docs/how-to/existing-kafka-topic.md": (
+        "tests/logs/test_kafka_page.py::test_the_page_about_an_existing_topic_makes_its_windows_exact",
+    ),
+    "docs/how-to/scale-segments.md": (TASKS,),
+    "docs/how-to/tokens-and-tls.md": (
+        "tests/tokens/test_serving.py::test_the_page_about_tokens_and_tls_lets_in_whom_it_says",
+    ),
+    "docs/how-to/transactions.md": (TASKS,),
+    "docs/kafka.md": ("tests/logs/test_kafka_page.py::test_the_page_about_kafka_notes_what_it_says",),
+    "docs/metrics.md": (
+        "tests/operations/test_rules.py::test_the_documented_scrape_is_valid_and_the_files_are_where_the_document_says",
+    ),
+    "docs/quickstart.md": (
+        "tests/spark/test_documents.py::test_the_quickstart_gets_the_same_windows_in_python_and_in_spark",
+    ),
+    "docs/readers.md": (
+        "tests/readme/test_pages.py::test_the_page_about_readers_reads_what_was_written",
+        *(test for command, test in RUN_BY.items() if "benchmarks" in command),
+    ),
+    "docs/spark.md": ("tests/spark/test_documents.py::test_the_page_about_spark_shows_jobs_that_run",),
+    "docs/testing.md": ("tests/testing/test_document.py::test_the_examples_are_a_test_module_that_passes",),
+    "docs/writers.md": ("tests/readme/test_pages.py::test_the_page_about_writers_notes_what_it_says",),
+}
+OF_THEIR_OWN = ("decisions", "reference")  # neither tells anybody what to type; the reference is written from the code
+LANGUAGES = {"ini", "python", "sh", "text", "yaml"}
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 GETTING_THE_CODE = ("git clone ", "cd ")
 
 
@@ -38,7 +79,7 @@ def is_tested(command: str, root: Path) -> bool:
     return False
 
 
-@pytest.mark.parametrize("document", [*DOCUMENTS, *PAGES])
+@pytest.mark.parametrize("document", [*DOCUMENTS, READERS])
 def test_every_command_is_a_make_target_or_run_by_a_test(document: str, root: Path) -> None:
     found = commands((root / document).read_text())
     others = [each for each in found if not each.startswith(("make ", *GETTING_THE_CODE))]
@@ -53,6 +94,62 @@ def test_every_make_command_is_one_that_make_knows(document: str, root: Path) ->
             words = [*command.split(), "--dry-run"]
             done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"{document}: {command}: {done.stderr}"
+
+
+def pages(root: Path) -> dict[str, str]:
+    """The pages under docs, but for those that are checked elsewhere, by their paths."""
+    found = {str(file.relative_to(root)): file.read_text() for file in sorted((root / "docs").rglob("*.md"))}
+    return {page: text for page, text in found.items() if page.split("/")[1] not in OF_THEIR_OWN}
+
+
+def test_every_block_of_every_page_is_run_by_a_test(root: Path) -> None:
+    for page, text in pages(root).items():
+        fences = re.findall(r"^( *)```(.*)$", text, re.MULTILINE)
+        assert all(indent == "" for indent, _ in fences), f"{page}: what is indented is not found by those who run it"
+        languages = [language for _, language in fences[::2]]
+        if page.startswith("docs/explanation/"):  # has drawings, without a language
+            tests: tuple[str, ...] = (EXPLANATIONS,)
+            languages = [language for language in languages if language]
+        else:
+            tests = RUN.get(page, ())
+        assert set(languages) <= LANGUAGES, f"{page}: {set(languages) - LANGUAGES}"
+        assert tests or not languages, f"{page} has blocks that no test runs: name one in RUN"
+        for test in tests if languages else ():
+            file, _, name = test.partition("::")
+            assert f"def {name}(" in (root / file).read_text(), f"{page}: there is no {test}"
+
+
+def test_the_tests_that_run_pages_name_them(root: Path) -> None:
+    for page, tests in RUN.items():
+        assert (root / page).is_file(), page
+        for test in tests:
+            if test not in RUN_BY.values():
+                assert Path(page).stem in (root / test.partition("::")[0]).read_text(), f"{test} does not name {page}"
+
+
+def test_the_index_has_every_page_once(root: Path) -> None:
+    linked = LINK.findall((root / "docs" / "README.md").read_text())
+    there = {str(file.relative_to(root / "docs")) for file in (root / "docs").rglob("*.md")}
+    expected = {each for each in there if not each.startswith("decisions/")} - {"README.md"} | {"decisions"}
+    assert sorted(linked) == sorted(expected)
+
+
+def test_every_link_leads_somewhere(root: Path) -> None:
+    for page in [*root.glob("*.md"), *(root / "docs").rglob("*.md")]:
+        for link in LINK.findall(re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)):
+            if "://" in link:
+                continue
+            target, _, anchor = link.partition("#")
+            file = (page.parent / target).resolve() if target else page
+            assert file.exists(), f"{page.relative_to(root)}: {link} leads nowhere"
+            if anchor:
+                assert anchor in headings(file.read_text()), f"{page.relative_to(root)}: {link} has no such heading"
+
+
+def headings(text: str) -> set[str]:
+    """The headings of a page, as links name them."""
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_continuous_integration_runs_what_the_readme_names_and_nothing_else(root: Path) -> None:

@@ -1,31 +1,51 @@
-"""The code in docs/spark.md runs as it stands there, one block after the other, but for the addresses."""
+"""The pages with a Spark job in them do what they show, and print what they say, in the session that tests share."""
 
 from __future__ import annotations
 
-import os
-import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from pyspark.sql import SparkSession
 
 from logs.sqlite import SqliteLog
 from spark_integration import detach
 from strandline.protocol import calls
+from tests.readme.pages import Stranger
 from tests.spark.conftest import AT_ONCE
 from writer_client import Event, Writer
 
-ROOT = Path(__file__).resolve().parents[2]
 START_MS = 1_700_000_000_000
+LOGS = ("orders", "totals")
+JOBS = ("job-1", "job-2")
 
 pytestmark = pytest.mark.spark
 
 
-def test_the_blocks_of_the_page_about_spark_run(
-    spark: SparkSession, spark_kafka_jars: Path, controller: Any, tmp_path: Path
+@pytest.fixture
+def stranger(spark: SparkSession, controller: Any, tmp_path: Path) -> Iterator[Callable[..., Stranger]]:
+    """Begins in a folder of its own. Spark's processes are in another one, so that paths are whole here."""
+    replaced = {f'"{name}.log"': f'"{tmp_path}/{name}.log"' for name in LOGS}
+    replaced |= {f'"checkpointLocation", "{job}"': f'"checkpointLocation", "{tmp_path}/{job}"' for job in JOBS}
+    replaced |= {"spark.stop()": ""}  # it is not theirs alone
+    begun = []
+
+    def begin(**options: Any) -> Stranger:
+        begun.append(Stranger(tmp_path, replaced=replaced, names={"spark": spark}, **options))
+        return begun[-1]
+
+    yield begin
+    for stream in (*LOGS, "orders-2025"):
+        httpx.delete(f"{controller.url}/v1/streams/{stream}")
+    detach(spark)
+
+
+def test_the_page_about_spark_shows_jobs_that_run(
+    stranger: Callable[..., Stranger], spark: SparkSession, spark_kafka_jars: Path, controller: Any, tmp_path: Path
 ) -> None:
-    for stream in ("orders", "totals"):
+    for stream in LOGS:
         controller.connection.run(calls.create_stream(stream, 2, AT_ONCE))
         SqliteLog.create(tmp_path / f"{stream}.log", 2).close()
     with SqliteLog(tmp_path / "orders.log") as log:
@@ -35,29 +55,34 @@ def test_the_blocks_of_the_page_about_spark_run(
             )
             writer.note_time(START_MS + 20_000)
         controller.connection.run(calls.seal("orders", log.seal()))
-    text = (ROOT / "docs" / "spark.md").read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    page = "".join(blocks).replace("http://127.0.0.1:8433", controller.url)
-    page = re.sub(r'"(orders|totals)\.log"', rf'"{tmp_path}/\1.log"', page)
-    page = page.replace('"job-1").start', f'"{tmp_path}/job-1").start')
-    names: dict[str, Any] = {"spark": spark}
-    environment = dict(os.environ)
     try:
-        exec(compile(page, "docs/spark.md", "exec"), names)
-        names["query"].processAllAvailable()
-        names["query"].stop()
-        notes = names["notes"]
-        notes.hear(names["query"].lastProgress)
-        assert notes.settle(60)
-        notes.close()
-        assert names["closed_day"].count() == 2
-        assert (names["found"].beginning.doubt, names["found"].incomplete) == (None, ())
-        assert controller.connection.run(calls.describe("totals")).sealed
-        assert names["exact_sales"].isStreaming and names["events"].isStreaming and names["catching_up"].isStreaming
+        with stranger(controller=controller.url) as walking:
+            walking.walk("docs/spark.md")
+            names = walking.names
+            names["query"].processAllAvailable()
+            names["query"].stop()
+            notes = names["notes"]
+            notes.hear(names["query"].lastProgress)
+            assert notes.settle(60)
+            notes.close()
+            assert names["closed_day"].count() == 2
+            assert (names["found"].beginning.doubt, names["found"].incomplete) == (None, ())
+            assert controller.connection.run(calls.describe("totals")).sealed
+            assert names["exact_sales"].isStreaming and names["events"].isStreaming and names["catching_up"].isStreaming
     finally:
-        os.environ.clear()
-        os.environ.update(environment)
-        detach(spark)
         spark.conf.unset("spark.strandline.backlog.watermarkLagThreshold")
     with SqliteLog(tmp_path / "totals.log") as log:
         assert sum(log.end_offsets().values()) == 1
+
+
+@pytest.mark.parametrize("page", ["chained-jobs", "backfill"])
+def test_a_task_for_spark_can_be_done_as_its_page_says(
+    stranger: Callable[..., Stranger], controller: Any, page: str
+) -> None:
+    with stranger(controller=controller.url) as walking:
+        walking.walk(f"docs/how-to/{page}.md")
+
+
+def test_the_quickstart_gets_the_same_windows_in_python_and_in_spark(stranger: Callable[..., Stranger]) -> None:
+    with stranger() as walking:
+        walking.walk("docs/quickstart.md")

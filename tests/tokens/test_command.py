@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -107,14 +106,3 @@ def test_both_stores_keep_tokens_alike(store_url: str) -> None:
         found = list_tokens(connection)
     assert [each.grant for each in found] == grants and [each.revoked_at for each in found] == [None, 2]
     assert has_tokens(store_url)
-
-
-def test_the_page_about_tokens_shows_commands_that_the_parser_takes() -> None:
-    from controller.cli import make_parser
-
-    page = (Path(__file__).parents[2] / "docs" / "tokens-and-tls.md").read_text()
-    shown: list[Any] = re.findall(r"^strandline (.*)$", page, re.MULTILINE)
-    assert len(shown) >= 5
-    for line in shown:
-        words = re.findall(r"'([^']*)'|(\S+)", line.partition(" #")[0])
-        make_parser().parse_args([quoted or plain for quoted, plain in words])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shutil
 import ssl
 import subprocess
@@ -29,10 +28,10 @@ from strandline.protocol.attempts import Patience
 from strandline.protocol.credentials import find_token, trust
 from strandline.protocol.errors import ControllerAway
 from strandline.protocol.transport import Connection
+from tests.readme.pages import Stranger
 from tests.served import ROOT, OwnProcess
 from writer_client import AsyncWriter, Writer
 
-PAGE = ROOT / "docs" / "tokens-and-tls.md"
 SETTINGS = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 ONCE = Patience(attempts=1)
 
@@ -189,16 +188,9 @@ def test_a_client_finds_token_and_certificates_in_arguments_then_in_the_environm
     assert trust(None, {"STRANDLINE_CA_FILE": certificate.certificate}) is not None
 
 
-def test_the_code_of_the_page_finds_what_it_names(
-    tmp_path: Path, certificate: Certificate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    (tmp_path / "writer.token").write_text("slt_x")
-    shutil.copy(certificate.certificate, tmp_path / "ca.pem")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("STRANDLINE_TOKEN", "slt_y")
-
-    exec(code, {})
+def test_the_page_about_tokens_and_tls_lets_in_whom_it_says(tmp_path: Path) -> None:
+    with Stranger(tmp_path, replaced={"--host 0.0.0.0": "--host 127.0.0.1"}) as stranger:
+        stranger.walk("docs/how-to/tokens-and-tls.md")
 
 
 @pytest.mark.parametrize(

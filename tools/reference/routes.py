@@ -27,7 +27,7 @@ def http() -> str:
         "JSON in and out. Every answer has the controller's clock in the header `Strandline-Time`; times are whole "
         "milliseconds, a position is an offset by segment. Unknown fields are refused. What goes wrong comes back as a "
         "problem, see [errors.md](errors.md). The same, for machines, is served at `/openapi.json`, and at `/docs` to "
-        "look at. Roles count once there are tokens: [tokens-and-tls.md](../tokens-and-tls.md)."
+        "look at. Roles count once there are tokens: [tokens-and-tls.md](../how-to/tokens-and-tls.md)."
     )
     return page(
         "The HTTP API",
