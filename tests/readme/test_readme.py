@@ -90,8 +90,3 @@ def test_the_writer_and_the_spark_job_of_the_readme_count_the_event_that_was_wri
     )
     assert done.returncode == 0, textwrap.shorten(done.stderr[-2_000:], 2_000)
     assert "closed 1" in done.stdout
-
-
-def test_a_user_needs_six_lines() -> None:
-    lines = [line for line in blocks("python")[0].splitlines() if line]
-    assert len(lines) == 6
