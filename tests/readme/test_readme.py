@@ -1,4 +1,4 @@
-"""What the README shows works as it stands there: its calls against a real controller, its code on real Spark."""
+"""What the README shows works as it stands there: its call on a controller, its code on Spark, its numbers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from benchmarks.disorder import (
+    DELAYS_MS,
+    PhoneEvent,
+    cut_off,
+    devices_of,
+    disorder,
+    faster,
+    generate,
+    lost_by_marks,
+)
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -40,19 +51,46 @@ def address(tmp_path: Path) -> Iterator[str]:
     assert (tmp_path / "strandline.db").is_file()
 
 
-def test_the_four_calls_answer_as_the_readme_says(address: str) -> None:
+def create_the_stream(address: str) -> dict[str, Any]:
+    """What the README's call answers."""
     assert shutil.which("curl"), "the README shows curl: apt-get install -y curl"
-    (calls,) = [block for block in blocks("sh") if "curl" in block]
-    answers: list[Any] = []
-    for call in calls.splitlines():
-        command = call.replace("curl ", "curl --silent --show-error ").replace("localhost:8433", address)
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-        answers.append(json.loads(done.stdout))
-    created, noted, marks, window = answers
-    assert "code" not in created
-    assert [mark["time"] for mark in noted["marks"]] == [100]
-    assert marks["marks"] == noted["marks"]
-    assert (window["lower"], window["complete"]) == (100, True)
+    (call,) = [block for block in blocks("sh") if "curl" in block]
+    command = call.replace("curl ", "curl --silent --show-error ").replace("localhost:8433", address)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def test_the_call_of_the_readme_creates_a_stream(address: str) -> None:
+    answer = create_the_stream(address)
+    assert "code" not in answer
+    assert len(answer["segments"]) == 2
+
+
+def test_six_lines_are_six_lines() -> None:
+    assert [len([line for line in block.splitlines() if line]) for block in blocks("python")] == [6, 6]
+
+
+def test_what_a_delay_loses_is_what_comes_out() -> None:
+    """The README shows some of the columns, docs/readers.md all."""
+    events = generate(2)
+    device, middle = devices_of(events)[0], events[len(events) // 2].received_ms
+    away, uneven = cut_off(events, device, middle, 60_000), faster(events, device, 4)
+    cases = {
+        "as it happened": [lost_by_marks(events).lost, *by_delay(events)],
+        "one phone without": [lost_by_marks(away).lost, *by_delay(away)],
+        "replayed, one": [lost_by_marks(events, uneven).lost, *by_delay(uneven)],
+    }
+    readers = (ROOT / "docs" / "readers.md").read_text()
+    for name, lost in cases.items():
+        for page, columns in ((README, (0, 1, 4, 5, 6)), (readers, range(7))):
+            (line,) = [line for line in page.splitlines() if line.startswith(f"| {name}")]
+            shown = [cell.strip().replace(" ", "") for cell in line.split("|")[2:-1]]
+            assert shown == [str(lost[column]) for column in columns], line
+
+
+def by_delay(events: list[PhoneEvent]) -> list[int]:
+    return [sum(each > delay for each in disorder(events)) for delay in DELAYS_MS]
 
 
 SESSION = """
@@ -67,9 +105,9 @@ spark = (
 RUN = """
 import httpx
 httpx.post("http://127.0.0.1:8433/v1/streams/orders/seal", json={"final": {}}).raise_for_status()
-query = windows.writeStream.outputMode("append").format("memory").queryName("closed").trigger(availableNow=True).start()
-query.awaitTermination(120)
-print("closed", spark.sql("select count from closed").collect()[0][0])
+(query,) = spark.streams.active
+query.processAllAvailable()
+query.stop()
 spark.stop()
 """
 
@@ -79,14 +117,12 @@ def test_the_writer_and_the_spark_job_of_the_readme_count_the_event_that_was_wri
     address: str, tmp_path: Path
 ) -> None:
     writer, job = blocks("python")
-    create = (
-        'import httpx\nhttpx.put("http://127.0.0.1:8433/v1/streams/orders", json={"segments": 2}).raise_for_status()\n'
-    )
+    create_the_stream(address)
     script = tmp_path / "readme.py"
-    script.write_text("".join([create, writer, SESSION, job, RUN]).replace("127.0.0.1:8433", address))
+    script.write_text("".join([writer, SESSION, job, RUN]).replace("127.0.0.1:8433", address))
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
         [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, textwrap.shorten(done.stderr[-2_000:], 2_000)
-    assert "closed 1" in done.stdout
+    assert re.search(r"2023-11-14 \d\d:13:20, .*\|1 ", done.stdout), done.stdout

@@ -35,8 +35,3 @@ def test_the_code_for_writers_runs_as_it_is_shown(document: str, tmp_path: Path)
     if document == "docs/writers.md":
         assert described.writers["closed"] == 5
         assert [each.segment.id for each in described.segments] == ["0", "1", "2", "3"]
-
-
-def test_a_user_needs_six_lines() -> None:
-    lines = [line for line in code_of("README.md")[0].splitlines() if line]
-    assert len(lines) == 6

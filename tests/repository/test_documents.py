@@ -12,10 +12,10 @@ READERS = "docs/readers.md"  # has commands that make up its tables
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Commands that are no make targets: how each begins, and the test that runs it as the document has it.
 RUN_BY = {
-    "curl ": "tests/readme/test_readme.py::test_the_four_calls_answer_as_the_readme_says",
+    "curl ": "tests/readme/test_readme.py::test_the_call_of_the_readme_creates_a_stream",
     ".venv/bin/python -m benchmarks.disorder": "tests/disorder/test_disorder.py::test_the_table_shows_both",
     ".venv/bin/python -m benchmarks.order": "tests/disorder/test_order.py::test_the_table_shows_all_of_them",
-    ".venv/bin/strandline serve": "tests/readme/test_readme.py::test_the_four_calls_answer_as_the_readme_says",
+    ".venv/bin/strandline serve": "tests/readme/test_readme.py::test_the_call_of_the_readme_creates_a_stream",
 }
 TASKS = "tests/readme/test_pages.py::test_a_task_can_be_done_as_its_page_says"
 SPARK_TASKS = "tests/spark/test_documents.py::test_a_task_for_spark_can_be_done_as_its_page_says"
