@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from benchmarks.disorder import (
@@ -61,10 +62,15 @@ def create_the_stream(address: str) -> dict[str, Any]:
     return answer
 
 
-def test_the_call_of_the_readme_creates_a_stream(address: str) -> None:
-    answer = create_the_stream(address)
-    assert "code" not in answer
-    assert len(answer["segments"]) == 2
+def test_the_call_of_the_readme_creates_a_stream_and_its_writer_notes_a_time(address: str, tmp_path: Path) -> None:
+    created = create_the_stream(address)
+    assert "code" not in created
+    assert len(created["segments"]) == 2
+    script = tmp_path / "writer.py"
+    script.write_text(blocks("python")[0].replace("127.0.0.1:8433", address))
+    subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True)
+    (mark,) = httpx.get(f"http://{address}/v1/streams/orders/marks").raise_for_status().json()["marks"]
+    assert (mark["time"], mark["newest"]) == (1_700_000_000_001, 1_700_000_000_000)
 
 
 def test_six_lines_are_six_lines() -> None:

@@ -10,12 +10,13 @@ import pytest
 DOCUMENTS = ["README.md", "CONTRIBUTING.md"]
 READERS = "docs/readers.md"  # has commands that make up its tables
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+README_CALLS = "tests/readme/test_readme.py::test_the_call_of_the_readme_creates_a_stream_and_its_writer_notes_a_time"
 # Commands that are no make targets: how each begins, and the test that runs it as the document has it.
 RUN_BY = {
-    "curl ": "tests/readme/test_readme.py::test_the_call_of_the_readme_creates_a_stream",
+    "curl ": README_CALLS,
     ".venv/bin/python -m benchmarks.disorder": "tests/disorder/test_disorder.py::test_the_table_shows_both",
     ".venv/bin/python -m benchmarks.order": "tests/disorder/test_order.py::test_the_table_shows_all_of_them",
-    ".venv/bin/strandline serve": "tests/readme/test_readme.py::test_the_call_of_the_readme_creates_a_stream",
+    ".venv/bin/strandline serve": README_CALLS,
 }
 TASKS = "tests/readme/test_pages.py::test_a_task_can_be_done_as_its_page_says"
 SPARK_TASKS = "tests/spark/test_documents.py::test_a_task_for_spark_can_be_done_as_its_page_says"
