@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import re
 import secrets
-import shutil
-import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, nullcontext
+from itertools import count
 from typing import Final
 
 import httpx
 
-from benchmarks.notes import ROOT, Run, load, make_streams, serving
+from benchmarks.figures import Figure, Report, arguments, run
+from benchmarks.notes import make_streams, noting
+from benchmarks.servers import ROOT, Load, load, middle, on_core, scratch, serving_controller, without_wrk
 
 PATHS: Final = ("/", "/streams/s0", "/streams/s1", "/", "/streams/s2/writers/t0-w1")
 _PAGE: Final = re.compile(r"""query: \{.*?client_id['"]: ?['"]([0-9a-f-]+)['"]""")
@@ -65,9 +63,8 @@ async def look_at_all(url: str, pages: int) -> None:
 @contextmanager
 def looking(url: str, pages: int) -> Iterator[None]:
     """Has so many pages open."""
-    last = max(os.sched_getaffinity(0))
     command = [sys.executable, "-m", "benchmarks.dashboard", "--look", url, "--pages", str(pages)]
-    process = subprocess.Popen(["taskset", "-c", str(last), *command], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    process = subprocess.Popen([*on_core(-1), *command], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         assert process.stdout is not None
         for _ in range(pages):
@@ -79,46 +76,40 @@ def looking(url: str, pages: int) -> Iterator[None]:
         process.wait()
 
 
-def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[Run]]:
-    command = ("-m", "controller", "serve", "--port", "0", "--database", str(folder / "store.db"))
-    runs: dict[str, list[Run]] = {"no page": [], f"{options.pages} pages": []}
-    with serving(*command) as url:
+def measure(options: argparse.Namespace) -> Report:
+    lacking = without_wrk()
+    if lacking is not None:
+        return Report(missing=[lacking])
+    none, some = "no page", f"{options.pages} pages"
+    runs: dict[str, list[Load]] = {none: [], some: []}
+    with ExitStack() as opened:
+        folder = opened.enter_context(scratch())
+        url = serving_controller(opened, folder / "store.db")
         make_streams(url)
-        script, start = folder / "load.lua", 0
-        load(url, script, options.connections, 1, start)
+        load(url, noting(0), folder, options.connections, 1)
+        rounds = count(1)
         for number in range(options.rounds):
             # Each goes first in turn: a store that grows, or a machine that warms up, favours neither.
-            for kind, taken in list(runs.items())[:: -1 if number % 2 else 1]:
-                start += 10_000_000
-                if kind == "no page":
-                    taken.append(load(url, script, options.connections, options.seconds, start))
-                    continue
-                with looking(url, options.pages):
-                    taken.append(load(url, script, options.connections, options.seconds, start))
-    return runs
+            for kind in (some, none) if number % 2 else (none, some):
+                with looking(url, options.pages) if kind == some else nullcontext():
+                    runs[kind].append(load(url, noting(next(rounds)), folder, options.connections, options.seconds))
+    rate, reference = middle(runs[some]).per_second, middle(runs[none]).per_second
+    print(f"{'':10} {'notes/s':>9} {'p50 ms':>7} {'p99 ms':>7} {'of none':>8}")
+    for kind, taken in runs.items():
+        found = middle(taken)
+        times = f"{found.median_ms:7.2f} {found.p99_ms:7.2f}"
+        print(f"{kind:10} {found.per_second:9,.0f} {times} {found.per_second / reference:8.0%}")
+    return Report([Figure.of(f"the same with {some} of the dashboard open", rate, none, reference, "a second")])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seconds", type=int, default=3, help="how long each run takes")
-    parser.add_argument("--rounds", type=int, default=3, help="how many runs of each kind")
-    parser.add_argument("--connections", type=int, default=64)
-    parser.add_argument("--pages", type=int, default=10)
+    parser = arguments(__doc__, seconds=3, rounds=3, connections=64, pages=10)
     parser.add_argument("--look", metavar="URL", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.look is not None:
         asyncio.run(look_at_all(options.look, options.pages))
         return
-    if shutil.which("wrk") is None:
-        raise SystemExit("wrk is not installed: apt-get install -y wrk")
-    with tempfile.TemporaryDirectory(prefix="strandline-benchmark-") as folder:
-        runs = measure(options, Path(folder))
-    reference = statistics.median(run.per_second for run in runs["no page"])
-    print(f"{'':10} {'notes/s':>9} {'p50 ms':>7} {'p99 ms':>7} {'of none':>8}")
-    for kind, taken in runs.items():
-        rate = statistics.median(run.per_second for run in taken)
-        p50, p99 = (statistics.median(values) for values in zip(*((r.median_ms, r.p99_ms) for r in taken), strict=True))
-        print(f"{kind:10} {rate:9,.0f} {p50:7.2f} {p99:7.2f} {rate / reference:8.0%}")
+    run(measure, options)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python -m benchmarks.noting [--notes 100000] [--rounds 5]
 
 A real controller runs in a process of its own; the log is the embedded one. Each call is timed by itself, so the
-figures have the clock's own cost in them (the line `nothing`). `away`: nobody listens where the controller should be.
+figures have the clock's own cost in them (the line `nothing`). `controller away`: nobody listens where it should be.
 """
 
 from __future__ import annotations
@@ -11,19 +11,24 @@ from __future__ import annotations
 import argparse
 import socket
 import statistics
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from time import perf_counter_ns
+from typing import Final
 
+from benchmarks.figures import Figure, Report, arguments, median, percentile, run
+from benchmarks.servers import scratch
 from logs.sqlite import SqliteLog
 from strandline.protocol import calls
 from tests.served import AT_ONCE, served
-from writer_client import BackgroundWriter, Event
+from writer_client import BackgroundWriter, Event, Writer
 
-GOAL_MICROSECONDS = 10
+GOAL_MICROSECONDS: Final = 10
+NOTHING: Final = "nothing"
+WAITING: Final = "waiting for the answer"
+WAITING_SHARE: Final = 100  # one waiting note for so many that do not wait
 
 
 def timed(work: Callable[[], object], times: int) -> list[int]:
@@ -44,48 +49,54 @@ def away() -> Iterator[str]:
         yield f"http://127.0.0.1:{bound.getsockname()[1]}"
 
 
-def kinds(opened: ExitStack, scratch: Path) -> dict[str, Callable[[], object]]:
+def kinds(opened: ExitStack, folder: Path) -> dict[str, Callable[[], object]]:
     """What is measured, by name: each call notes the next time."""
-    connection = opened.enter_context(served(scratch / "store.db"))
-    log = opened.enter_context(SqliteLog.create(scratch / "log.db", 2))
-    found: dict[str, Callable[[], object]] = {"nothing": lambda: None}
-
-    def noting(name: str, controller: str, *, bound: bool) -> None:
-        writer = BackgroundWriter(controller, "benchmark", name, log=log if bound else None)
-        opened.callback(writer.release)
-        times = count()
-        if bound:
-            found[name] = lambda: writer.note_time(next(times))
-        else:
-            found[name] = lambda: writer.note_time(time := next(times), {"0": time})
-
+    connection = opened.enter_context(served(folder / "store.db"))
     connection.run(calls.create_stream("benchmark", 2, AT_ONCE))
+    log = opened.enter_context(SqliteLog.create(folder / "log.db", 2))
     log.append([Event(b"x", segment="0")])
-    noting("positions-from-the-log", connection.controller, bound=True)
-    noting("positions-given", connection.controller, bound=False)
-    noting("away", opened.enter_context(away()), bound=True)
-    return found
+
+    def background(name: str, controller: str) -> BackgroundWriter:
+        writer = BackgroundWriter(controller, "benchmark", name, log=log)
+        opened.callback(writer.release)
+        return writer
+
+    bound, given = background("bound", connection.controller), background("given", connection.controller)
+    alone = background("alone", opened.enter_context(away()))
+    waiting = opened.enter_context(Writer(connection, "benchmark", "waiting", log=log))
+    times = count(1)
+    return {
+        NOTHING: lambda: None,
+        "positions from the log": lambda: bound.note_time(next(times)),
+        "positions given": lambda: given.note_time(next(times), {"0": 1}),
+        "controller away": lambda: alone.note_time(next(times)),
+        WAITING: lambda: waiting.note_time(next(times)),
+    }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--notes", type=int, default=100_000, help="how many notes each round makes")
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+def measure(options: argparse.Namespace) -> Report:
     with ExitStack() as opened:
-        scratch = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="strandline-benchmark-")))
-        measured = kinds(opened, scratch)
+        measured = kinds(opened, opened.enter_context(scratch()))
         rounds: dict[str, list[list[int]]] = {name: [] for name in measured}
         for _ in range(options.rounds):
             for name, work in measured.items():
-                rounds[name].append(timed(work, options.notes))
+                rounds[name].append(timed(work, options.notes // (WAITING_SHARE if name == WAITING else 1)))
+    report, means = Report(), dict[str, float]()
     print(f"microseconds for one note_time: medians of {options.rounds} rounds of {options.notes:,} notes")
     print(f"{'':24} {'mean':>8} {'p50':>8} {'p99':>8}   goal: below {GOAL_MICROSECONDS} on average")
     for name, taken in rounds.items():
-        mean = statistics.median(statistics.fmean(each) for each in taken) / 1000
-        p50 = statistics.median(statistics.median(each) for each in taken) / 1000
-        p99 = statistics.median(statistics.quantiles(each, n=100)[98] for each in taken) / 1000
+        mean = means[name] = median(statistics.fmean(each) for each in taken) / 1000
+        p50, p99 = (median(percentile(each, percent) for each in taken) / 1000 for percent in (50, 99))
         print(f"{name:24} {mean:8.2f} {p50:8.2f} {p99:8.2f}")
+    for name, mean in means.items():
+        if name not in (NOTHING, WAITING):
+            what = f"`note_time` in the background, {name}"
+            report.figures.append(Figure.of(what, mean, "one that waits for its answer", means[WAITING], "µs"))
+    return report
+
+
+def main() -> None:
+    run(measure, arguments(__doc__, notes=100_000, rounds=5).parse_args())
 
 
 if __name__ == "__main__":

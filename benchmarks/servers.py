@@ -1,0 +1,181 @@
+"""What is measured over HTTP, and what it is measured against: controllers, a bare application, and wrk.
+
+Servers run on the first core; wrk, PostgreSQL and other programs that take part on the last, all on the loopback
+interface.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.figures import median
+from tests.postgres import Postgres, programs
+from tools.preflight import installing
+
+ROOT: Final = Path(__file__).parents[1]
+END_DEADLINE_S: Final = 30
+BARE: Final = "bare uvicorn"
+# As an answer to a note or a question for a window, for clients that read it.
+NOTED: Final = b'{"late":false,"floor":null,"marks":[]}'
+WINDOW: Final = b'{"lower":null,"upper":null,"complete":true,"end_of_stream":false,"mark_seq":null}'
+
+
+# -- servers -------------------------------------------------------------------------------------------------------
+
+
+async def bare(scope: Any, receive: Any, send: Any) -> None:
+    """The least that an application can do: take the body, and answer."""
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    while (await receive()).get("more_body"):
+        pass
+    body = WINDOW if scope["path"].endswith("/time-window") else NOTED
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def serve_bare() -> None:
+    """Serves `bare` as the controller serves itself, and says where."""
+    import uvicorn
+
+    class Telling(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            print(f"ready at http://127.0.0.1:{self.servers[0].sockets[0].getsockname()[1]}", flush=True)
+
+    config = uvicorn.Config(
+        bare, port=0, http="httptools", loop="uvloop", ws="none", log_level="warning", access_log=False,
+        proxy_headers=False, server_header=False, date_header=False,
+    )  # fmt: skip
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises the signal again when it has ended
+    Telling(config).run()
+
+
+def on_core(which: int) -> list[str]:
+    """How a command begins that is to run on that core of those that there are: 0, or -1 for the last."""
+    return ["taskset", "-c", str(sorted(os.sched_getaffinity(0))[which])]
+
+
+@contextmanager
+def serving(*command: str) -> Iterator[str]:
+    """Runs a server on the first core; gives the address that it says."""
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(
+            [*on_core(0), sys.executable, *command], stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT
+        )
+        try:
+            assert process.stdout is not None
+            found = re.search(r"http://\S+", process.stdout.readline())
+            if found is None:
+                process.wait(END_DEADLINE_S)
+                log.seek(0)
+                raise SystemExit(f"{' '.join(command)} did not start: {log.read()}")
+            yield found[0]
+        finally:
+            process.terminate()
+            process.wait(END_DEADLINE_S)
+
+
+def serving_bare(opened: ExitStack) -> str:
+    return opened.enter_context(serving("-m", "benchmarks.servers"))
+
+
+def serving_controller(opened: ExitStack, database: Path | str) -> str:
+    return opened.enter_context(serving("-m", "controller", "serve", "--port", "0", "--database", str(database)))
+
+
+def serving_postgres(opened: ExitStack) -> str | None:
+    """The URL of a new database; None where no PostgreSQL is installed."""
+    folder = programs()
+    if folder is None:
+        return None
+    postgres = Postgres(folder)
+    opened.callback(postgres.remove)
+    os.sched_setaffinity(postgres.process_id, {max(os.sched_getaffinity(0))})  # its sessions inherit it
+    return postgres.new_database()
+
+
+WITHOUT_POSTGRES: Final = f"PostgreSQL, which is not installed; to get it: {installing('postgresql')}"
+
+
+def serving_stores(opened: ExitStack, folder: Path, missing: list[str], *, postgres: bool = True) -> dict[str, str]:
+    """The bare application, and a controller on each store that there is, by name."""
+    urls = {BARE: serving_bare(opened), "SQLite": serving_controller(opened, folder / "store.db")}
+    if postgres:
+        database = serving_postgres(opened)
+        if database is None:
+            missing.append(WITHOUT_POSTGRES)
+        else:
+            urls["PostgreSQL"] = serving_controller(opened, database)
+    return urls
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="strandline-benchmark-") as folder:
+        yield Path(folder)
+
+
+# -- load ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one run of wrk said."""
+
+    per_second: float
+    median_ms: float
+    p99_ms: float
+
+
+def without_wrk() -> str | None:
+    """What to tell where there is no wrk."""
+    return None if shutil.which("wrk") else f"what takes wrk, which is not installed; to get it: {installing('wrk')}"
+
+
+def load(url: str, script: str, folder: Path, connections: int, seconds: int) -> Load:
+    """Lets wrk ask as fast as it is answered. `script` is Lua, with a `request`."""
+    path = folder / "load.lua"
+    path.write_text(script)
+    command = [*on_core(-1), "wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", str(path), url]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    if "Non-2xx" in said or "Socket errors" in said:
+        raise SystemExit(f"some requests were refused:\n{said}")
+    rate = re.search(r"Requests/sec:\s*([\d.]+)", said)
+    assert rate is not None
+    return Load(float(rate[1]), _latency(said, 50), _latency(said, 99))
+
+
+def _latency(said: str, percent: int) -> float:
+    found = re.search(rf"{percent}%\s+([\d.]+)(us|ms|s)\b", said)
+    assert found is not None
+    return float(found[1]) * {"us": 0.001, "ms": 1, "s": 1000}[found[2]]
+
+
+def middle(runs: Iterable[Load]) -> Load:
+    """The medians of several runs."""
+    taken = list(runs)
+    return Load(
+        median(each.per_second for each in taken),
+        median(each.median_ms for each in taken),
+        median(each.p99_ms for each in taken),
+    )
+
+
+if __name__ == "__main__":
+    serve_bare()
