@@ -86,7 +86,8 @@ def measure(options: argparse.Namespace) -> Report:
         folder = opened.enter_context(scratch())
         url = serving_controller(opened, folder / "store.db")
         make_streams(url)
-        load(url, noting(0), folder, options.connections, 1)
+        if options.warm_up:
+            load(url, noting(0), folder, options.connections, options.warm_up)
         rounds = count(1)
         for number in range(options.rounds):
             # Each goes first in turn: a store that grows, or a machine that warms up, favours neither.
@@ -103,7 +104,7 @@ def measure(options: argparse.Namespace) -> Report:
 
 
 def main() -> None:
-    parser = arguments(__doc__, seconds=3, rounds=3, connections=64, pages=10)
+    parser = arguments(__doc__, seconds=3, rounds=3, connections=64, warm_up=1, pages=10)
     parser.add_argument("--look", metavar="URL", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.look is not None:

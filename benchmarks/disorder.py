@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from benchmarks.figures import Figure, Report, arguments, run
 from strandline.config import StreamConfig
 from strandline.note import Note
 from strandline.segment import SegmentGraph
@@ -228,8 +229,19 @@ def lost_by_marks(events: Sequence[PhoneEvent], reading: Sequence[PhoneEvent] | 
 # -- the table -----------------------------------------------------------------------------------------------------
 
 
-def table(events: Sequence[PhoneEvent]) -> Iterator[str]:
-    """Losses of both kinds of watermark: as it happened, with a device cut off, and replayed unevenly."""
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What both kinds of watermark lost of one way to read."""
+
+    name: str
+    events: int
+    marked: Marked
+    by_delay: Mapping[int, int]
+    disordered: float  # share of the events that were out of order
+
+
+def compared(events: Sequence[PhoneEvent]) -> Iterator[Compared]:
+    """Losses as it happened, with a device cut off, and replayed unevenly."""
     device = devices_of(events)[0]
     middle = events[len(events) // 2].received_ms
     away = cut_off(events, device, middle, 60_000)
@@ -238,33 +250,49 @@ def table(events: Sequence[PhoneEvent]) -> Iterator[str]:
         ("one cut off for 60 s", away, None),
         ("one read 4 times as fast", events, faster(events, device, 4)),
     ]
+    for name, written, reading in cases:
+        behind = disorder(written if reading is None else reading)
+        lost = {delay: sum(each > delay for each in behind) for delay in DELAYS_MS}
+        share = sum(each > 0 for each in behind) / len(behind)
+        yield Compared(name, len(written), lost_by_marks(written, reading), lost, share)
+
+
+def table(cases: Iterable[Compared]) -> Iterator[str]:
     titles = "".join(f"{f'−{delay // 1000} s':>8}" for delay in DELAYS_MS)
     yield f"{'':26}{'marks':>7}{titles}   out of order   median lag of marks"
-    for name, written, reading in cases:
-        read = written if reading is None else reading
-        behind, marked = disorder(read), lost_by_marks(written, reading)
-        lost = "".join(f"{sum(each > delay for each in behind):>8}" for delay in DELAYS_MS)
-        share = sum(each > 0 for each in behind) / len(behind)
-        lag = "" if marked.lag_ms is None else f"{marked.lag_ms / 1000:.2f} s"
-        yield f"{name:26}{marked.lost:>7}{lost}   {share:>12.0%}   {lag:>19}"
+    for case in cases:
+        lost = "".join(f"{each:>8}" for each in case.by_delay.values())
+        lag = "" if case.marked.lag_ms is None else f"{case.marked.lag_ms / 1000:.2f} s"
+        yield f"{case.name:26}{case.marked.lost:>7}{lost}   {case.disordered:>12.0%}   {lag:>19}"
+
+
+def measure(options: argparse.Namespace) -> Report:
+    seeds = range(options.seed, options.seed + options.rounds)
+    sets = [(f"seed {seed}", generate(seed, events=options.events)) for seed in seeds]
+    sets += [(path.name, load(path)) for path in options.recordings]
+    found = list[Compared]()
+    for name, events in sets:
+        print(f"{name}: {len(events)} events of {len(devices_of(events))} devices; lost by marks, and by a delay of …")
+        cases = list(compared(events))
+        for line in table(cases):
+            print(line)
+        print()
+        found += cases
+    return Report([_over_all(name, found) for name in dict.fromkeys(case.name for case in found)])
+
+
+def _over_all(name: str, found: Iterable[Compared]) -> Figure:
+    """What was lost of all sets in one way to read."""
+    cases = [case for case in found if case.name == name]
+    by_delay = {delay // 1000: sum(case.by_delay[delay] for case in cases) for delay in DELAYS_MS}
+    events, lost = sum(case.events for case in cases), sum(case.marked.lost for case in cases)
+    return Figure.lost(f"events lost by marks, {name}", lost, events, by_delay)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Events lost by greatest event time − delay, and by marks.")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=3, help="how many sets of events are made up")
-    parser.add_argument("--events", type=int, default=1_200, help="of each device that is made up")
+    parser = arguments(__doc__, seed=1, rounds=3, events=1_200)
     parser.add_argument("recordings", nargs="*", type=Path)
-    given = parser.parse_args()
-    sets = [
-        (f"seed {seed}", generate(seed, events=given.events)) for seed in range(given.seed, given.seed + given.rounds)
-    ]
-    sets += [(path.name, load(path)) for path in given.recordings]
-    for name, events in sets:
-        print(f"{name}: {len(events)} events of {len(devices_of(events))} devices; lost by marks, and by a delay of …")
-        for line in table(events):
-            print(line)
-        print()
+    run(measure, parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
@@ -29,6 +29,12 @@ class Figure:
         """Two numbers of the same unit. `beside` names what the second is of."""
         return cls(what, f"{number(measured)} {unit}", f"{beside}: {number(reference)}", number(measured / reference))
 
+    @classmethod
+    def lost(cls, what: str, lost: int, events: int, by_delay_s: Mapping[int, int]) -> Self:
+        """Events that an exact watermark lost, and those of greatest event time − delay, which has no ratio to none."""
+        guessed = ", ".join(f"−{delay} s: {each:,}" for delay, each in by_delay_s.items())
+        return cls(what, f"{lost:,} of {events:,}", guessed, "")
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -36,6 +42,7 @@ class Report:
 
     figures: list[Figure] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    failed: bool = False  # it did not come to its end
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)))

@@ -8,8 +8,8 @@ from the call that brings a mark about:
     seen      a reader that follows the stream by server-sent events has the mark
     window    the writer was answered, and then a question for the window at the mark's cut is answered with it
 
-The reference is the same call of the same client at the same rate, answered by a bare uvicorn application; for a window,
-two such calls. Kinds take turns, and medians of the rounds are printed.
+The reference is the same call of the same client at the same rate, answered by a bare uvicorn application; for a
+window, two such calls. Kinds take turns, and medians of the rounds are printed.
 """
 
 from __future__ import annotations

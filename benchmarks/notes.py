@@ -61,9 +61,10 @@ def measure(options: argparse.Namespace) -> Report:
         runs: dict[str, list[Load]] = {kind: [] for kind in urls}
         for number in range(options.rounds + 1):
             for kind, url in urls.items():
-                seconds = options.seconds if number else 1
-                runs[kind].append(load(url, noting(number), folder, options.connections, seconds))
-    show(options, {kind: taken[1:] or taken for kind, taken in runs.items()}, report)
+                seconds = options.seconds if number else options.warm_up
+                if seconds:
+                    runs[kind].append(load(url, noting(number), folder, options.connections, seconds))
+    show(options, {kind: taken[-options.rounds :] for kind, taken in runs.items()}, report)
     return report
 
 
@@ -81,7 +82,7 @@ def show(options: argparse.Namespace, runs: dict[str, list[Load]], report: Repor
 
 
 def main() -> None:
-    parser = arguments(__doc__, seconds=3, rounds=3, connections=64, postgres=1)
+    parser = arguments(__doc__, seconds=3, rounds=3, connections=64, warm_up=1, postgres=1)
     run(measure, parser.parse_args())
 
 

@@ -11,7 +11,6 @@ steps drop less. In the end the windows of the live run are compared with two re
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,23 +18,25 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from benchmarks.disorder import NotedAt, PhoneEvent, devices_of, faster, generate, load, notes, own_segments
+from benchmarks.figures import Figure, Report, arguments, run
+from benchmarks.servers import scratch
 from logs import Event
 from logs.sqlite import SqliteLog
 from spark_integration import read_events
-from strandline.config import StreamConfig
 from strandline.note import Note
 from strandline.protocol import calls
 from strandline.protocol.transport import Connection
+from tests.served import AT_ONCE, served
 
 DELAYS_S: Final = (1, 5, 10, 60)
 WINDOW_MS: Final = 1_000
-CONFIG: Final = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 PACE_S: Final = 0.5
+REPLAYED_ROWS: Final = (101, 2_000)  # in a batch
 NUMBERS: Final = count(1)
 
 
@@ -57,7 +58,7 @@ class Phones:
         self.path = folder / f"{self.name}.db"
         self.segments = own_segments(events)
         self._log = SqliteLog.create(self.path, len(self.segments))
-        connection.run(calls.create_stream(self.name, len(self.segments), CONFIG))
+        connection.run(calls.create_stream(self.name, len(self.segments), AT_ONCE))
         for device in devices_of(events):
             connection.run(calls.register(self.name, device))
 
@@ -217,47 +218,59 @@ def session(folder: Path, more: Mapping[str, Any] | None = None) -> SparkSession
     return made
 
 
-def rows_of(
-    spark: SparkSession, connection: Connection, folder: Path, events: Sequence[PhoneEvent], steps: int
-) -> Iterator[str]:
-    """The lines of the table for one set of events."""
-    yield f"{'':26}{'exact':>7}" + "".join(f"{f'−{delay} s':>8}" for delay in DELAYS_S)
-    live = Phones(connection, folder, events)
-    uneven = Phones(connection, folder, events)
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a benchmark on Spark plays on."""
+
+    folder: Path
+    connection: Connection
+    spark: SparkSession
+
+    @classmethod
+    def open(cls, opened: ExitStack, more: Mapping[str, Any] | None = None) -> Self:
+        """A scratch folder, a controller, and a session."""
+        folder = opened.enter_context(scratch())
+        connection = opened.enter_context(served(folder / "store.db"))
+        spark = session(folder, more)
+        opened.callback(spark.stop)
+        return cls(folder, connection, spark)
+
+
+def compare(stage: Stage, events: Sequence[PhoneEvent], options: argparse.Namespace) -> Iterator[Figure]:
+    """What is lost of one set of events, live and in an uneven replay; prints the lines of its table."""
+    print(f"{'':26}{'exact':>7}" + "".join(f"{f'−{delay} s':>8}" for delay in DELAYS_S), flush=True)
+    live, uneven = (Phones(stage.connection, stage.folder, events) for _ in range(2))
     order = faster(events, devices_of(events)[0], 4)
     for name, phones, reading in (("live", live, None), ("one read 4 times as fast", uneven, order)):
-        found = measure(spark, phones, folder, steps=steps, reading=reading)
-        yield f"{name:25}" + "".join(f"{lost:>8}" for lost in found.lost.values())
+        found = measure(stage.spark, phones, stage.folder, steps=options.steps, reading=reading)
+        print(f"{name:25}" + "".join(f"{lost:>8}" for lost in found.lost.values()), flush=True)
         assert found.dropped == 0 and found.windows == phones.truth()
+        exact, *plain = found.lost.values()
+        by_delay = dict(zip(DELAYS_S, plain, strict=True))
+        yield Figure.lost(f"events lost in Spark, {name}", exact, len(events), by_delay)
     span_s = span_ms(events) / 1000
-    for rows in (101, 2_000):
-        windows, took_s = replay(spark, live, folder, rows)
+    for rows in REPLAYED_ROWS if options.replays else ():
+        windows, took_s = replay(stage.spark, live, stage.folder, rows)
         same = "the same windows" if windows == live.truth() else "OTHER WINDOWS"
-        yield f"replayed in batches of {rows:>5}: {same}, {span_s / took_s:.0f} times as fast as it happened"
+        print(f"replayed in batches of {rows:>5}: {same}, {span_s / took_s:.0f} times as fast as it happened")
+
+
+def measure_all(options: argparse.Namespace) -> Report:
+    sets = [(f"seed {options.seed}", generate(options.seed, events=options.events))]
+    sets += [(path.name, load(path)) for path in options.recordings]
+    report = Report()
+    with ExitStack() as opened:
+        stage = Stage.open(opened)
+        for name, events in sets:
+            print(f"{name}: {len(events)} events of {len(devices_of(events))} devices; lost by", flush=True)
+            report.figures.extend(compare(stage, events, options))
+    return report
 
 
 def main() -> None:
-    from tests.served import OwnProcess
-
-    parser = argparse.ArgumentParser(description="Events that Spark loses, with the exact watermark and with its own.")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--events", type=int, default=1_200, help="of each device that is made up")
-    parser.add_argument("--steps", type=int, default=100)
+    parser = arguments(__doc__, seed=1, events=1_200, steps=100, replays=1)
     parser.add_argument("recordings", nargs="*", type=Path)
-    given = parser.parse_args()
-    sets = [(f"seed {given.seed}", generate(given.seed, events=given.events))]
-    sets += [(path.name, load(path)) for path in given.recordings]
-    with ExitStack() as opened:
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
-        controller = OwnProcess(folder / "store.db")
-        opened.callback(controller.stop)
-        connection = opened.enter_context(Connection(controller.url))
-        spark = session(folder)
-        opened.callback(spark.stop)
-        for name, events in sets:
-            print(f"{name}: {len(events)} events of {len(devices_of(events))} devices; lost by", flush=True)
-            for line in rows_of(spark, connection, folder, events, given.steps):
-                print(line, flush=True)
+    run(measure_all, parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -12,18 +12,18 @@ backlog.
 from __future__ import annotations
 
 import argparse
-import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from benchmarks.spark_exactness import CONFIG, session
+from benchmarks.figures import Figure, Report, arguments, median, run
+from benchmarks.spark_exactness import Stage
 from logs import Event
 from logs.sqlite import SqliteLog
 from spark_integration import attach, detach, exact_watermark, register
@@ -31,6 +31,8 @@ from spark_integration.options import BACKLOG_THRESHOLD
 from strandline.note import Note
 from strandline.protocol import calls
 from strandline.protocol.transport import Connection
+from tests.served import AT_ONCE
+from tools.jars import JarsError, fetched
 
 SEGMENTS: Final = 4
 PART_ROWS: Final = 20_000  # appended, and noted, at a time
@@ -52,7 +54,7 @@ def parts(rows: int) -> Iterator[list[Event]]:
 
 def fill(connection: Connection, path: Path, rows: int) -> None:
     """A sealed log of so many rows, with a mark for each part."""
-    connection.run(calls.create_stream("own", SEGMENTS, CONFIG))
+    connection.run(calls.create_stream("own", SEGMENTS, AT_ONCE))
     with SqliteLog.create(path, SEGMENTS) as log:
         for number, part in enumerate(parts(rows), start=1):
             log.append(part)
@@ -79,15 +81,27 @@ def seconds(query: Query, folder: Path) -> float:
     return time.monotonic() - begun
 
 
-def compare(kinds: dict[str, Query], folder: Path, rows: int, rounds: int) -> Iterator[str]:
-    taken: dict[str, list[float]] = {name: [] for name in kinds}
-    for _ in range(rounds + 1):
-        for name, query in kinds.items():
-            taken[name].append(seconds(query, folder))
-    medians = {name: statistics.median(each[1:]) for name, each in taken.items()}
-    first = next(iter(medians.values()))
-    for name, each in medians.items():
-        yield f"{name:44}{rows / each:>12,.0f} rows/s{first / each:>8.2f}"
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Queries over the same rows that take turns. The first is what the others are compared with."""
+
+    folder: Path
+    rows: int
+    rounds: int
+
+    def of(self, kinds: dict[str, Query]) -> list[Figure]:
+        """Prints how fast each was, at the median; the first round is not counted where there are more."""
+        taken: dict[str, list[float]] = {name: [] for name in kinds}
+        for _ in range(self.rounds + 1 if self.rounds > 1 else 1):
+            for name, query in kinds.items():
+                taken[name].append(seconds(query, self.folder))
+        rates = {name: self.rows / median(each[-self.rounds :]) for name, each in taken.items()}
+        (first, reference), *others = rates.items()
+        for name, rate in rates.items():
+            print(f"{name:44}{rate:>12,.0f} rows/s{rate / reference:>8.2f}", flush=True)
+        return [
+            Figure.of(f"rows a second in Spark, {name}", rate, first, reference, "a second") for name, rate in others
+        ]
 
 
 def own_kinds(spark: SparkSession, controller: str, path: Path) -> dict[str, Query]:
@@ -144,7 +158,7 @@ def _kafka_by_own(spark: SparkSession, controller: str, servers: str) -> DataFra
 def fill_kafka(connection: Connection, servers: str, rows: int) -> None:
     from logs.kafka import KafkaLog
 
-    connection.run(calls.create_stream("theirs", "open", CONFIG))
+    connection.run(calls.create_stream("theirs", "open", AT_ONCE))
     log = KafkaLog.connect(servers, "theirs")
     for number, part in enumerate(parts(rows), start=1):
         log.append(part)
@@ -153,45 +167,49 @@ def fill_kafka(connection: Connection, servers: str, rows: int) -> None:
     log.close()
 
 
-def show(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(line, flush=True)
+def with_kafka(stage: Stage, opened: ExitStack, contest: Contest) -> list[Figure]:
+    from tests.kafka import Kafka
+
+    kafka = Kafka(fetched("kafka"))
+    opened.callback(kafka.remove)
+    kafka.create_topic("theirs", SEGMENTS)
+    fill_kafka(stage.connection, kafka.servers, contest.rows)
+    try:
+        return contest.of(kafka_kinds(stage.spark, stage.connection.controller, kafka.servers))
+    finally:
+        detach(stage.spark)
+
+
+def measure(options: argparse.Namespace) -> Report:
+    wanted, report = options.only or PARTS, Report()
+    more = dict[str, str]()
+    if "kafka" in wanted:
+        try:
+            fetched("kafka")
+            more["spark.jars"] = ",".join(sorted(map(str, fetched("spark-kafka").glob("*.jar"))))
+        except JarsError as error:
+            report.missing.append(f"Spark on Kafka: {error}")
+            wanted = [part for part in wanted if part != "kafka"]
+    with ExitStack() as opened:
+        stage = Stage.open(opened, more)
+        register(stage.spark)
+        contest, path = Contest(stage.folder, options.rows, options.rounds), stage.folder / "own.db"
+        if wanted != ["kafka"]:
+            fill(stage.connection, path, options.rows)
+        if "own" in wanted:
+            report.figures.extend(contest.of(own_kinds(stage.spark, stage.connection.controller, path)))
+        if "backlog" in wanted:
+            once = Contest(stage.folder, options.rows, 1)
+            report.figures.extend(once.of(backlog_kinds(stage.spark, stage.connection.controller, path)))
+        if "kafka" in wanted:
+            report.figures.extend(with_kafka(stage, opened, contest))
+    return report
 
 
 def main() -> None:
-    from tests.kafka import Kafka
-    from tests.served import OwnProcess
-    from tools.jars import fetched
-
-    parser = argparse.ArgumentParser(description="Rows a second with the exact watermark and with Spark's own.")
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = arguments(__doc__, rows=2_000_000, rounds=3)
     parser.add_argument("--only", choices=PARTS, action="append", help="may be given several times")
-    given = parser.parse_args()
-    wanted = given.only or PARTS
-    with ExitStack() as opened:
-        folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
-        controller = OwnProcess(folder / "store.db")
-        opened.callback(controller.stop)
-        connection = opened.enter_context(Connection(controller.url))
-        jars = sorted(map(str, fetched("spark-kafka").glob("*.jar"))) if "kafka" in wanted else []
-        spark = session(folder, {"spark.jars": ",".join(jars)})
-        opened.callback(spark.stop)
-        register(spark)
-        path = folder / "own.db"
-        if wanted != ["kafka"]:
-            fill(connection, path, given.rows)
-        if "own" in wanted:
-            show(compare(own_kinds(spark, controller.url, path), folder, given.rows, given.rounds))
-        if "backlog" in wanted:
-            show(compare(backlog_kinds(spark, controller.url, path), folder, given.rows, 1))
-        if "kafka" in wanted:
-            kafka = Kafka(fetched("kafka"))
-            opened.callback(kafka.remove)
-            kafka.create_topic("theirs", SEGMENTS)
-            fill_kafka(connection, kafka.servers, given.rows)
-            show(compare(kafka_kinds(spark, controller.url, kafka.servers), folder, given.rows, given.rounds))
-            detach(spark)
+    run(measure, parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,132 @@
+"""Every benchmark in turn, and one table of what came out, in Markdown.
+
+    python -m benchmarks [--only notes,marks] [--quick]
+
+Each part is a program of its own (`python -m benchmarks.notes --help`), runs for itself, and is ended when its time is
+over; all of them together take less than ten minutes on two quiet cores. `--quick` runs those that need no Spark, for
+a second each: that shows that they work, and its figures say nothing.
+
+Every figure stands beside one of the same run, since machines differ and are shared. How noisy this one was is told by a
+loop of plain Python, timed before each part and at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.figures import Report, markdown
+from benchmarks.servers import ROOT, scratch
+
+TURNS: Final = 5  # of the loop, each time
+END_DEADLINE_S: Final = 20  # in which a part ends what it started
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A program, how long it may take, and what it is given to be quick; None: it has no quick way."""
+
+    name: str
+    bound_s: int
+    quick: str | None
+    usual: str = ""
+
+
+PARTS: Final = (
+    Part("noting", 60, "--notes 500 --rounds 1"),
+    Part("notes", 100, "--seconds 1 --rounds 1 --warm-up 0 --postgres 0"),
+    Part("dashboard", 100, "--seconds 1 --rounds 1 --warm-up 0 --pages 1"),
+    Part("marks", 90, "--seconds 1 --rounds 1 --postgres 0"),
+    Part("windows", 200, "--marks 3000 --milliseconds 20 --rounds 1"),
+    Part("disorder", 60, "--rounds 1 --events 60"),
+    Part("spark_throughput", 240, None, "--rows 500000 --only own --only kafka"),
+    Part("spark_exactness", 200, None, "--events 300 --steps 30 --replays 0"),
+)
+
+
+class Machine:
+    """What this machine is, and how evenly it ran."""
+
+    def __init__(self) -> None:
+        self._before = os.getloadavg()[0]
+        self._taken: list[float] = []
+
+    def look(self) -> None:
+        """Times one and the same loop."""
+        for _ in range(TURNS):
+            begun = time.perf_counter()
+            sum(range(300_000))
+            self._taken.append(time.perf_counter() - begun)
+
+    def lines(self) -> Iterator[str]:
+        cores, version = len(os.sched_getaffinity(0)), platform.python_version()
+        yield f"{cores} cores, {platform.machine()}, {platform.system()}, Python {version}."
+        before, after = self._before, os.getloadavg()[0]
+        slower = max(self._taken) / min(self._taken) - 1
+        yield (
+            f"Load before: {before:.1f}, after: {after:.1f}. "
+            f"Of {len(self._taken)} times that one loop was run, the slowest took {slower:.0%} longer than the fastest."
+        )
+
+
+def run(part: Part, options: Sequence[str], folder: Path) -> Report:
+    """Runs one part. One that fails, or takes too long, is told as missing; all that it started ends with it."""
+    figures = folder / f"{part.name}.json"
+    command = [sys.executable, "-m", f"benchmarks.{part.name}", *options, "--figures", str(figures)]
+    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
+    why = f"it took longer than {part.bound_s} s"
+    try:
+        if process.wait(part.bound_s) == 0:
+            return Report.read(figures)
+        why = f"it ended with {process.returncode}"
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)  # it ends its servers, as at a terminal
+        try:
+            process.wait(END_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            pass
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return Report(missing=[f"{part.name}: {why}"], failed=True)
+
+
+def main() -> int:
+    names = [part.name for part in PARTS]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", metavar="PART,…", help=f"some of: {', '.join(names)}")
+    parser.add_argument("--quick", action="store_true", help="only show that they work, without Spark")
+    given = parser.parse_args()
+    wanted = given.only.split(",") if given.only else names
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        parser.error(f"there is no part {', '.join(unknown)}; there are {', '.join(names)}")
+    parts = [part for part in PARTS if part.name in wanted and not (given.quick and part.quick is None)]
+    machine, reports, begun = Machine(), list[Report](), time.monotonic()
+    with scratch() as folder:
+        for part in parts:
+            machine.look()
+            print(f"\n== {part.name}", flush=True)
+            options = (part.usual if part.quick is None or not given.quick else part.quick).split()
+            reports.append(run(part, options, folder))
+    machine.look()
+    print(f"\n== all, in {time.monotonic() - begun:.0f} s\n")
+    for line in (*machine.lines(), "", *markdown(figure for each in reports for figure in each.figures)):
+        print(line)
+    for missing in dict.fromkeys(missing for each in reports for missing in each.missing):
+        print(f"\nNot measured: {missing}")
+    return int(any(each.failed for each in reports))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
