@@ -88,7 +88,7 @@ def create_app(
     app.add_exception_handler(Exception, _failed)
     for path in ("/v1/streams/{stream}/notes", "/v1/notes"):
         app.router.routes.append(Route(path, AnsweredBefore(), methods=["POST"]))
-    for part in (streams, writers, marks, live_marks, journals, groups, operations):
+    for part in (marks, streams, writers, live_marks, journals, groups, operations):  # looked through in this order
         app.include_router(part.router)
     if dashboard:
         add_dashboard(app)

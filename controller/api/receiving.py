@@ -109,10 +109,11 @@ def check_json(body: bytes) -> None:
     def no_constant(name: str) -> None:
         raise BadJson(reason=f"{name} is no JSON")
 
-    for character in body:
-        depth += (character in b"[{") - (character in b"]}")
-        if depth > JSON_DEPTH:
-            raise BadJson(reason=f"it is nested more than {JSON_DEPTH} deep")
+    if body.count(b"[") + body.count(b"{") > JSON_DEPTH:  # else there is no need to look at each character
+        for character in body:
+            depth += (character in b"[{") - (character in b"]}")
+            if depth > JSON_DEPTH:
+                raise BadJson(reason=f"it is nested more than {JSON_DEPTH} deep")
     try:
         json.loads(body, object_pairs_hook=once, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:

@@ -9,7 +9,7 @@ over in answers: a newer controller may say more.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 from strandline.aggregate import Holder
@@ -200,7 +200,13 @@ def evaluated_from_wire(value: object, where: str = "the answer") -> Evaluated:
 
 
 def time_window_to_wire(window: TimeWindow) -> JsonObject:
-    return asdict(window)
+    return {
+        "lower": window.lower,
+        "upper": window.upper,
+        "complete": window.complete,
+        "end_of_stream": window.end_of_stream,
+        "mark_seq": window.mark_seq,
+    }
 
 
 def time_window_from_wire(value: object, where: str = "the answer") -> TimeWindow:

@@ -12,6 +12,7 @@ from strandline.config import StreamConfig
 from tools.reference.text import code, number, page, table
 
 NEW_STREAM = ("put", "/v1/streams/{stream}")
+FIRST_SECTIONS = ("streams", "writers")  # the rest follows as the router has it
 
 
 def http() -> str:
@@ -32,7 +33,10 @@ def http() -> str:
     return page(
         "The HTTP API",
         introduction,
-        (f"## {name.capitalize()}\n\n" + "\n\n".join(routes) for name, routes in sections.items()),
+        (
+            f"## {name.capitalize()}\n\n" + "\n\n".join(routes)
+            for name, routes in sorted(sections.items(), key=lambda each: each[0] not in FIRST_SECTIONS)
+        ),
     )
 
 
