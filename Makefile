@@ -22,10 +22,8 @@ jars: environment servers ## Fetch Kafka and Spark's Kafka connector from Maven 
 demo: environment ## Watch an exact watermark beside a guessed one; KNOBS="--outage 12" turns knobs
 	$(BIN)/strandline demo $(KNOBS)
 
-bench: environment servers ## Measure durable notes a second beside a bare uvicorn app and with open pages, and what a note costs its writer
-	$(BIN)/python -m benchmarks.noting
-	$(BIN)/python -m benchmarks.notes
-	$(BIN)/python -m benchmarks.dashboard
+bench: environment servers ## Measure everything beside its ceiling or rival, in ten minutes; BENCH="--only notes,marks" measures some of it
+	$(BIN)/python -m benchmarks $(BENCH)
 
 pictures: environment servers ## Take the pictures of the dashboard in docs/images
 	$(BIN)/python -m tests.dashboard.pictures

@@ -3,11 +3,11 @@
     python -m benchmarks [--only notes,marks] [--quick]
 
 Each part is a program of its own (`python -m benchmarks.notes --help`), runs for itself, and is ended when its time is
-over; all of them together take less than ten minutes on two quiet cores. `--quick` runs those that need no Spark, for
-a second each: that shows that they work, and its figures say nothing.
+over; all of them together take less than ten minutes on two quiet cores. `--quick` runs those that need no Spark for
+a moment, and as many at once as there are cores: that shows that they work, and its figures say nothing.
 
-Every figure stands beside one of the same run, since machines differ and are shared. How noisy this one was is told by a
-loop of plain Python, timed before each part and at the end.
+Every figure stands beside one of the same run, since machines differ and are shared. How noisy this one was is told by
+a loop of plain Python, timed before each part and at the end.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -78,10 +80,11 @@ class Machine:
         )
 
 
-def run(part: Part, options: Sequence[str], folder: Path) -> Report:
+def run(part: Part, options: str, folder: Path) -> Report:
     """Runs one part. One that fails, or takes too long, is told as missing; all that it started ends with it."""
     figures = folder / f"{part.name}.json"
-    command = [sys.executable, "-m", f"benchmarks.{part.name}", *options, "--figures", str(figures)]
+    command = [sys.executable, "-m", f"benchmarks.{part.name}", *options.split(), "--figures", str(figures)]
+    print(f"\n== {part.name} {options}", flush=True)
     process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
     why = f"it took longer than {part.bound_s} s"
     try:
@@ -90,15 +93,26 @@ def run(part: Part, options: Sequence[str], folder: Path) -> Report:
         why = f"it ended with {process.returncode}"
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGINT)  # it ends its servers, as at a terminal
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(END_DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            pass
     finally:
-        if process.poll() is None:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        process.wait()
     return Report(missing=[f"{part.name}: {why}"], failed=True)
+
+
+def run_quickly(parts: Sequence[Part], folder: Path) -> list[Report]:
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(lambda part: run(part, part.quick or "", folder), parts))
+
+
+def run_in_turn(parts: Sequence[Part], folder: Path, machine: Machine) -> list[Report]:
+    reports = []
+    for part in parts:
+        machine.look()
+        reports.append(run(part, part.usual, folder))
+    return reports
 
 
 def main() -> int:
@@ -112,13 +126,9 @@ def main() -> int:
     if unknown:
         parser.error(f"there is no part {', '.join(unknown)}; there are {', '.join(names)}")
     parts = [part for part in PARTS if part.name in wanted and not (given.quick and part.quick is None)]
-    machine, reports, begun = Machine(), list[Report](), time.monotonic()
+    machine, begun = Machine(), time.monotonic()
     with scratch() as folder:
-        for part in parts:
-            machine.look()
-            print(f"\n== {part.name}", flush=True)
-            options = (part.usual if part.quick is None or not given.quick else part.quick).split()
-            reports.append(run(part, options, folder))
+        reports = run_quickly(parts, folder) if given.quick else run_in_turn(parts, folder, machine)
     machine.look()
     print(f"\n== all, in {time.monotonic() - begun:.0f} s\n")
     for line in (*machine.lines(), "", *markdown(figure for each in reports for figure in each.figures)):
