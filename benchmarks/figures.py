@@ -65,7 +65,7 @@ def number(value: float) -> str:
 def percentile(values: Iterable[float], percent: int) -> float:
     """The least value that so many of a hundred do not exceed."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
 def spread(values: Sequence[float]) -> str:

@@ -1,19 +1,22 @@
 """What the documents tell a reader to type works, and the versions that they name agree."""
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-DOCUMENTS = ["README.md", "CONTRIBUTING.md"]
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/benchmarks.md"]
 READERS = "docs/readers.md"  # has commands that make up its tables
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 README_CALLS = "tests/readme/test_readme.py::test_the_call_of_the_readme_creates_a_stream_and_its_writer_notes_a_time"
+BENCHMARKS = "tests/benchmarks/test_all.py::test_a_quick_run_shows_all_of_the_page"
 # Commands that are no make targets: how each begins, and the test that runs it as the document has it.
 RUN_BY = {
     "curl ": README_CALLS,
+    ".venv/bin/python -m benchmarks --quick": BENCHMARKS,
     ".venv/bin/python -m benchmarks.disorder": "tests/disorder/test_disorder.py::test_the_table_shows_both",
     ".venv/bin/python -m benchmarks.order": "tests/disorder/test_order.py::test_the_table_shows_all_of_them",
     ".venv/bin/strandline serve": README_CALLS,
@@ -23,6 +26,7 @@ SPARK_TASKS = "tests/spark/test_documents.py::test_a_task_for_spark_can_be_done_
 EXPLANATIONS = "tests/readme/test_explanations.py::test_the_code_of_an_explanation_prints_what_the_page_says"
 # Every page with blocks, and the tests that run them all.
 RUN = {
+    "docs/benchmarks.md": (BENCHMARKS,),
     "docs/command-line.md": (
         "tests/readme/test_pages.py::test_every_command_of_the_page_about_the_command_line_does_something",
         "tests/logs/test_kafka_page.py::test_the_commands_that_watch_a_topic_do",
@@ -52,7 +56,7 @@ RUN = {
     ),
     "docs/readers.md": (
         "tests/readme/test_pages.py::test_the_page_about_readers_reads_what_was_written",
-        *(test for command, test in RUN_BY.items() if "benchmarks" in command),
+        *(test for command, test in RUN_BY.items() if "benchmarks." in command),
     ),
     "docs/spark.md": ("tests/spark/test_documents.py::test_the_page_about_spark_shows_jobs_that_run",),
     "docs/testing.md": ("tests/testing/test_document.py::test_the_examples_are_a_test_module_that_passes",),
@@ -92,7 +96,7 @@ def test_every_command_is_a_make_target_or_run_by_a_test(document: str, root: Pa
 def test_every_make_command_is_one_that_make_knows(document: str, root: Path) -> None:
     for command in commands((root / document).read_text()):
         if command.startswith("make "):
-            words = [*command.split(), "--dry-run"]
+            words = [*shlex.split(command), "--dry-run"]
             done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
             assert done.returncode == 0, f"{document}: {command}: {done.stderr}"
 
