@@ -13,8 +13,8 @@ environment: ## Make or update the virtual environment .venv
 	@command -v $(PYTHON) >/dev/null || { echo "strandline needs $(PYTHON); install it with: apt-get install -y python3 python3-venv" >&2; exit 1; }
 	@$(PYTHON) tools/preflight.py --java
 
-servers: ## Install what only tests and measurements run on: PostgreSQL, Maven for Kafka, Chromium
-	@$(PYTHON) tools/preflight.py --check-only --postgres --maven --chromium
+servers: ## Install what only tests and measurements run on: PostgreSQL, Maven for Kafka, Chromium, wrk
+	@$(PYTHON) tools/preflight.py --check-only --postgres --maven --chromium --wrk
 
 jars: environment servers ## Fetch Kafka and Spark's Kafka connector from Maven Central, as the tests do when they need them
 	$(BIN)/python tools/jars.py

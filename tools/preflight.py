@@ -161,36 +161,20 @@ def check_postgres() -> None:
         os.remove(CLUSTERS)  # what is installed later is as it would be without us
 
 
-def check_maven() -> None:
-    """Installs Maven for root on a Debian-like system; elsewhere it says what the tests on Kafka need.
+def check_program(program: str, without: str, *packages: str) -> None:
+    """Installs a program for root on a Debian-like system; elsewhere it says what is not done without it.
 
     Nothing else needs it, so that it is missing is no failure here.
     """
-    if shutil.which("mvn") is not None:
+    if shutil.which(program) is not None:
         return
-    command = installing("maven")
+    command = installing(packages[0])
     if not may_install():
-        say(f"tests on Kafka are skipped, Maven, which fetches it, is not installed; install it with: {command}")
+        say(f"without {program}, {without}; install it with: {command}")
         return
-    say(f"installing Maven, which fetches the Kafka that tests run on: {command}")
+    say(f"installing {program}: without it, {without}: {command}")
     run_apt("update", "-qq")
-    run_apt("install", "-y", "-q", "--no-install-recommends", "maven")
-
-
-def check_chromium() -> None:
-    """Installs Chromium for root on a Debian-like system; elsewhere it says what the dashboard's tests need.
-
-    Nothing else needs it, so that it is missing is no failure here.
-    """
-    if shutil.which("chromium") is not None:
-        return
-    command = installing("chromium")
-    if not may_install():
-        say(f"tests of the dashboard are skipped, Chromium is not installed; install it with: {command}")
-        return
-    say(f"installing Chromium, in which the dashboard is tested: {command}")
-    run_apt("update", "-qq")
-    run_apt("install", "-y", "-q", "--no-install-recommends", "chromium", "fonts-dejavu-core")
+    run_apt("install", "-y", "-q", "--no-install-recommends", *packages)
 
 
 def run_apt(*arguments: str) -> None:
@@ -213,6 +197,7 @@ def main() -> int:
     parser.add_argument("--postgres", action="store_true", help="the tests on PostgreSQL will run as well")
     parser.add_argument("--maven", action="store_true", help="the tests on Kafka will run as well")
     parser.add_argument("--chromium", action="store_true", help="the tests of the dashboard will run as well")
+    parser.add_argument("--wrk", action="store_true", help="the benchmarks over HTTP will run as well")
     parser.add_argument("--check-only", action="store_true", help="check the needs and set up nothing")
     arguments = parser.parse_args()
     try:
@@ -223,9 +208,11 @@ def main() -> int:
         if arguments.postgres:
             check_postgres()
         if arguments.maven:
-            check_maven()
+            check_program("mvn", "which fetches Kafka, the tests on Kafka are skipped", "maven")
         if arguments.chromium:
-            check_chromium()
+            check_program("chromium", "the tests of the dashboard are skipped", "chromium", "fonts-dejavu-core")
+        if arguments.wrk:
+            check_program("wrk", "make bench measures nothing a second over HTTP", "wrk")
     except NeedError as error:
         sys.stderr.write(f"{error}\n")
         return 1

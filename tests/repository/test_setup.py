@@ -197,7 +197,7 @@ def test_root_on_debian_gets_what_is_missing_unless_told_otherwise(root: Path, p
     assert [words[4] for words in asked] == ["maven", "chromium"]
 
 
-@pytest.mark.parametrize("need", ["--java", "--maven", "--chromium"])
+@pytest.mark.parametrize("need", ["--java", "--maven", "--chromium", "--wrk"])
 def test_a_machine_without_apt_is_told_that_the_packages_have_other_names(
     root: Path, programs: Path, need: str
 ) -> None:
