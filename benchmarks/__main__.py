@@ -48,7 +48,7 @@ PARTS: Final = (
     Part("notes", 100, "--seconds 1 --rounds 1 --warm-up 0 --postgres 0"),
     Part("dashboard", 100, "--seconds 1 --rounds 1 --warm-up 0 --pages 1"),
     Part("marks", 90, "--seconds 1 --rounds 1 --postgres 0"),
-    Part("windows", 200, "--marks 3000 --milliseconds 20 --rounds 1"),
+    Part("windows", 240, "--marks 3000 --milliseconds 20 --rounds 1"),
     Part("disorder", 60, "--rounds 1 --events 60"),
     Part("spark_throughput", 240, None, "--rows 500000 --only own --only kafka"),
     Part("spark_exactness", 200, None, "--events 300 --steps 30 --replays 0"),
@@ -86,20 +86,26 @@ def run(part: Part, options: str, folder: Path) -> Report:
     command = [sys.executable, "-m", f"benchmarks.{part.name}", *options.split(), "--figures", str(figures)]
     print(f"\n== {part.name} {options}", flush=True)
     process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
-    why = f"it took longer than {part.bound_s} s"
     try:
-        if process.wait(part.bound_s) == 0:
-            return Report.read(figures)
-        why = f"it ended with {process.returncode}"
+        status = process.wait(part.bound_s)
     except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)  # it ends its servers, as at a terminal
+        return Report(missing=[f"{part.name}: it took longer than {part.bound_s} s"], failed=True)
+    finally:
+        end(process)
+    if status != 0:
+        return Report(missing=[f"{part.name}: it ended with {status}"], failed=True)
+    return Report.read(figures)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a part that still runs as at a terminal, so that it ends its servers, and then whatever is left of it."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             process.wait(END_DEADLINE_S)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return Report(missing=[f"{part.name}: {why}"], failed=True)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def run_quickly(parts: Sequence[Part], folder: Path) -> list[Report]:
@@ -126,6 +132,7 @@ def main() -> int:
     if unknown:
         parser.error(f"there is no part {', '.join(unknown)}; there are {', '.join(names)}")
     parts = [part for part in PARTS if part.name in wanted and not (given.quick and part.quick is None)]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # parts are ended then, too
     machine, begun = Machine(), time.monotonic()
     with scratch() as folder:
         reports = run_quickly(parts, folder) if given.quick else run_in_turn(parts, folder, machine)
