@@ -1,6 +1,6 @@
 """Time windows among a million marks: how many a second, and what the marks cost to keep and to load.
 
-    python -m benchmarks.windows [--marks 1000000] [--segments 16] [--seconds 1] [--rounds 3]
+    python -m benchmarks.windows [--marks 1000000] [--segments 16] [--milliseconds 1000] [--rounds 3]
 
     in the core          positions anywhere in the packed chain, beside two plain numpy searches of the same, unpacked
     through the cache    `TimeWindows(cached=True)`: positions anywhere, and a reader that moves on slowly
@@ -15,120 +15,44 @@ from __future__ import annotations
 
 import argparse
 import json
-import sqlite3
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from benchmarks.figures import Figure, Report, arguments, median, number, run
+from benchmarks.figures import Figure, Report, arguments, median, run
+from benchmarks.made_marks import (
+    STREAM,
+    Asked,
+    Rows,
+    asked,
+    by_columns,
+    by_rows,
+    chain_of,
+    cuts,
+    moving_on,
+    read_plainly,
+    store,
+)
 from benchmarks.servers import BARE, load, middle, scratch, serving_bare, serving_controller, without_wrk
 from controller.limits import LOADED_MARKS
 from reader_client import TimeWindows
-from strandline.chain import MarkChain
-from strandline.cut import Cut
-from strandline.mark import Mark
 from strandline.protocol import calls
 from strandline.protocol.transport import Connection
 from strandline.window import time_window
 from tests.served import AT_ONCE
 
-STREAM: Final = "million"
-MOST_ADDED: Final = 20  # to a segment, from a mark to the next
-POSITIONS: Final = 1_000
-STEPS: Final = 10
-PIECE: Final = 10_000  # marks written at a time
+WINDOWS_AFTER: Final = 20
 CONNECTIONS: Final = 64
 LOAD_DEADLINE_S: Final = 200
 MEBIBYTE: Final = 1 << 20
 
-Rows = NDArray[np.int64]
 Each = TypeVar("Each")
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Positions among the marks: as rows of a matrix, and as a reader has them."""
-
-    rows: Rows
-    positions: list[dict[str, int]]
-
-    @property
-    def cuts(self) -> list[Cut]:
-        return [Cut(each) for each in self.positions]
-
-
-def cuts(count: int, segments: int) -> Rows:
-    """The cuts of so many marks: none goes back, and each is further than the one before."""
-    added = np.random.default_rng(1).integers(0, MOST_ADDED, (count, segments))
-    added[:, 0] += 1
-    return added.cumsum(axis=0, dtype=np.int64)
-
-
-def asked(rows: Rows, first: int) -> Asked:
-    """Positions among the marks from `first` on: every segment somewhat further than a mark, each by its own."""
-    draw = np.random.default_rng(2)
-    at = draw.integers(first, len(rows), POSITIONS)
-    return _asked(rows[at] + draw.integers(0, 3 * MOST_ADDED, (POSITIONS, rows.shape[1])))
-
-
-def moving_on(rows: Rows, first: int) -> Asked:
-    """Positions of a reader that moves on from mark `first`, in some steps from each mark to the next."""
-    at, step = np.divmod(np.arange(min(POSITIONS, STEPS * (len(rows) - first - 1))), STEPS)
-    before, after = rows[first + at], rows[first + at + 1]
-    return _asked(before + (after - before) * step[:, np.newaxis] // STEPS)
-
-
-def _asked(rows: Rows) -> Asked:
-    return Asked(rows, [{str(n): offset for n, offset in enumerate(row)} for row in rows.tolist()])
-
-
-def chain_of(rows: Rows) -> MarkChain:
-    chain = MarkChain("")
-    for start in range(0, len(rows), PIECE):
-        for seq, row in enumerate(rows[start : start + PIECE].tolist(), start=start + 1):
-            cut = Cut({str(n): offset for n, offset in enumerate(row) if offset})
-            mark = Mark(seq=seq, key="", time=seq, upper=seq, cut=cut, newest=None, excluded=(), created_at=0)
-            chain.append(mark)
-    return chain
-
-
-def store(path: Path, rows: Rows) -> None:
-    """Puts the marks into the store of a controller that is not running, and has the stream."""
-    names = [str(n) for n in range(rows.shape[1])]
-
-    def values() -> Iterator[tuple[Any, ...]]:
-        for start in range(0, len(rows), PIECE):
-            for seq, row in enumerate(rows[start : start + PIECE].tolist(), start=start + 1):
-                cut = {name: offset for name, offset in zip(names, row, strict=True) if offset}
-                yield STREAM, "", seq, seq, seq, json.dumps(cut, separators=(",", ":")), None, "[]", 0, fence
-
-    with sqlite3.connect(path) as connection:
-        fence = connection.execute("SELECT fence FROM stream").fetchone()[0]
-        columns = "stream, key, seq, time, upper, cut, newest, excluded, created_at, fence"
-        connection.executemany(f"INSERT INTO mark ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values())
-    connection.close()
-
-
-def by_columns(columns: Sequence[Rows], position: Rows) -> tuple[int, int]:
-    """The bounds as numpy finds them in the unpacked cuts: a search for each segment, from either side."""
-    passed = min(int(np.searchsorted(each, offset, "right")) for each, offset in zip(columns, position, strict=True))
-    ahead = max(int(np.searchsorted(each, offset, "left")) for each, offset in zip(columns, position, strict=True))
-    return passed, ahead
-
-
-def by_rows(rows: Rows, position: Rows) -> tuple[int, int]:
-    """The same by bisection over whole cuts."""
-    passed = bisect_left(range(len(rows)), True, key=lambda n: bool((rows[n] > position).any()))
-    ahead = bisect_left(range(len(rows)), True, key=lambda n: bool((rows[n] >= position).all()))
-    return passed, ahead
 
 
 def a_second(work: Callable[[Each], object], given: Sequence[Each], seconds: float) -> float:
@@ -189,7 +113,24 @@ def in_the_core(rows: Rows, rates: Rates, report: Report) -> None:
     report.figures.append(Figure.of(f"memory of {many}", packed, "unpacked", unpacked, "MiB"))
 
 
-def through_the_cache(url: str, rows: Rows, rates: Rates, report: Report) -> None:
+def first_window(url: str, rows: Rows, report: Report) -> None:
+    """The first call after a start, for which the controller loads the stream, beside the next ones."""
+    position, taken = asked(rows, len(rows) - 1).positions[0], []
+    with Connection(url) as connection:
+        connection.run(calls.ready())
+        for _ in range(WINDOWS_AFTER + 1):
+            begun = time.perf_counter()
+            window = connection.run(calls.time_window(STREAM, position))
+            taken.append(1000 * (time.perf_counter() - begun))
+            assert window.mark_seq is not None and window.mark_seq >= len(rows) - 1
+    first, then = taken[0], median(taken[1:])
+    print(
+        f"the first window after a start of the controller took {first:.0f} ms, then one took {then:.1f} ms", flush=True
+    )
+    report.figures.append(Figure.of("the first window after the controller's start", first, "the next", then, "ms"))
+
+
+def through_the_cache(url: str, database: Path, rows: Rows, rates: Rates, report: Report) -> None:
     anywhere, moving = asked(rows, 0), moving_on(rows, len(rows) // 2)
     with TimeWindows(url, STREAM, cached=True, keep_marks=len(rows)) as windows:
         begun = time.perf_counter()
@@ -217,7 +158,8 @@ def through_the_cache(url: str, rows: Rows, rates: Rates, report: Report) -> Non
             )
     for each in (cached, slowly):
         report.figures.append(Figure.of(f"the same {each}", found[each], uncached, found[uncached], "a second"))
-    report.figures.append(Figure("to load them all into a reader's cache", f"{number(took)} s", "", ""))
+    what, beside = "to load them all from the store into a reader's cache", "read by SQLite and json alone"
+    report.figures.append(Figure.of(what, took, beside, read_plainly(database), "s"))
 
 
 def over_http(url: str, bare: str, folder: Path, rows: Rows, rates: Rates, report: Report) -> None:
@@ -263,14 +205,8 @@ def measure(options: argparse.Namespace) -> Report:
                 connection.run(calls.create_stream(STREAM, options.segments, AT_ONCE))
         store(database, rows)
         url = serving_controller(opened, database)
-        with Connection(url) as connection:
-            begun = time.perf_counter()
-            window = connection.run(calls.time_window(STREAM, asked(rows, len(rows) - 1).positions[0]))
-            took = time.perf_counter() - begun
-        assert window.mark_seq is not None and window.mark_seq >= len(rows) - 1
-        print(f"the first window after a start of the controller took {1000 * took:.0f} ms", flush=True)
-        report.figures.append(Figure("first window after a start of the controller", f"{number(took)} s", "", ""))
-        through_the_cache(url, rows, rates, report)
+        first_window(url, rows, report)
+        through_the_cache(url, database, rows, rates, report)
         lacking = without_wrk()
         if lacking is None:
             over_http(url, serving_bare(opened), folder, rows, rates, report)
