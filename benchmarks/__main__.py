@@ -45,10 +45,10 @@ class Part:
 
 PARTS: Final = (
     Part("noting", 60, "--notes 500 --rounds 1"),
-    Part("notes", 100, "--seconds 1 --rounds 1 --warm-up 0 --postgres 0"),
-    Part("dashboard", 100, "--seconds 1 --rounds 1 --warm-up 0 --pages 1"),
+    Part("notes", 100, "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --postgres 0"),
+    Part("dashboard", 100, "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --pages 1"),
     Part("marks", 90, "--seconds 1 --rounds 1 --postgres 0"),
-    Part("windows", 240, "--marks 3000 --milliseconds 20 --rounds 1"),
+    Part("windows", 240, "--marks 3000 --milliseconds 20 --rounds 1 --connections 1"),
     Part("disorder", 60, "--rounds 1 --events 60"),
     Part("spark_throughput", 240, None, "--rows 500000 --only own --only kafka"),
     Part("spark_exactness", 200, None, "--events 300 --steps 30 --replays 0"),

@@ -48,7 +48,6 @@ from strandline.window import time_window
 from tests.served import AT_ONCE
 
 WINDOWS_AFTER: Final = 20
-CONNECTIONS: Final = 64
 LOAD_DEADLINE_S: Final = 200
 MEBIBYTE: Final = 1 << 20
 
@@ -71,6 +70,7 @@ class Rates:
 
     seconds: float
     rounds: int
+    connections: int  # over HTTP
 
     def of(self, kinds: dict[str, Callable[[], float]]) -> dict[str, float]:
         taken: dict[str, list[float]] = {name: [] for name in kinds}
@@ -172,7 +172,7 @@ def over_http(url: str, bare: str, folder: Path, rows: Rows, rates: Rates, repor
 
     def kind(url: str, wanted: Asked) -> Callable[[], float]:
         seconds = max(1, round(rates.seconds))
-        return lambda: middle([load(url, script(wanted), folder, CONNECTIONS, seconds)]).per_second
+        return lambda: middle([load(url, script(wanted), folder, rates.connections, seconds)]).per_second
 
     found = rates.of({name: kind(*each) for name, each in given.items()})
     for each in (newest, anywhere):
@@ -193,7 +193,7 @@ end
 
 
 def measure(options: argparse.Namespace) -> Report:
-    report, rates = Report(), Rates(options.milliseconds / 1000, options.rounds)
+    report, rates = Report(), Rates(options.milliseconds / 1000, options.rounds, options.connections)
     rows = cuts(options.marks, options.segments)
     in_the_core(rows, rates, report)
     with ExitStack() as opened:
@@ -216,7 +216,8 @@ def measure(options: argparse.Namespace) -> Report:
 
 
 def main() -> None:
-    run(measure, arguments(__doc__, marks=1_000_000, segments=16, milliseconds=1000, rounds=3).parse_args())
+    parser = arguments(__doc__, marks=1_000_000, segments=16, milliseconds=1000, rounds=3, connections=64)
+    run(measure, parser.parse_args())
 
 
 if __name__ == "__main__":
