@@ -48,7 +48,7 @@ from strandline.window import time_window
 from tests.served import AT_ONCE
 
 WINDOWS_AFTER: Final = 20
-LOAD_DEADLINE_S: Final = 200
+LOAD_DEADLINE_S: Final = 120
 MEBIBYTE: Final = 1 << 20
 
 Each = TypeVar("Each")
@@ -137,7 +137,8 @@ def through_the_cache(url: str, database: Path, rows: Rows, rates: Rates, report
         windows.get_time_window({})
         while not windows.following[""].caught_up:
             if time.perf_counter() - begun > LOAD_DEADLINE_S:
-                raise SystemExit(f"the cache has not caught up: {windows.following['']}")
+                report.missing.append(f"windows through a cache, which had not all marks after {LOAD_DEADLINE_S} s")
+                return
             time.sleep(0.01)
         took = time.perf_counter() - begun
         print(f"the reader's cache had them all after {took:.1f} s", flush=True)
