@@ -90,9 +90,9 @@ class Contest:
     rounds: int
 
     def of(self, kinds: dict[str, Query]) -> list[Figure]:
-        """Prints how fast each was, at the median; the first round is not counted where there are more."""
+        """Prints how fast each was, at the median. A round before the others is not counted, unless it is alone."""
         taken: dict[str, list[float]] = {name: [] for name in kinds}
-        for _ in range(self.rounds + 1 if self.rounds > 1 else 1):
+        for _ in range(self.rounds + 1):
             for name, query in kinds.items():
                 taken[name].append(seconds(query, self.folder))
         rates = {name: self.rows / median(each[-self.rounds :]) for name, each in taken.items()}

@@ -20,7 +20,7 @@ def test_the_exact_watermark_is_measured_beside_sparks_own(
 ) -> None:
     fill(controller.connection, tmp_path / "own.db", ROWS)
     kinds = own_kinds(spark, controller.url, tmp_path / "own.db")
-    (figure,) = Contest(tmp_path, ROWS, rounds=1).of(kinds)
+    (figure,) = Contest(tmp_path, ROWS, rounds=0).of(kinds)
     assert figure.what == "rows a second in Spark, source strandline, exact_watermark"
     assert figure.beside.startswith("source strandline, withWatermark: ")
     assert float(figure.ratio) > 0
