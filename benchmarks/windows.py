@@ -158,7 +158,7 @@ def through_the_cache(url: str, database: Path, rows: Rows, rates: Rates, report
                 }
             )
     for each in (cached, slowly):
-        report.figures.append(Figure.of(f"the same {each}", found[each], uncached, found[uncached], "a second"))
+        report.figures.append(Figure.of(f"windows a second {each}", found[each], uncached, found[uncached], "a second"))
     what, beside = "to load them all from the store into a reader's cache", "read by SQLite and json alone"
     report.figures.append(Figure.of(what, took, beside, read_plainly(database), "s"))
 
@@ -177,7 +177,7 @@ def over_http(url: str, bare: str, folder: Path, rows: Rows, rates: Rates, repor
 
     found = rates.of({name: kind(*each) for name, each in given.items()})
     for each in (newest, anywhere):
-        report.figures.append(Figure.of(f"the same {each}", found[each], BARE, found[BARE], "a second"))
+        report.figures.append(Figure.of(f"windows a second {each}", found[each], BARE, found[BARE], "a second"))
 
 
 def script(wanted: Asked) -> str:

@@ -17,7 +17,7 @@ from benchmarks.figures import Figure, Report, markdown, number, percentile
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = (ROOT / "docs" / "benchmarks.md").read_text().partition("## Results")[2].partition("\n## ")[0]
 # What needs wrk is told as missing without it.
-BY_WRK = ("durable notes", "dashboard open", "over HTTP")
+BY_WRK = ("durable notes", "over HTTP")
 
 
 def _row_names(lines: str) -> list[str]:
