@@ -117,21 +117,26 @@ class MarksGone(Exception):
 
 
 class StoredMarks:
-    """The marks of one stream and key in the store. Each look is a query; lookups are searches by seq."""
+    """The marks of one stream and key in the store, for one transaction. Each look is a query; lookups are searches by
+    seq, and what one of them has seen another finds here: searches for both sides of a position begin alike."""
 
     def __init__(self, connection: Connection, stream: str, key: str) -> None:
         self._connection = connection
         self._of_key = {"stream": stream, "key": key}
+        self._seen: dict[int, Mark] = {}
 
     def between(self, first: int, last: int) -> list[Mark]:
         """The marks with these seqs and those in between, as far as they exist, oldest first."""
         return marks_of(self._connection.execute(_MARKS, {**self._of_key, "first": first, "last": last}))
 
     def get(self, seq: int) -> Mark:
-        found = self.between(seq, seq)
-        if not found:
-            raise MarksGone(seq)
-        return found[0]
+        mark = self._seen.get(seq)
+        if mark is None:
+            found = self.between(seq, seq)
+            if not found:
+                raise MarksGone(seq)
+            mark = self._seen[seq] = found[0]
+        return mark
 
     def passed(self, position: Cut, first: int, last: int) -> Mark | None:
         """Of the marks from `first` to `last`, the newest whose cut is wholly at or below the position."""
