@@ -106,6 +106,7 @@ class Windows:
         counts = events.groupBy(functions.window("at", f"{WINDOW_MS} milliseconds")).count()
         writer = counts.writeStream.foreachBatch(self._keep).option("checkpointLocation", str(checkpoint))
         self.query = writer.start()
+        self.query.processAllAvailable()  # on a busy machine the workers of five queries do not all start in time
 
     def _keep(self, batch: DataFrame, _: int) -> None:
         for row in batch.select(functions.unix_millis("window.start").alias("start"), "count").collect():
@@ -129,6 +130,7 @@ class Unique:
         watched = events.withWatermark("at", f"{delay_s} seconds").dropDuplicates(["at", "device", "sequence"])
         writer = watched.writeStream.foreachBatch(self._keep).option("checkpointLocation", str(checkpoint))
         self.query = writer.start()
+        self.query.processAllAvailable()  # as above
 
     def _keep(self, batch: DataFrame, _: int) -> None:
         self.kept += batch.count()
