@@ -139,10 +139,7 @@ class Membership:
 
     def let_silent_go(self, now: int) -> None:
         """Readers that were not heard from for too long lose their segments, at their last reported positions."""
-        timeout = self.settings.reader_timeout_ms
-        if timeout is None:
-            return
-        silent = {name for name, reader in self.readers.items() if reader.heard_at + timeout <= now}
+        silent = {name for name in self.readers if self.is_silent(name, now)}
         if silent:
             places = [place for place, owner in list(self.owners.items()) if owner in silent]
             losers = {self.owners[place] for place in places}
@@ -165,6 +162,11 @@ class Membership:
 
     # -- looking -------------------------------------------------------------------------------------------------
 
+    def is_silent(self, name: str, now: int) -> bool:
+        """Whether a reader was not heard from for too long: what it owned is free, as soon as anybody looks."""
+        timeout = self.settings.reader_timeout_ms
+        return timeout is not None and self.readers[name].heard_at + timeout <= now
+
     def owned(self, name: str) -> dict[str, dict[str, int]]:
         """The positions of a reader's segments, by stream."""
         found: dict[str, dict[str, int]] = {}
@@ -176,10 +178,9 @@ class Membership:
     def share(self, graphs: Graphs, now: int) -> tuple[int, int]:
         """How many of the segments that can be read now each reader may have, the even share, rounded up; and how many
         of them nobody owns."""
-        timeout = self.settings.reader_timeout_ms
-        alive = [each for each in self.readers.values() if timeout is None or each.heard_at + timeout > now]
+        alive = sum(not self.is_silent(name, now) for name in self.readers)
         readable = list(self.readable(graphs))
-        return -(-len(readable) // max(1, len(alive))), sum(place not in self.owners for place in readable)
+        return -(-len(readable) // max(1, alive)), sum(place not in self.owners for place in readable)
 
     def position(self, stream: str, graph: SegmentGraph) -> Cut:
         """Where the group stands in a stream: the largest cut inside what its readers say."""

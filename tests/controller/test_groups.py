@@ -96,6 +96,22 @@ def test_a_silent_reader_loses_its_segments_at_its_last_positions(group: Any) ->
     assert reader(group, "one", {"0": 30}, epoch=epoch, expect=409)["code"] == "fenced"
 
 
+def test_who_looks_at_a_group_sees_no_silent_reader_as_an_owner_and_changes_nothing_by_looking(group: Any) -> None:
+    def owned() -> list[Any]:
+        return [each["owned"] for each in group.call("GET", GROUP)["readers"]]
+
+    reader(group, "one", {"0": 25})
+    members = group.portal.call(group.app.state.controller.groups.get, "g").membership
+    group.clock.now += 29_999
+    assert owned() == [{"s": {"0": 25}}]
+    group.clock.now += 1
+
+    assert owned() == [{}]
+    assert not members.touched and members.owned("one") == {"s": {"0": 25}}
+    assert group.call("GET", f"{GROUP}/time-window")["streams"]["s"]["position"] == {"0": 25}
+    assert owned() == [{}] and members.owned("one") == {}
+
+
 def test_offline_puts_the_window_back(group: Any) -> None:
     reader(group, "one", {"0": 30, "1": 30})
     assert bounds(group)[0] == 300
