@@ -21,7 +21,7 @@ from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, Note, check_key
 from strandline.roster import Roster
 from strandline.segment import NewSegment, Segment, SegmentGraph
-from strandline.writer import Entry, Phase, Standing, Writer, WriterState
+from strandline.writer import Phase, Standing, Writer, WriterState
 
 
 class Stream:
@@ -106,13 +106,10 @@ class Stream:
         writer.epoch, writer.closed_epoch = self.epochs, None
         writer.excluded_at = None
         writer.heard_at = now
-        floors: dict[str, int | None] = {}
-        for key in keys:
-            standing = writer.standings.setdefault(key, Standing(Phase.IDLE))
-            known = [time for time in (standing.time, self._roster.last_time(key)) if time is not None]
-            standing.phase, standing.floor, standing.lost_at = Phase.JOINED, max(known, default=None), None
-            standing.told_floor = None
-            floors[key] = standing.floor
+        floors = {
+            key: writer.standings.setdefault(key, Standing(Phase.IDLE)).join(self._roster.last_time(key))
+            for key in keys
+        }
         self._roster.changed(writer, now)
         return Registered(epoch=self.epochs, floors=floors)
 
@@ -151,8 +148,8 @@ class Stream:
             return []
         check_epoch(name, writer, epoch)
         for standing in writer.standings.values():
-            standing.phase, standing.floor, standing.lost_at = Phase.IDLE, None, None
-        self._heard(writer, now)
+            standing.go_idle()
+        writer.hear(now)
         return self._changed(writer, now)
 
     def close(self, name: str, epoch: int | None, now: int) -> list[Mark]:
@@ -166,11 +163,9 @@ class Stream:
         check_epoch(name, writer, epoch)
         self._roster.store_rest(now)
         if writer.tail:
-            for standing in writer.standings.values():
-                standing.lost_at = now if standing.lost_at is None else standing.lost_at
-            writer.epoch = None
+            writer.lose(now)
         else:
-            self._close(writer, epoch, now)
+            writer.close(epoch, now)
         return self._changed(writer, now)
 
     def exclude(self, name: str, now: int) -> list[Mark]:
@@ -250,7 +245,7 @@ class Stream:
         ends = {segment.id: noted.offset(segment.id) for segment in self.graph}
         peaks = {key: aggregate.peak() for key, aggregate in self._roster.aggregates.items()}
         for writer in self.writers.values():
-            self._close(writer, None if writer.lost else writer.epoch, now)
+            writer.close(None if writer.lost else writer.epoch, now)
             self._roster.changed(writer, now)
         marks = []
         for key, aggregate in sorted(self._roster.aggregates.items()):
@@ -262,14 +257,6 @@ class Stream:
         self._roster.changes.segments.update((segment.id, segment) for segment in changed)
         self._roster.changes.stream = True
         return marks
-
-    def _close(self, writer: Writer, epoch: int | None, now: int) -> None:
-        if writer.lost and epoch is None:
-            since = [moment for each in writer.standings.values() if (moment := writer.lost_since(each)) is not None]
-            writer.excluded_at = min(since, default=now)
-        else:
-            writer.closed, writer.closed_epoch, writer.excluded_at = True, epoch, None
-        writer.epoch = None
 
     # -- time ----------------------------------------------------------------------------------------------------
 
@@ -355,13 +342,10 @@ class Stream:
                 writer.standings[key] = Standing(Phase.NOTED)
         writer.move(note.position, admitted.cut, note.newest)
         for key, time in admitted.times.items():
-            standing, last_time = writer.standings[key], roster.last_time(key)
-            standing.phase, standing.floor, standing.lost_at = Phase.NOTED, None, None
-            standing.time, standing.has_noted, standing.told_floor = time, True, floors[key]
-            if last_time is None or time > last_time:
-                standing.remember(Entry(time, writer.position, standing.newest), last_time, self._history_notes)
-        self._heard(writer, now)
-        self._roster.changed(writer, now)
+            last_time = roster.last_time(key)
+            writer.standings[key].note(time, writer.position, floors[key], last_time, self._history_notes)
+        writer.hear(now)
+        roster.changed(writer, now)
 
     def _hear_again(self, writer: Writer, keys: Iterable[str], now: int) -> None:
         """A note that only repeats: the writer is alive, so it is not lost any more; idle or closed it stays."""
@@ -370,11 +354,8 @@ class Stream:
             self._roster.store_rest(now)
         for standing in back:
             standing.lost_at = None
-        self._heard(writer, now)
+        writer.hear(now)
         self._roster.changed(writer, now)
-
-    def _heard(self, writer: Writer, now: int) -> None:
-        writer.heard_at = max(writer.heard_at, now)
 
     def _writer(self, name: str) -> Writer:
         if name not in self.writers:

@@ -89,6 +89,23 @@ class Standing:
         """The time that it counts with, or would."""
         return self.floor if self.phase is JOINED else self.time
 
+    def join(self, last_time: int | None) -> int | None:
+        """Registered: it counts with its floor, the greater of its own time and the last mark's, until it notes."""
+        known = [time for time in (self.time, last_time) if time is not None]
+        self.phase, self.floor, self.lost_at, self.told_floor = Phase.JOINED, max(known, default=None), None, None
+        return self.floor
+
+    def note(self, time: int, cut: Cut, told_floor: int | None, last_time: int | None, bound: int) -> None:
+        """Noted: all of the writer that is older than `time` lies below `cut`, kept where a later mark can need it."""
+        self.phase, self.floor, self.lost_at = Phase.NOTED, None, None
+        self.time, self.has_noted, self.told_floor = time, True, told_floor
+        if last_time is None or time > last_time:
+            self.remember(Entry(time, cut, self.newest), last_time, bound)
+
+    def go_idle(self) -> None:
+        """The writer said that nothing is to come for now."""
+        self.phase, self.floor, self.lost_at = Phase.IDLE, None, None
+
     def remember(self, entry: Entry, last_time: int | None, bound: int) -> None:
         """Adds a note to the history, at most `bound` long. Of equal times the first stays: its cut is the tighter.
 
@@ -170,6 +187,24 @@ class Writer:
             if entry.time >= time:
                 return Contribution(entry.time, entry.cut, entry.newest, lasting=True)
         return Contribution(standing.time, self.position, standing.newest, lasting=False)
+
+    def hear(self, now: int) -> None:
+        self.heard_at = max(self.heard_at, now)
+
+    def close(self, epoch: int | None, now: int) -> None:
+        """It is done. A lost one that cannot show its epoch becomes excluded: nobody knows what it wrote."""
+        if self.lost and epoch is None:
+            since = [moment for each in self.standings.values() if (moment := self.lost_since(each)) is not None]
+            self.excluded_at = min(since, default=now)
+        else:
+            self.closed, self.closed_epoch, self.excluded_at = True, epoch, None
+        self.epoch = None
+
+    def lose(self, now: int) -> None:
+        """It is gone, and does not speak for those who write: a tail reporter that closed."""
+        for standing in self.standings.values():
+            standing.lost_at = now if standing.lost_at is None else standing.lost_at
+        self.epoch = None
 
     def begin_anew(self) -> None:
         """A new life after closing: neither its old time nor its old offsets refuse what comes; positions stay."""

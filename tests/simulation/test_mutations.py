@@ -89,16 +89,16 @@ def last_position_only_of_the_same_key(patch: Patch) -> None:
 
 
 def closing_drops_positions(patch: Patch) -> None:
-    close = Stream._close
+    close = Writer.close
 
-    def broken(self: Stream, writer: Writer, epoch: int | None, now: int) -> None:
-        close(self, writer, epoch, now)
-        if writer.closed:
-            writer.position = NOTHING
-            for standing in writer.standings.values():
+    def broken(self: Writer, epoch: int | None, now: int) -> None:
+        close(self, epoch, now)
+        if self.closed:
+            self.position = NOTHING
+            for standing in self.standings.values():
                 standing.history = []
 
-    patch.setattr(Stream, "_close", broken)
+    patch.setattr(Writer, "close", broken)
 
 
 def a_new_life_keeps_the_notes_of_the_old_one(patch: Patch) -> None:
@@ -148,7 +148,7 @@ def a_repeated_note_wakes_an_idle_writer(patch: Patch) -> None:
             standing = writer.standings[key]
             if standing.phase is Phase.IDLE:
                 standing.phase = Phase.NOTED
-        self._heard(writer, now)
+        writer.hear(now)
         self._roster.changed(writer, now)
 
     patch.setattr(Stream, "_hear_again", broken)
