@@ -1,15 +1,8 @@
-"""The marks of one stream and key, packed: the only module that needs numpy.
+"""The marks of one stream and key, packed: with its blocks (`block.py`) the only module that needs numpy.
 
-A segment is a column, and 64 marks in a row make a block. Cuts never go back, so a block keeps its first cut whole, and
-of the others only what they add to it, in the narrowest cells that hold what the last one adds. A column that does not
-change within a block has no cells there.
-
-    block        key (first cut) · columns that change · deltas (64 rows of these) · fields (times, …)
-    …
-    open block   being filled, nothing left out yet
-
-"At or below a position" and "at or above it" are monotone along the chain: a lookup is a binary search over the keys of
-the blocks and another one within a block. A million marks of 256 segments that grow by under 1000 a mark take 0.56 GB.
+64 marks in a row make a block, and the last block is being filled, with nothing left out yet. "At or below a position"
+and "at or above it" are monotone along the chain: a lookup is a binary search over the first cuts of the blocks and
+another one within a block. A million marks of 256 segments that grow by under 1000 a mark take 0.56 GB.
 """
 
 from __future__ import annotations
@@ -19,142 +12,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from strandline.block import BLOCK_MARKS, Block, Row, narrowest
 from strandline.cut import Cut
 from strandline.mark import Mark
 from strandline.window import check_follows
-
-BLOCK_MARKS: Final = 64
-
-Row: TypeAlias = NDArray[np.int64]
-Packed: TypeAlias = NDArray[np.integer[Any]]
-
-# What each kind of cell holds at most. The widest is signed: uint64 and int64 together become floats.
-_CELLS: Final = {np.dtype(kind): int(np.iinfo(kind).max) for kind in ("u1", "u2", "u4", "i8")}
-# The rows of a block's fields; `newest` holds the time where it is not known.
-_FIELDS: Final = 5
-_TIME, _UPPER, _NEWEST, _KNOWN, _CREATED = range(_FIELDS)
-
-
-def _narrowest(top: int) -> np.dtype[Any]:
-    return next(kind for kind, most in _CELLS.items() if top <= most)
-
-
-class _Block:
-    """Up to 64 marks in a row. Rows handed in have at least as many columns as any block."""
-
-    __slots__ = ("columns", "count", "deltas", "fields", "key", "least")
-
-    def __init__(self, key: Row, cells: np.dtype[Any]) -> None:
-        self.count = 0
-        self.key = key
-        self.columns: Packed | None = None  # those that `deltas` has, ascending; None: all
-        self.deltas: Packed = np.zeros((BLOCK_MARKS, len(key)), cells)
-        self.fields: Packed = np.zeros((_FIELDS, BLOCK_MARKS), np.int64)  # each above its `least`
-        self.least: Row = np.zeros(_FIELDS, np.int64)
-
-    def append(self, row: Row, mark: Mark) -> None:
-        if len(row) > len(self.key):
-            self._refit(len(row), self.deltas.dtype)
-        added = row - self.key
-        top = int(added.max(initial=0))
-        if top > _CELLS[self.deltas.dtype]:
-            self._refit(len(row), _narrowest(top))
-        known, newest = (0, mark.time) if mark.newest is None else (1, mark.newest)
-        self.fields[:, self.count] = (mark.time, mark.upper, newest, known, mark.created_at)
-        self.deltas[self.count] = added
-        self.count += 1
-
-    def _refit(self, width: int, cells: np.dtype[Any]) -> None:
-        before = len(self.key)
-        deltas: Packed = np.zeros((BLOCK_MARKS, width), cells)
-        deltas[: self.count, :before] = self.deltas[: self.count]
-        self.deltas = deltas
-        self.key = np.concatenate((self.key, np.zeros(width - before, np.int64)))
-
-    def close(self, width: int) -> None:
-        """Packs a full block into the least room; `width` is how many columns are in use."""
-        added = self.deltas[-1, :width]
-        cells = _narrowest(int(added.max(initial=0)))
-        columns = added.nonzero()[0]
-        self.key = self.key[:width].copy()
-        if len(columns) == width:
-            self.deltas = self.deltas[:, :width].astype(cells, order="C")
-        else:
-            self.columns = columns.astype(_narrowest(width))
-            self.deltas = self.deltas[:, columns].astype(cells, order="C")
-        self.least = self.fields.min(axis=1).astype(np.int64)
-        above = self.fields - self.least[:, np.newaxis]
-        self.fields = above.astype(_narrowest(int(above.max())))
-
-    def clear(self, column: int) -> None:
-        """Makes it as if no cut had reached into this column."""
-        if column < len(self.key):
-            self.key[column] = 0
-            place = self._place(column)
-            if place is not None:
-                self.deltas[:, place] = 0
-
-    def row(self, n: int) -> Row:
-        row = self.key.copy()
-        if self.columns is None:
-            row += self.deltas[n]
-        else:
-            row[self.columns] += self.deltas[n]
-        return row
-
-    def offset(self, n: int, column: int) -> int:
-        if column >= len(self.key):
-            return 0
-        place = self._place(column)
-        return int(self.key[column]) + (0 if place is None else int(self.deltas[n, place]))
-
-    def time(self, n: int) -> int:
-        return int(self.fields[_TIME, n]) + int(self.least[_TIME])
-
-    def newest(self) -> tuple[Row, NDArray[np.bool_]]:
-        """The marks' newest, and which of these are known."""
-        newest, known = (self.fields[which, : self.count] + self.least[which] for which in (_NEWEST, _KNOWN))
-        return newest, known > 0
-
-    def starts_below(self, row: Row) -> bool:
-        """Whether the first cut lies wholly at or below the row."""
-        return not (self.key > row[: len(self.key)]).any()
-
-    def starts_above(self, row: Row, reach: int) -> bool:
-        """Whether the first cut lies wholly at or above the row, which has nothing from column `reach` on."""
-        return reach <= len(self.key) and not (self.key < row[: len(self.key)]).any()
-
-    def count_below(self, row: Row) -> int:
-        """How many cuts lie wholly at or below the row, where it is known that the first one does."""
-        room = row[: len(self.key)] - self.key
-        if self.columns is not None:
-            room = room[self.columns]
-        # Room beyond the last delta is of no use, and without it the comparisons stay narrow.
-        limits = np.minimum(room, self.deltas[self.count - 1]).astype(self.deltas.dtype)
-        return bisect_left(range(self.count), True, lo=1, key=lambda n: (self.deltas[n] > limits).any())
-
-    def count_not_above(self, row: Row) -> int:
-        """How many cuts do not lie wholly at or above the row."""
-        width = len(self.key)
-        if row[width:].any() or (self.row(self.count - 1) < row[:width]).any():
-            return self.count
-        # The last cut is above, so what is needed fits the cells, and an unchanging column needs nothing.
-        need = np.maximum(row[:width] - self.key, 0)
-        if self.columns is not None:
-            need = need[self.columns]
-        limits = need.astype(self.deltas.dtype)
-        return bisect_left(range(self.count), True, key=lambda n: not (self.deltas[n] < limits).any())
-
-    def _place(self, column: int) -> int | None:
-        if self.columns is None:
-            return column
-        place = int(np.searchsorted(self.columns, column))
-        return place if place < len(self.columns) and self.columns[place] == column else None
 
 
 class MarkChain:
@@ -168,7 +32,7 @@ class MarkChain:
         self._first_seq = first_seq
         self._base = first_seq  # the seq of the first mark of the first block
         self._count = 0  # marks from `_base` on, so pruned ones of the first block are among them
-        self._blocks: list[_Block] = []
+        self._blocks: list[Block] = []
         self._columns: dict[str, int] = {}
         self._segments: list[str] = []  # by column
         self._last: Mark | None = None
@@ -195,8 +59,8 @@ class MarkChain:
         if last is None or mark.cut is not last.cut:
             self._reach(mark)
         if self._count % BLOCK_MARKS == 0:
-            cells = self._blocks[-1].deltas.dtype if self._blocks else _narrowest(0)
-            self._blocks.append(_Block(self._last_row.copy(), cells))
+            cells = self._blocks[-1].deltas.dtype if self._blocks else narrowest(0)
+            self._blocks.append(Block(self._last_row.copy(), cells))
         self._blocks[-1].append(self._last_row, mark)
         self._count += 1
         self._last = mark
@@ -245,7 +109,7 @@ class MarkChain:
     def __getitem__(self, seq: int) -> Mark:
         """The mark with a seq; raises IndexError where it is not here (any more, or yet)."""
         block, n = self._find(seq)
-        time, upper, newest, known, created_at = (block.fields[:, n] + block.least).tolist()
+        time, upper, newest, created_at = block.values(n)
         offsets = zip(self._segments, block.row(n).tolist(), strict=False)
         return Mark(
             seq=seq,
@@ -253,7 +117,7 @@ class MarkChain:
             time=time,
             upper=upper,
             cut=Cut._trusted({segment: offset for segment, offset in offsets if offset}),
-            newest=newest if known else None,
+            newest=newest,
             excluded=self._excluded[bisect_right(self._excluded, seq, key=itemgetter(0)) - 1][1],
             created_at=created_at,
         )
@@ -276,8 +140,7 @@ class MarkChain:
     @property
     def packed_bytes(self) -> int:
         """What the arrays hold. Python's own objects add about 1 kB for every 64 marks."""
-        arrays = ((block.key, block.deltas, block.fields, block.columns) for block in self._blocks)
-        return sum(array.nbytes for block in arrays for array in block if array is not None)
+        return sum(block.packed_bytes for block in self._blocks)
 
     def after(self, seq: int, limit: int) -> list[Mark]:
         """The marks that follow a seq, oldest first, at most `limit` of them."""
@@ -356,7 +219,7 @@ class MarkChain:
     def _seqs(self) -> range:
         return range(self._first_seq, self.last_seq + 1)
 
-    def _find(self, seq: int) -> tuple[_Block, int]:
+    def _find(self, seq: int) -> tuple[Block, int]:
         if not self._first_seq <= seq <= self.last_seq:
             here = f"{self._first_seq} to {self.last_seq}" if len(self) else "none"
             raise IndexError(f"there is no mark {seq} of key {self.key!r} here, but {here}")

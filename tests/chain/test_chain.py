@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.chain import BLOCK_MARKS, MarkChain
+from strandline.block import BLOCK_MARKS
+from strandline.chain import MarkChain
 from strandline.cut import NOTHING, Cut
 from strandline.limits import OFFSET_BOUND, SEGMENTS_PER_STREAM
 from strandline.mark import Mark

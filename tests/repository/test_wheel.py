@@ -16,7 +16,12 @@ from packaging.requirements import Requirement
 
 from strandline.testing import InProcessController
 
-NEEDS_MORE_THAN_PYTHON = {"strandline.chain", "strandline.protocol.transport", "strandline.testing."}
+NEEDS_MORE_THAN_PYTHON = {
+    "strandline.block",
+    "strandline.chain",
+    "strandline.protocol.transport",
+    "strandline.testing.",
+}
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
