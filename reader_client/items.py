@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from logs import StoredEvent
-from strandline.checks import check_key, check_time
+from strandline.checks import check_time
 from strandline.errors import Invalid, InvalidConfig
 from strandline.names import check_name
-from strandline.note import check_position
+from strandline.note import check_key, check_position
 
 Times: TypeAlias = int | Mapping[str, int]
 EventTime: TypeAlias = Callable[[StoredEvent], Times]

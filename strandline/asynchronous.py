@@ -20,10 +20,11 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from strandline.checks import check_key, check_time, check_whole
+from strandline.checks import check_time, check_whole
 from strandline.coalesce import Watermark
 from strandline.errors import QueueFull, TooMany, UnknownTicket, WatermarkWentBack
 from strandline.limits import KEYS_PER_COALESCER
+from strandline.note import check_key
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

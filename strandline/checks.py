@@ -1,4 +1,4 @@
-"""Numbers and keys that a caller of the pure core hands in: what is not what it should be is named."""
+"""Numbers that a caller of the pure core hands in: what is not what it should be is named."""
 
 from strandline.errors import InvalidConfig
 from strandline.limits import TIME_BOUND_MS
@@ -19,10 +19,3 @@ def check_whole(name: str, value: object, *, least: int, also: str = "") -> int:
     if type(value) is not int or not least <= value < TIME_BOUND_MS:
         raise InvalidConfig(name=name, value=value, wanted=f"a whole number from {least} up{also}")
     return value
-
-
-def check_key(key: object) -> str:
-    """The time key itself; raises InvalidConfig where it is not a string."""
-    if not isinstance(key, str):
-        raise InvalidConfig(name="key", value=key, wanted='the name of a time key, "" for the default one')
-    return key

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from heapq import heappop, heappush, heapreplace
 
-from strandline.checks import check_key, check_time, check_whole
+from strandline.checks import check_time, check_whole
 from strandline.errors import InputDone, InvalidConfig, TooMany, UnknownInput, WatermarkWentBack
 from strandline.limits import KEYS_PER_COALESCER
+from strandline.note import check_key
 
 
 @dataclass(frozen=True, slots=True)

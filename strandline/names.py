@@ -1,6 +1,7 @@
 """What may be a name: of a stream, a writer, a group, a reader, a segment."""
 
 import re
+from collections.abc import Hashable
 from functools import lru_cache
 from typing import Final
 
@@ -11,8 +12,8 @@ NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_CHARACTERS - 1}}}
 
 
 @lru_cache(maxsize=NAMES_REMEMBERED)  # the same few names come with every note
-def is_name(name: str) -> bool:
-    return NAME.fullmatch(name) is not None
+def is_name(name: Hashable) -> bool:
+    return isinstance(name, str) and NAME.fullmatch(name) is not None
 
 
 def check_name(what: str, name: str) -> str:

@@ -2,11 +2,12 @@
 
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from strandline.coalesce import Coalescer, Idle, Watermark
-from strandline.errors import InputDone, InvalidConfig, StrandlineError, UnknownInput, WatermarkWentBack
+from strandline.errors import InputDone, InvalidConfig, InvalidName, StrandlineError, UnknownInput, WatermarkWentBack
 
 
 def wm(value: int, key: str = "") -> Watermark:
@@ -280,9 +281,10 @@ def test_a_value_that_is_no_time_is_refused_and_wakes_no_one(value: object) -> N
     assert merged.keys == ("",)
 
 
-def test_a_key_that_is_no_name_is_refused() -> None:
-    with pytest.raises(InvalidConfig, match="key cannot be 0"):
-        Coalescer(1).observe(0, 5, 0)  # type: ignore[arg-type]  # what is refused is the wrong type too
+@pytest.mark.parametrize("key", [0, "with a blank"])
+def test_a_key_that_is_no_name_is_refused(key: Any) -> None:
+    with pytest.raises(InvalidName, match=f"key.*{key!r}"):
+        Coalescer(1).observe(0, 5, key)
 
 
 def test_times_may_be_negative() -> None:
