@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -11,17 +12,21 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
 from strandline.config import StreamConfig
+from strandline.protocol import calls
+from strandline.protocol.calls import Call
 from strandline.protocol.transport import Connection
 from strandline.testing import NOON, InProcessController, ManualClock
 
+Value = TypeVar("Value")
 ROOT = Path(__file__).resolve().parents[1]
-__all__ = ["AT_ONCE", "NOON", "ROOT", "InProcess", "ManualClock", "OwnProcess", "served"]
+__all__ = ["AT_ONCE", "NOON", "ROOT", "InProcess", "ManualClock", "Outside", "OwnProcess", "served"]
 
 # Marks with every advance, and times that need not be near the clock.
 AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
@@ -111,6 +116,28 @@ class OwnProcess:
         self.errors = "".join(line for line in self.log.splitlines(keepends=True) if " INFO " not in line)
         self._said.close()
         return self.process.returncode
+
+
+@dataclass
+class Outside:
+    """A running controller, looked at from outside."""
+
+    connection: Connection
+    segments: int = 2  # of a new stream, where nothing else is said
+    names: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def url(self) -> str:
+        return self.connection.controller
+
+    def stream(self, segments: int | None = None, config: StreamConfig = AT_ONCE) -> str:
+        """A new stream's name."""
+        name = f"stream-{next(self.names)}"
+        self.run(calls.create_stream(name, self.segments if segments is None else segments, config))
+        return name
+
+    def run(self, call: Call[Value]) -> Value:
+        return self.connection.run(call)
 
 
 @contextmanager

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,35 +18,17 @@ from reader_client import AsyncEventReader, EventReader, ReaderGroup
 from strandline.config import StreamConfig
 from strandline.note import Note
 from strandline.protocol import calls
-from strandline.protocol.calls import Call
-from strandline.protocol.transport import Connection
 from strandline.segment import NewSegment
-from tests.served import AT_ONCE, served
+from tests.served import AT_ONCE, Outside, served
 
 Value = TypeVar("Value")
 
 
-@dataclass
-class Controller:
-    """A running controller; `note` brings about a mark where one writer alone says so."""
-
-    connection: Connection
-    names: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-
-    @property
-    def url(self) -> str:
-        return self.connection.controller
-
-    def stream(self, segments: int = 2, config: StreamConfig = AT_ONCE) -> str:
-        name = f"stream-{next(self.names)}"
-        self.run(calls.create_stream(name, segments, config))
-        return name
+class Controller(Outside):
+    """The controller of these tests; `note` brings about a mark where one writer alone says so."""
 
     def note(self, stream: str, time: int, position: Mapping[str, int], key: str = "") -> None:
         self.run(calls.note(stream, Note(writer="w1", times={key: time}, position=position)))
-
-    def run(self, call: Call[Value]) -> Value:
-        return self.connection.run(call)
 
 
 @pytest.fixture(scope="session")

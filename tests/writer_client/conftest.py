@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -13,10 +12,9 @@ from typing import Any, TypeVar
 import pytest
 
 from logs import Position, Transaction
-from strandline.config import StreamConfig
 from strandline.protocol import calls
 from strandline.protocol.attempts import Patience
-from strandline.protocol.calls import Call, Request
+from strandline.protocol.calls import Request
 from strandline.protocol.transport import (
     AsyncConnection,
     AsyncHttpxTransport,
@@ -27,32 +25,15 @@ from strandline.protocol.transport import (
 from strandline.protocol.wire import StreamDescription, WireMark
 from strandline.testing import AsyncFaultyTransport, Fault, FaultyTransport
 from strandline.testing.faults import Entry
-from tests.served import AT_ONCE, served
+from tests.served import Outside, served
 from writer_client import AsyncWriter, Background, BackgroundWriter, Event, Writer
 from writer_client.transactions import AsyncWriterTransaction
 
 Value = TypeVar("Value")
 
 
-@dataclass
-class Controller:
-    """A running controller, looked at from outside."""
-
-    connection: Connection
-    names: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-
-    @property
-    def url(self) -> str:
-        return self.connection.controller
-
-    def stream(self, segments: int = 3, config: StreamConfig = AT_ONCE) -> str:
-        """A new stream's name."""
-        name = f"stream-{next(self.names)}"
-        self.connection.run(calls.create_stream(name, segments, config))
-        return name
-
-    def run(self, call: Call[Value]) -> Value:
-        return self.connection.run(call)
+class Controller(Outside):
+    """The controller of these tests, and what became of their streams."""
 
     def describe(self, stream: str) -> StreamDescription:
         return self.run(calls.describe(stream))
@@ -68,7 +49,7 @@ class Controller:
 @pytest.fixture(scope="session")
 def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
     with served(tmp_path_factory.mktemp("controller") / "strandline.db") as connection:
-        yield Controller(connection)
+        yield Controller(connection, segments=3)
 
 
 FAULTS: dict[str, Entry] = {"": None, "away": Fault.CONTROLLER_AWAY, "lost": Fault.ANSWER_LOST}
