@@ -86,9 +86,14 @@ def test_the_packages_are_all_that_the_project_has(packages: list[str], project_
     assert {str(file.parent.relative_to(root)) for file in project_files if file.name == "py.typed"} == set(packages)
 
 
-def test_every_module_of_the_packages_is_in_the_wheel(names: set[str], product_files: list[Path], root: Path) -> None:
-    ours = {str(file.relative_to(root)) for file in product_files}
-    assert {name for name in names if name.endswith(".py")} == ours
+def test_the_wheel_is_file_by_file_what_the_tests_run_on(
+    wheel: Path, packages: list[str], project_files: list[Path], root: Path
+) -> None:
+    ours = {str(file.relative_to(root)): file for file in project_files if file.relative_to(root).parts[0] in packages}
+    with zipfile.ZipFile(wheel) as opened:
+        theirs = {name: opened.read(name) for name in opened.namelist() if name.split("/")[0] in packages}
+    assert sorted(theirs) == sorted(ours)
+    assert [name for name, file in ours.items() if file.read_bytes() != theirs[name]] == []
 
 
 def test_every_package_ships_its_types(names: set[str], packages: list[str]) -> None:
