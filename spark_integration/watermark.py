@@ -60,8 +60,7 @@ def exact_watermark(
     Spark drops them. It needs the columns segment and offset, and costs every row a way through Python. A batch that
     runs again writes the same files again.
 
-    Rows at or before 1970-01-01 00:00 UTC are late to Spark whatever
-    the mark says: its watermark begins there.
+    Rows at or before 1970-01-01 00:00 UTC are late to Spark whatever the mark says: its watermark begins there.
 
     Raises MarkDropped or WrongColumn.
     """

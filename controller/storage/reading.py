@@ -1,4 +1,4 @@
-"""Reading a store: streams, marks and spells, as domain values."""
+"""Reading a store: streams and their marks, as domain values."""
 
 from __future__ import annotations
 
