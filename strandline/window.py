@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from strandline.cut import Cut
@@ -61,15 +61,26 @@ def time_window(marks: Marks, position: Cut, end: Cut | None) -> TimeWindow:
     return window_between(marks.passed(position), marks.ahead(position), position, end)
 
 
-def window_between(passed: Mark | None, ahead: Mark | None, position: Cut, end: Cut | None) -> TimeWindow:
-    """The window at a position, where the marks on both of its sides are known."""
-    return TimeWindow(
+def window_between(
+    passed: Mark | None, ahead: Mark | None, position: Cut, end: Cut | None, resting: Mark | None = None
+) -> TimeWindow:
+    """The window at a position, where the marks on both of its sides are known.
+
+    `resting` is the mark that time has reached in an ingestion stream at rest. It follows on all others, and is not
+    stored: it gives bounds, and no seq.
+    """
+    window = TimeWindow(
         lower=passed.time if passed is not None else None,
         upper=ahead.upper if ahead is not None else None,
         complete=passed.complete if passed is not None else True,
         end_of_stream=end is not None and end.le(position),
         mark_seq=passed.seq if passed is not None else None,
     )
+    if resting is None or ahead is not None:
+        return window
+    if resting.cut.le(position):
+        return replace(window, lower=resting.time, complete=resting.complete)
+    return replace(window, upper=resting.upper) if position.le(resting.cut) else window
 
 
 def check_follows(last: Mark, mark: Mark) -> None:

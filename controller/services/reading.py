@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
@@ -19,7 +19,7 @@ from strandline.errors import UnknownSeq
 from strandline.mark import Mark
 from strandline.note import DEFAULT_KEY, check_key
 from strandline.segment import SegmentGraph
-from strandline.window import TimeWindow
+from strandline.window import TimeWindow, window_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +143,7 @@ class Reading:
         end = live.stream.graph.end if live.sealed else None
         resting = live.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
         passed, ahead = await self.sides(live, key, cut)
-        window = TimeWindow(
-            lower=passed.time if passed is not None else None,
-            upper=ahead.upper if ahead is not None else None,
-            complete=passed.complete if passed is not None else True,
-            end_of_stream=end is not None and end.le(cut),
-            mark_seq=passed.seq if passed is not None else None,
-        )
-        if resting is None or ahead is not None:
-            return window
-        if resting.cut.le(cut):
-            return replace(window, lower=resting.time, complete=resting.complete)
-        return replace(window, upper=resting.upper) if cut.le(resting.cut) else window
+        return window_between(passed, ahead, cut, end, resting)
 
     async def sides(self, live: Live, key: str, position: Cut) -> tuple[Mark | None, Mark | None]:
         """The marks that bound a position: from memory where that has them, else by search in the store."""

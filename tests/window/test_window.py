@@ -10,7 +10,7 @@ from strandline.chain import MarkChain
 from strandline.cut import NOTHING, Cut
 from strandline.mark import Mark
 from strandline.segment import NewSegment, SegmentGraph
-from strandline.window import ListedMarks, Marks, TimeWindow, time_window
+from strandline.window import ListedMarks, Marks, TimeWindow, time_window, window_between
 
 
 def mark(seq: int, time: int, upper: int, cut: Cut, excluded: tuple[str, ...] = ()) -> Mark:
@@ -142,6 +142,24 @@ def test_a_sealed_stream_read_to_its_end_says_so_and_not_before(hold: Hold) -> N
 
 def test_a_sealed_stream_in_which_nothing_was_written_is_at_its_end(hold: Hold) -> None:
     assert time_window(hold([]), NOTHING, NOTHING) == TimeWindow(None, None, end_of_stream=True)
+
+
+@pytest.mark.parametrize(
+    ("at", "window"),
+    [
+        (75, TimeWindow(lower=900, upper=None, complete=False, mark_seq=6)),  # as far as what is at rest, and beyond
+        (65, TimeWindow(lower=600, upper=900, mark_seq=6)),
+        (55, TimeWindow(lower=500, upper=650, mark_seq=5)),  # a stored mark is ahead, and nearer
+        (None, TimeWindow(lower=600, upper=None, mark_seq=6)),  # in 0 below it, in 1 above
+    ],
+)
+def test_what_time_has_reached_at_rest_follows_on_the_last_mark_and_has_no_seq(
+    at: int | None, window: TimeWindow
+) -> None:
+    position = Cut({"0": 62, "1": 90}) if at is None else Cut({"0": at, "1": at})
+    marks = ListedMarks(FIGURE_6)
+    resting = mark(7, 900, 900, Cut({"0": 70, "1": 70}), excluded=("lost",))
+    assert window_between(marks.passed(position), marks.ahead(position), position, None, resting) == window
 
 
 @pytest.mark.parametrize("wrong", [(200, 100), (None, 100, False), (None, 100, True, False, 3)])
