@@ -17,10 +17,10 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from logs import Event, Memo
 from spark_integration.errors import WrongColumn
 from spark_integration.listening import listen
-from spark_integration.offsets import END_OF_TIME_MS
+from spark_integration.offsets import END_OF_TIME_MS, begun
 from spark_integration.options import Asking, place_of
 from spark_integration.outbox import Outbox
-from spark_integration.places import KafkaTopic, Place, SqliteFile, decided_end, open_log, written_to
+from spark_integration.places import KafkaTopic, SqliteFile, decided_end, open_log, written_to
 from spark_integration.progress import watermark_of
 from strandline.errors import TimeWentBack
 from strandline.limits import REPORT_PAUSE_MS
@@ -57,8 +57,8 @@ class LogSink:
         self._place = place_of({key.lower(): str(value) for key, value in options.items()})
         self._open: Log | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _sink, (self._name, self._place)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_open": None}  # where it travels to, it opens the log itself
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         events = _events(batch)
@@ -214,14 +214,8 @@ class OutputNotes(StreamingQueryListener):
             case _:
                 assert_never(self._place)
         # An open stream does not know the segments to which nothing was ever written.
-        written = {name: offset for name, offset in final.items() if offset}
+        written = begun(final)
         self._connection.run(calls.seal(self._stream, written))
-
-
-def _sink(name: str, place: Place) -> LogSink:
-    made = LogSink.__new__(LogSink)
-    made._name, made._place, made._open = name, place, None
-    return made
 
 
 def _events(batch: DataFrame) -> list[Event]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from spark_integration.offsets import begun
 from strandline.errors import PositionWentBack, UnknownGroup, UnknownReader
 from strandline.segment import Segment, SegmentGraph
 
@@ -54,7 +55,7 @@ class GroupFollower:
         self._windows.ask(lambda: group_calls.create_group(self._group, settings))
         stands = self._windows.ask(lambda: group_calls.group_window(self._group)).streams[self._stream].position
         if positions is None:
-            named = {name: offset for name, offset in stands.items() if offset}
+            named = begun(stands)
         else:
             segments = [one.segment for one in self._windows.ask(lambda: calls.describe(self._stream)).segments]
             named = _named(positions, stands, segments)
@@ -65,7 +66,7 @@ def report(windows: ControllerWindows, group: str, stream: str, epoch: int, posi
     """Says for the registration `epoch` how far is read. Raises Fenced for an old one, PositionWentBack."""
     from strandline.protocol import group_calls
 
-    named = {stream: {name: offset for name, offset in positions.items() if offset}}
+    named = {stream: begun(positions)}
     windows.ask(lambda: group_calls.report(group, READER, epoch, named))
 
 
@@ -75,7 +76,7 @@ def _named(positions: Mapping[str, int], stands: Iterable[str], segments: Iterab
     Who names a successor, at 0 even, says that all before it is read.
     """
     graph = SegmentGraph(segments, open=True)
-    named = {name: offset for name, offset in positions.items() if offset}
+    named = begun(positions)
     for name in {*stands, *(segment.id for segment in graph)} - named.keys():
         before = graph[name].predecessors if name in graph else ()
         if all(named.get(each, 0) == graph[each].final_offset for each in before):

@@ -27,6 +27,11 @@ VERSION: Final = 1
 END_OF_TIME_MS: Final = TIME_BOUND_MS - 1
 
 
+def begun(positions: Mapping[str, int]) -> dict[str, int]:
+    """The positions in segments that were begun: who names another one, at 0 even, says that all before it is read."""
+    return {segment: offset for segment, offset in positions.items() if offset}
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
     """How far a batch goes: the next offset of each segment, and the watermark's bound there."""
@@ -48,7 +53,7 @@ class SourceOffset:
         return self.positions.get(segment, 0)
 
     def to_json(self) -> dict[str, Any]:
-        positions = {segment: offset for segment, offset in sorted(self.positions.items()) if offset}
+        positions = dict(sorted(begun(self.positions).items()))
         offset: dict[str, Any] = {"v": VERSION, "positions": positions, "mark": self.mark}
         return offset | {"backlog": True} if self.backlog else offset
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from logs.errors import LogUnavailable
+from spark_integration.offsets import begun
 from strandline.limits import DECIDED_ATTEMPTS
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def head_of(place: Place) -> dict[str, int]:
         case KafkaTopic(topic, settings):
             from logs.kafka_topic import Topic
 
-            return {name: offset for name, offset in Topic(topic, settings).heads().items() if offset}
+            return begun(Topic(topic, settings).heads())
         case _:
             assert_never(place)
 
@@ -99,7 +100,7 @@ def written_to(place: Place) -> dict[str, int]:
             ends = Topic(topic, settings).ends()
         case _:
             assert_never(place)
-    return {name: offset for name, offset in ends.items() if offset}
+    return begun(ends)
 
 
 def decided_end(place: KafkaTopic, *, pause: Callable[[], None]) -> dict[str, int]:

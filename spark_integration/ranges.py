@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from spark_integration.errors import NotYetComplete
+from spark_integration.offsets import begun
 from spark_integration.options import AtEnd, AtHead, AtPositions, AtTime, End, SourceOptions, Start
 from spark_integration.places import head_of
 from spark_integration.windows import ControllerWindows
@@ -62,7 +63,7 @@ def opened(positions: Mapping[str, int], segments: Sequence[Segment]) -> Positio
     """Positions with every segment that a successor implies, at its final offset."""
     graph = SegmentGraph(segments, open=True)
     before = {name: graph[name].final_offset or 0 for name in graph.ancestors(positions)}
-    return {name: offset for name, offset in (before | dict(positions)).items() if offset}
+    return begun(before | dict(positions))
 
 
 def begin(options: SourceOptions, log: LogReader, windows: ControllerWindows) -> Beginning:
@@ -169,10 +170,10 @@ def _noted_by(time: int, windows: ControllerWindows) -> WireMark | None:
 
 def _marks_between(start: Mapping[str, int], end: Mapping[str, int], windows: ControllerWindows) -> Iterator[WireMark]:
     """The marks that are passed between two positions, oldest first."""
-    last = windows.time_window(_named(end)).mark_seq
+    last = windows.time_window(begun(end)).mark_seq
     if last is None:
         return
-    after = windows.time_window(_named(start)).mark_seq or 0
+    after = windows.time_window(begun(start)).mark_seq or 0
     while after < last:
         page = windows.marks(after)
         if not page:
@@ -181,7 +182,3 @@ def _marks_between(start: Mapping[str, int], end: Mapping[str, int], windows: Co
             after = mark.seq
             if after <= last:
                 yield mark
-
-
-def _named(positions: Mapping[str, int]) -> Positions:
-    return {name: offset for name, offset in positions.items() if offset}

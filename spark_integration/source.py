@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 
 from spark_integration.errors import InvalidOffset, UnsupportedLimit
 from spark_integration.following import GroupFollower
-from spark_integration.offsets import END_OF_TIME_MS, SourceOffset
+from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun
 from spark_integration.options import SourceOptions
 from spark_integration.places import SqliteFile, open_reader
 from spark_integration.planning import plan_end, split
@@ -230,7 +230,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _bound(self, positions: Mapping[str, int]) -> int | None:
         """What the watermark may be when exactly these positions are read."""
-        window = self._windows().time_window({name: offset for name, offset in positions.items() if offset})
+        window = self._windows().time_window(begun(positions))
         if window.end_of_stream:
             return END_OF_TIME_MS
         return EventTimeLag(self._options.max_event_time_lag_ms).apply(window.lower)
