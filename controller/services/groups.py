@@ -51,6 +51,7 @@ class Groups:
         clock: Clock,
         streams: Streams,
         reading: Reading,
+        indexing: Indexing,
         spell: Spell,
         gaps: Gaps,
     ) -> None:
@@ -62,7 +63,7 @@ class Groups:
         self._spell = spell
         self._gaps = gaps
         self._windows = GroupWindows(streams, reading, clock)
-        self._indexing = Indexing(streams, store)
+        self._indexing = indexing
         self._shelf: Shelf[LiveGroup] = Shelf(self._load)
 
     # -- groups --------------------------------------------------------------------------------------------------
