@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -35,7 +34,7 @@ from controller.api.parts import (
 )
 from controller.api.shapes import answer, marks_json, noted_json
 from controller.limits import JOURNAL_NAMES
-from controller.services.journal import Act
+from controller.services.journal import Act, few
 from controller.services.live import Live
 from strandline.errors import InvalidConfig, InvalidNote, InvalidScale
 from strandline.note import DEFAULT_KEY, Note
@@ -110,7 +109,7 @@ async def drop_segment(stream: str, segment: str, controller: Served, by: Caller
 async def seal(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, SealBody, empty=SealBody())
     graph = (await controller.streams.get(stream)).stream.graph
-    act = Act("sealed", by, {"final": _few(body.final)})
+    act = Act("sealed", by, {"final": few(body.final)})
     marks = await controller.streams.change(stream, lambda each, now: each.seal(body.final, now), act)
     return answer(marks_json(marks, graph))
 
@@ -159,11 +158,7 @@ def _segments_json(live: Live) -> list[dict[str, Any]]:
 
 def _scaling(body: ScaleBody) -> dict[str, Any]:
     """What the journal tells of a scaling, which may be of very many segments."""
-    return {"seal": _few(body.seal), "create": [each.id for each in body.create[:JOURNAL_NAMES]]}
-
-
-def _few(offsets: Mapping[str, int]) -> dict[str, int]:
-    return dict(islice(sorted(offsets.items()), JOURNAL_NAMES))
+    return {"seal": few(body.seal), "create": [each.id for each in body.create[:JOURNAL_NAMES]]}
 
 
 def _settings(body: Strict) -> dict[str, Any]:

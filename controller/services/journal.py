@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from controller.limits import (
     JOURNAL_BURST_ENTRIES,
+    JOURNAL_NAMES,
     JOURNAL_REFILL_MS,
     JOURNAL_REFUSALS_BURST_ENTRIES,
     JOURNAL_REFUSALS_REFILL_MS,
@@ -116,6 +118,11 @@ class Journal:
         for row in rows.values():
             writing.put_row(self._table.table, row)
         return told
+
+
+def few(offsets: Mapping[str, int]) -> dict[str, int]:
+    """As many of these as an entry has room for, the first by name."""
+    return dict(islice(sorted(offsets.items()), JOURNAL_NAMES))
 
 
 def tell_refused(what: str, name: str, error: Refused, **more: Any) -> None:

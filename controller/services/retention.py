@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from heapq import heappop, heappush
-from itertools import islice
 
 from sqlalchemy import Connection
 
-from controller.limits import JOURNAL_NAMES, RETENTION_LOOK_MS, RETENTION_MARKS, RETENTION_STREAMS
+from controller.limits import RETENTION_LOOK_MS, RETENTION_MARKS, RETENTION_STREAMS
 from controller.services.clock import Clock
 from controller.services.commits import Committer
 from controller.services.groups import Groups
-from controller.services.journal import Act
+from controller.services.journal import Act, few
 from controller.services.reading import Reading
 from controller.services.store import Store
 from controller.services.streams import Streams
@@ -49,7 +48,7 @@ class Retention:
     async def truncate(self, name: str, position: Mapping[str, int], by: str | None = None) -> tuple[Cut, SegmentGraph]:
         """Moves the head: what lies below it is gone from the log. Returns the head and the graph to show it with."""
         check_position(position)
-        act = Act("truncated", by, {"head": dict(islice(sorted(position.items()), JOURNAL_NAMES))})
+        act = Act("truncated", by, {"head": few(position)})
         head: Cut = await self._streams.change(name, lambda stream, now: stream.truncate(position, now), act)
         live = await self._streams.get(name)
         for key in list(live.chains):
