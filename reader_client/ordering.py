@@ -8,7 +8,7 @@ from reader_client.cache import MarkCache
 from reader_client.limits import MARKS_PER_PAGE
 from reader_client.steps import Job
 from strandline.errors import UnknownSeq
-from strandline.order import Lag, lag
+from strandline.order import Lag, lags
 from strandline.protocol import calls
 from strandline.protocol.driving import remote
 
@@ -27,7 +27,7 @@ class StreamOrder:
     def lags(self, position: Mapping[str, int], now: int) -> dict[str, Lag]:
         """How far behind each segment of a position is, as far as the marks that are here tell."""
         newest = None if self._cache is None else self._cache.newest_time
-        return {segment: lag(self.bound(segment, offset), newest, now) for segment, offset in position.items()}
+        return lags(position, self.bound, newest, now)
 
     @property
     def wants_more(self) -> bool:

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 # The time than which nothing at or past an offset of a segment is older, null where it is not known.
 Bound: TypeAlias = Callable[[str, int], int | None]
+Place = TypeVar("Place", str, tuple[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +47,13 @@ class Lag:
     behind_ms: int | None
 
 
-def order(positions: Mapping[str, int], bound: Bound) -> list[str]:
+def order(positions: Mapping[Place, int], bound: Callable[[Place, int], int | None]) -> list[Place]:
     """The segments of a position (offset of the next event, by segment), the one furthest behind first.
 
-    One without a bound comes before all others, since its next event may be older than any; ties go by id.
+    A segment is named by its id, or over several streams by stream and id. One without a bound comes before all others,
+    since its next event may be older than any; ties go by name.
     """
     return sorted(positions, key=lambda segment: (_place(bound(segment, positions[segment])), segment))
-
-
-def group_watermark(bounds: Iterable[int | None]) -> int | None:
-    """The least bound of all segments, read or not: null where one has none, and for no segment."""
-    least = None
-    for bound in bounds:
-        if bound is None:
-            return None
-        least = bound if least is None else min(least, bound)
-    return least
 
 
 def lag(lower: int | None, newest: int | None, now: int) -> Lag:

@@ -180,7 +180,7 @@ class Groups:
             group,
             reader,
             {},
-            lambda members, graphs, now: members.acquire(reader, epoch, most, graphs, self._behind, now),
+            lambda members, graphs, now: members.acquire(reader, epoch, most, graphs, self._bound, now),
         )
 
     async def release(self, group: str, reader: str, epoch: int, positions: Positions) -> ReaderAnswer:
@@ -270,12 +270,11 @@ class Groups:
             )
         return GroupLag(lag_ms=window.lag_ms, streams=streams)
 
-    def _behind(self, place: Place, offset: int) -> tuple[bool, int]:
-        """Where a segment stands in time, for sorting: one of which nothing is known comes first."""
+    def _bound(self, place: Place, offset: int) -> int | None:
+        """The time than which nothing of a segment is older from there on, as far as the marks in memory tell."""
         live = self._streams.at_hand(place[0])
         chain = live.chains.get(DEFAULT_KEY) if live is not None else None
-        bound = bound_at(chain, place[1], offset) if chain is not None else None
-        return (False, 0) if bound is None else (True, bound)
+        return None if chain is None else bound_at(chain, place[1], offset)
 
 
 def _check(settings: GroupSettings) -> None:

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from strandline.cut import Cut
 from strandline.errors import Fenced, PositionWentBack, UnknownReader
+from strandline.order import order
 from strandline.protocol.group_wire import GroupSettings
 from strandline.segment import SegmentGraph
 
@@ -97,16 +98,15 @@ class Membership:
         epoch: int,
         most: int,
         graphs: Graphs,
-        behind: Callable[[Place, int], tuple[bool, int]],
+        bound: Callable[[Place, int], int | None],
         now: int,
     ) -> None:
         """Gives a reader up to `most` free segments whose turn has come, those furthest behind first."""
         self.let_silent_go(now)
         self._heard(name, self._reader(name, epoch), now)
-        free = [place for place in self.readable(graphs) if place not in self.owners]
-        free.sort(key=lambda place: (behind(place, self.offsets.get(place, 0)), place))
-        for place in free[:most]:
-            self._own(name, place, self.offsets.get(place, 0))
+        free = {place: self.offsets.get(place, 0) for place in self.readable(graphs) if place not in self.owners}
+        for place in order(free, bound)[:most]:
+            self._own(name, place, free[place])
 
     def release(self, name: str, epoch: int, positions: Positions, graphs: Graphs, now: int) -> None:
         """Gives segments up, each at a position."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from strandline.chain import MarkChain
 from strandline.cut import NOTHING, Cut
 from strandline.mark import Mark
-from strandline.order import Head, Lag, Orderer, group_watermark, lag, lags, order
+from strandline.order import Head, Lag, Orderer, lag, lags, order
 from strandline.timeindex import Entry, TimeIndex, bound_at
 from strandline.window import ListedMarks, time_window
 
@@ -20,6 +21,12 @@ AT_11_55, AT_12_00, AT_12_01, AT_12_02 = 1155, 1200, 1201, 1202
 
 def mark(seq: int, time: int, cut: Cut) -> Mark:
     return Mark(seq=seq, key="", time=time, upper=time, cut=cut, newest=None, excluded=(), created_at=0)
+
+
+def group_watermark(bounds: Iterable[int | None]) -> int | None:
+    """What the window of a group must be, by the words of PDP-26: the least bound of all segments, read or not."""
+    known = list(bounds)
+    return None if None in known else min((bound for bound in known if bound is not None), default=None)
 
 
 def index_of(*entries: tuple[int, int]) -> TimeIndex:
@@ -106,15 +113,14 @@ def test_the_segment_furthest_behind_comes_first() -> None:
     assert order({"a": 7, "b": 7, "c": 9}, lambda *at: times[at]) == ["b", "c", "a"]
 
 
+def test_segments_of_several_streams_are_named_with_their_stream() -> None:
+    times = {("t", "0"): 200, ("s", "1"): 100, ("s", "0"): 200}
+    assert order(dict.fromkeys(times, 1), lambda place, _: times[place]) == [("s", "1"), ("s", "0"), ("t", "0")]
+
+
 def test_a_segment_without_a_bound_comes_before_all_others_and_ties_go_by_id() -> None:
     times = {"e": None, "d": -5, "c": None, "b": 0, "a": 0}
     assert order(dict.fromkeys(times, 1), lambda segment, _: times[segment]) == ["c", "e", "d", "a", "b"]
-
-
-def test_a_group_with_a_segment_without_a_bound_has_no_watermark() -> None:
-    assert group_watermark([5, None, 7]) is None
-    assert group_watermark([]) is None
-    assert group_watermark([5, -3, 7]) == -3
 
 
 def test_a_transaction_is_one_point_in_time() -> None:
