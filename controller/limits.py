@@ -86,6 +86,9 @@ COUNTED_WRITERS: Final = 10_000  # of a stream, with late notes and refusals of 
 EPOCH_FIRST_MS: Final = 946_684_800_000  # the beginning of 2000
 EPOCH_END_MS: Final = 4_102_444_800_000  # the beginning of 2100
 
+# Values as text for people
+POSITION_SEGMENTS_SHOWN: Final = 8  # of a position in a line; how many more there are is said
+
 # Metrics
 METRICS_KEYS: Final = 1_000  # pairs of a stream and a key with labels of their own; the rest is summed up
 METRICS_KEYS_OF_STREAM: Final = 16  # of these

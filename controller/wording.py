@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from controller.commands.limits import POSITION_SEGMENTS_SHOWN
-from controller.limits import EPOCH_END_MS, EPOCH_FIRST_MS
+from controller.limits import EPOCH_END_MS, EPOCH_FIRST_MS, POSITION_SEGMENTS_SHOWN
 
 if TYPE_CHECKING:
     from strandline.aggregate import Holder

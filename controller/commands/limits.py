@@ -13,11 +13,9 @@ NAMES_TOLD: Final = 5
 # What is shown at once; with --json everything is
 STREAMS_SHOWN: Final = 50
 SEGMENTS_SHOWN: Final = 50
-POSITION_SEGMENTS_SHOWN: Final = 8
 
 # Watching and following
 REFRESH_MS: Final = 1_000
-STALLED_MS: Final = 5_000  # who holds time back and was not heard from for so long stands out
 FOLLOW_WAIT_MS: Final = 20_000  # one request for the next mark
 FOLLOW_PAUSE_MS: Final = 200  # after an answer without a mark
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller.commands.limits import STALLED_MS
 from controller.commands.speaking import Described, Speaker, describe
+from controller.limits import STALLED_MS
 from controller.wording import NOTHING, Times, counts, holding, key_name, lag, table
 from strandline.config import TimeDomain
 from strandline.errors import UnknownStream

@@ -9,10 +9,10 @@ from fastapi.responses import RedirectResponse
 from nicegui import ui
 
 from controller.dashboard.frame import Refresh, frame
+from controller.dashboard.journals import JournalCard, News
 from controller.dashboard.limits import GROUP_JOURNAL_READ, JOURNAL_SHOWN, NAMED_WRITERS
 from controller.dashboard.pages.overview import group_lag
 from controller.dashboard.parts import card, curl, empty_state, gone, heading, tiles
-from controller.dashboard.stories import JournalCard, News
 from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
 from controller.dashboard.troubles import stream_link
 from controller.dashboard.visiting import Visitor, to_sign_in, visitor

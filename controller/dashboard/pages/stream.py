@@ -10,10 +10,10 @@ from nicegui import ui
 
 from controller.dashboard import actions
 from controller.dashboard.frame import Refresh, frame
+from controller.dashboard.journals import IncompleteCard, JournalCard, News
 from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_SHOWN
 from controller.dashboard.pages.stream_cards import Charts, GroupsCard, HolderCard, KeysCard, SegmentsCard, WritersCard
 from controller.dashboard.parts import BADGE_COLOURS, gone, heading, tiles
-from controller.dashboard.stories import IncompleteCard, JournalCard, News
 from controller.dashboard.tables import key_label
 from controller.dashboard.troubles import rate, state_of
 from controller.dashboard.visiting import Visitor, to_sign_in, visitor

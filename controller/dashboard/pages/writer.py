@@ -10,9 +10,9 @@ from nicegui import ui
 
 from controller.dashboard import actions
 from controller.dashboard.frame import Refresh, frame
+from controller.dashboard.journals import JournalCard, News
 from controller.dashboard.limits import JOURNAL_SHOWN, NOTES_SHOWN
 from controller.dashboard.parts import card, gone, heading, tiles
-from controller.dashboard.stories import JournalCard, News
 from controller.dashboard.tables import STATE, Column, PagedTable, key_label
 from controller.dashboard.troubles import stream_link, writer_state
 from controller.dashboard.visiting import Visitor, to_sign_in, visitor

@@ -1,4 +1,4 @@
-"""Journal entries as sentences, and the tables in which they stand."""
+"""What a journal has, on a page: its entries, and whom marks left out."""
 
 from __future__ import annotations
 
