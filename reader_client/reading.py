@@ -19,8 +19,8 @@ from strandline.errors import Fenced, InvalidConfig, PositionWentBack, UnknownRe
 from strandline.eventlag import EventTimeLag
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY
-from strandline.order import Lag
-from strandline.progress import Place, Progress, no_order
+from strandline.order import Lag, Place
+from strandline.progress import Progress, no_order
 from strandline.protocol import calls, group_calls
 from strandline.protocol.driving import local, remote
 from strandline.protocol.errors import OutcomeUnknown

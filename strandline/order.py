@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+Place: TypeAlias = tuple[str, str]  # stream, segment: where several streams are read
 # The time than which nothing at or past an offset of a segment is older, null where it is not known.
 Bound: TypeAlias = Callable[[str, int], int | None]
-Place = TypeVar("Place", str, tuple[str, str])
+Named = TypeVar("Named", str, Place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,10 @@ class Lag:
     behind_ms: int | None
 
 
-def order(positions: Mapping[Place, int], bound: Callable[[Place, int], int | None]) -> list[Place]:
+def order(positions: Mapping[Named, int], bound: Callable[[Named, int], int | None]) -> list[Named]:
     """The segments of a position (offset of the next event, by segment), the one furthest behind first.
 
-    A segment is named by its id, or over several streams by stream and id. One without a bound comes before all others,
+    A segment is named by its id, or by its place. One without a bound comes before all others,
     since its next event may be older than any; ties go by name.
     """
     return sorted(positions, key=lambda segment: (_place(bound(segment, positions[segment])), segment))

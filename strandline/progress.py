@@ -13,11 +13,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
-from strandline.order import Bound, Head, Orderer
-
-Place: TypeAlias = tuple[str, str]  # stream, segment
+from strandline.order import Bound, Head, Orderer, Place
 
 SEGMENTS_PER_LOOK: Final = 8  # so many are looked at for each event, on average, however many there are
 

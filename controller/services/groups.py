@@ -10,7 +10,7 @@ from controller.services.group_windows import GroupWindows
 from controller.services.indexing import Indexing
 from controller.services.journal import Act, tell_refused
 from controller.services.live_group import LiveGroup, settings_of
-from controller.services.membership import Membership, Place, Positions
+from controller.services.membership import Membership, Positions
 from controller.services.operator_log import tell
 from controller.services.reading import Reading
 from controller.services.shelf import Shelf
@@ -25,7 +25,7 @@ from strandline.errors import InvalidConfig, Refused, TooMany, UnknownGroup
 from strandline.limits import STREAMS_PER_GROUP
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, check_position
-from strandline.order import lag
+from strandline.order import Place, lag
 from strandline.protocol.group_wire import (
     FromHead,
     FromPositions,

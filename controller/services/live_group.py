@@ -9,12 +9,13 @@ from typing import Any
 
 from controller.limits import JOURNAL_NAMES
 from controller.services.journal import STATES, Act, Journal, tell_entries
-from controller.services.membership import Membership, Place, Positions, Reader, Touched
+from controller.services.membership import Membership, Positions, Reader, Touched
 from controller.storage import schema
 from controller.storage.groups import StoredGroup, group_values
 from controller.storage.journal import JOURNAL_OF_GROUP
 from controller.storage.writing import Writing
 from strandline.backlog import BacklogDetector
+from strandline.order import Place
 from strandline.protocol.group_wire import FromHead, FromPositions, FromTime, GroupSettings, group_to_wire
 
 

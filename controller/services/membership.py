@@ -16,11 +16,10 @@ from typing import TypeAlias
 
 from strandline.cut import Cut
 from strandline.errors import Fenced, PositionWentBack, UnknownReader
-from strandline.order import order
+from strandline.order import Place, order
 from strandline.protocol.group_wire import GroupSettings
 from strandline.segment import SegmentGraph
 
-Place: TypeAlias = tuple[str, str]  # stream, segment
 Graphs: TypeAlias = Mapping[str, SegmentGraph]
 Positions: TypeAlias = Mapping[str, Mapping[str, int]]
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.progress import Place, Progress
+from strandline.order import Place
+from strandline.progress import Progress
 
 A, B = ("s", "a"), ("s", "b")
 

@@ -18,9 +18,10 @@ from controller.dashboard.troubles import stream_link
 from controller.dashboard.visiting import Visitor, to_sign_in, visitor
 from controller.services.controller import Controller
 from controller.services.looks import GroupLook
-from controller.services.membership import Membership, Place
+from controller.services.membership import Membership
 from controller.wording import NOTHING, Times, is_epoch, moment, named, span, yes
 from strandline.errors import StrandlineError
+from strandline.order import Place
 from strandline.protocol.group_wire import KeyWindow, StreamWindow
 
 _TILES = ("Lag", "Backlog", "Threshold", "Readers")
