@@ -98,7 +98,6 @@ METRICS_PENDING_SEGMENTS: Final = 4_096  # of a group's stream; with more its pe
 METRICS_LOADED_STREAMS: Final = 50  # of the store, loaded by one scrape if nobody used them since the start
 METRICS_STORE_WAIT_MS: Final = 1_000  # a scrape waits so long for what the store has to tell
 METRICS_FRESH_MS: Final = 500  # scrapes closer together get the same
-METRICS_SLICE_WRITERS: Final = 100  # looked at before others get their turn
 METRICS_SLICE_SAMPLES: Final = 200  # written as text before others get their turn
 
 # Logs

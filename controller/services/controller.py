@@ -63,7 +63,7 @@ class Controller:
         self.overview = Overview(self.streams, self.groups, self.reading, clock, stopwatch)
         self.tokens = Tokens(store, clock)
         self.denials = Denials(clock)
-        self.measures = Measures(self.streams, self.groups, self.reading, committer, clock)
+        self.measures = Measures(self.streams, self.groups, self.reading, committer, clock, stopwatch)
         self.stopping = False
         self._store = store
         self._committer = committer

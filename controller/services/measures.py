@@ -1,6 +1,6 @@
 """What a scrape of the metrics shows, read from the services when it is asked for.
 
-A scrape looks at every stream in memory, a bounded number of writers at a time. A bounded number of pairs of stream and
+A scrape looks at every stream in memory, in slices. A bounded number of pairs of stream and
 key stand for themselves, the first by name, so that they are the same each time; the others are summed up. What only
 the store can tell comes beside it: streams that nobody used since the start are loaded, a few with each scrape, and
 groups are asked for their windows. If the store is slow or away, a scrape does without.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -26,7 +26,6 @@ from controller.limits import (
     METRICS_KEYS_OF_STREAM,
     METRICS_LOADED_STREAMS,
     METRICS_PENDING_SEGMENTS,
-    METRICS_SLICE_WRITERS,
     METRICS_STORE_WAIT_MS,
 )
 from controller.services.clock import Clock
@@ -35,6 +34,7 @@ from controller.services.counts import OTHER
 from controller.services.groups import Groups
 from controller.services.live import Live
 from controller.services.reading import Reading
+from controller.services.slices import Slices
 from controller.services.streams import Streams
 from strandline.errors import StrandlineError
 from strandline.note import DEFAULT_KEY
@@ -119,19 +119,6 @@ class Snapshot:
     complete: bool = False
 
 
-class _Slices:
-    """Lets others have their turn after so much was done."""
-
-    def __init__(self) -> None:
-        self._left = METRICS_SLICE_WRITERS
-
-    async def spend(self, writers: int) -> None:
-        self._left -= writers
-        if self._left <= 0:
-            self._left = METRICS_SLICE_WRITERS
-            await asyncio.sleep(0)
-
-
 class Measures:
     """Takes snapshots of what the other services have."""
 
@@ -142,6 +129,7 @@ class Measures:
         reading: Reading,
         committer: Committer,
         clock: Clock,
+        stopwatch: Callable[[], float],
         *,
         keys: int = METRICS_KEYS,
     ) -> None:
@@ -152,6 +140,7 @@ class Measures:
         self._reading = reading
         self._committer = committer
         self._clock = clock
+        self._stopwatch = stopwatch
         self._taking: asyncio.Task[Snapshot] | None = None
         self._asking: asyncio.Task[None] | None = None
         self._taken: tuple[float, Snapshot] | None = None
@@ -193,19 +182,19 @@ class Measures:
             self._measured = {}
             self._asking = asyncio.create_task(self._ask_store(), name="measures-store")
         await asyncio.wait([self._asking], timeout=METRICS_STORE_WAIT_MS / 1000)
-        snapshot = await self.look()
+        snapshot = await self.look(Slices(self._stopwatch))
         snapshot.groups = dict(self._measured) if self._asking.done() else {}
         self._taken = (asyncio.get_running_loop().time(), snapshot)
         return snapshot
 
     # -- streams -------------------------------------------------------------------------------------------------
 
-    async def look(self) -> Snapshot:
+    async def look(self, slices: Slices) -> Snapshot:
         """Looks at every stream in memory."""
         now = self._clock.now()
         found = sorted(self._streams.in_memory(), key=lambda live: live.name)
         snapshot = Snapshot(in_memory=len(found), complete=self._loaded_until is None)
-        room, slices = self.keys, _Slices()
+        room = self.keys
         for live in found:
             measures = await self._stream(live, now, slices)
             keys = min(max(1, len(measures.keys)), METRICS_KEYS_OF_STREAM + 1)
@@ -218,7 +207,7 @@ class Measures:
                 snapshot.streams[live.name] = measures
         return snapshot
 
-    async def _stream(self, live: Live, now: int, slices: _Slices) -> StreamMeasures:
+    async def _stream(self, live: Live, now: int, slices: Slices) -> StreamMeasures:
         counts, stream = live.counts, live.stream
         measures = StreamMeasures(counts.notes, counts.late_notes, Counter(counts.refusals))
         for key in sorted(stream.keys | set(live.chains)):
@@ -227,7 +216,7 @@ class Measures:
         heard_at = await _count_writers(writers, live, measures, now, slices)
         if heard_at is not None:
             measures.idle_ms = max(0, now - heard_at)
-        await slices.spend(1)
+        await slices.turn()
         return measures
 
     def _key(self, live: Live, key: str, now: int) -> KeyMeasures:
@@ -291,23 +280,21 @@ class Measures:
 
 
 async def _count_writers(
-    writers: list[Writer], live: Live, measures: StreamMeasures, now: int, slices: _Slices
+    writers: list[Writer], live: Live, measures: StreamMeasures, now: int, slices: Slices
 ) -> int | None:
     """Counts writers by state, finds the greatest noted times, and when any of them was last heard."""
     stream = live.stream
     heard_at: int | None = None
     greatest: dict[str, int] = {}
-    for first in range(0, len(writers), METRICS_SLICE_WRITERS):
-        some = writers[first : first + METRICS_SLICE_WRITERS]
-        for writer in some:
-            heard_at = _greatest(heard_at, writer.heard_at)
-            for key, state in stream.states(writer).items():
-                of_key = measures.keys.setdefault(key, KeyMeasures())
-                of_key.writers[state] += 1
-                standing = writer.standings[key]
-                if standing.phase is Phase.NOTED and standing.time is not None and writer.excluded_at is None:
-                    greatest[key] = max(standing.time, greatest.get(key, standing.time))
-        await slices.spend(len(some))
+    for writer in writers:
+        heard_at = _greatest(heard_at, writer.heard_at)
+        for key, state in stream.states(writer).items():
+            of_key = measures.keys.setdefault(key, KeyMeasures())
+            of_key.writers[state] += 1
+            standing = writer.standings[key]
+            if standing.phase is Phase.NOTED and standing.time is not None and writer.excluded_at is None:
+                greatest[key] = max(standing.time, greatest.get(key, standing.time))
+        await slices.turn()
     if not stream.sealed:
         for key, time in greatest.items():
             measures.keys[key].event_time_lag_ms = _lag(time, now)

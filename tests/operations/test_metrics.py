@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Coroutine
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.api.families import FAMILIES, Kind
-from controller.limits import METRICS_KEYS_OF_STREAM, METRICS_LOADED_STREAMS, METRICS_SLICE_WRITERS
+from controller.limits import METRICS_KEYS_OF_STREAM, METRICS_LOADED_STREAMS, SLICE_MS
 from controller.services.counts import OTHER, Distribution, Held
+from controller.services.slices import Slices
 from tests.operations.scraping import STREAM, Scrape, read, scrape
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
 
@@ -179,12 +181,13 @@ async def turns(work: Coroutine[Any, Any, object]) -> int:
 
 
 def test_a_look_at_many_writers_lets_others_have_their_turn(controller: InProcess) -> None:
-    controller.call("PUT", "/v1/streams/s", {**STREAM, "min_writers": 5 * METRICS_SLICE_WRITERS})
-    notes = [{"writer": f"w{number}", "time": NOON, "position": {}} for number in range(4 * METRICS_SLICE_WRITERS)]
+    controller.call("PUT", "/v1/streams/s", {**STREAM, "min_writers": 100})
+    notes = [{"writer": f"w{number}", "time": NOON, "position": {}} for number in range(80)]
     controller.call("POST", "/v1/streams/s/notes", {"notes": notes})
+    moments = count(0, SLICE_MS / 10_000)  # a tenth of a slice with every look at the watch
 
     async def look() -> int:
-        return await turns(controller.app.state.controller.measures.look())
+        return await turns(controller.app.state.controller.measures.look(Slices(lambda: next(moments))))
 
     assert controller.portal.call(look) >= 4
 
