@@ -10,6 +10,7 @@ from typing import Final
 from controller.limits import SLOW_FLUSH_MS, STORE_TELLING_MS
 from controller.services.counts import Distribution
 from controller.services.operator_log import tell
+from controller.services.pacing import Pace
 
 FLUSH_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FLUSH_CALLS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
@@ -26,8 +27,7 @@ class StoreHealth:
         self.up = True
         self._stopwatch = stopwatch
         self._failing_since = 0.0
-        self._untold: Counter[str] = Counter()  # by event
-        self._told: dict[str, float] = {}
+        self._paces: dict[str, Pace] = {}  # by event
 
     def begin(self) -> float:
         """A flush begins; returns what to end it with."""
@@ -41,8 +41,8 @@ class StoreHealth:
         if not self.up:
             self.up = True
             away_ms = round((now - self._failing_since) * 1000)
-            tell("store_recovered", logging.WARNING, away_ms=away_ms, untold=self._untold.pop("store_failed", 0))
-            self._told.pop("store_failed", None)
+            failures = self._paces.pop("store_failed")
+            tell("store_recovered", logging.WARNING, away_ms=away_ms, untold=failures.omitted)
         if seconds * 1000 >= SLOW_FLUSH_MS:
             self._tell_sometimes("slow_flush", logging.WARNING, now, ms=round(seconds * 1000), calls=calls)
 
@@ -60,9 +60,10 @@ class StoreHealth:
     def _tell_sometimes(
         self, event: str, level: int, now: float, error: BaseException | None = None, **fields: object
     ) -> None:
-        last = self._told.get(event)
-        if last is not None and (now - last) * 1000 < STORE_TELLING_MS:
-            self._untold[event] += 1
-            return
-        self._told[event] = now
-        tell(event, level, error=error, **fields, untold=self._untold.pop(event, 0))
+        at = round(now * 1000)
+        pace = self._paces.get(event)
+        if pace is None:
+            pace = self._paces[event] = Pace(1, STORE_TELLING_MS, at)
+        untold = pace.let_in(at)
+        if untold is not None:
+            tell(event, level, error=error, **fields, untold=untold)
