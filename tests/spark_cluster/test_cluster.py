@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 120
 CHAINED_JOB = Path(__file__).with_name("chained_job.py")
-CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
+CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
 pytestmark = pytest.mark.spark
 
