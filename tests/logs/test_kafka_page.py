@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.kafka import Kafka
-from tests.readme.pages import Stranger, blocks_of
+from tests.readme.pages import Block, Stranger, blocks_of
 from tests.served import OwnProcess
 
 TOPICS = {"orders": 1, "payments": 3, "clicks": 2, "web.clicks": 2}
@@ -59,7 +59,10 @@ def test_the_page_about_an_existing_topic_makes_its_windows_exact(stranger: Stra
 
 def test_the_commands_that_watch_a_topic_do(stranger: Stranger) -> None:
     Path("client.properties").write_text("client.id=tail\n")
+    stream = f"{stranger.controller}/v1/streams/clicks"
+    httpx.put(stream, json={"segments": "open", "time_domain": "ingestion"}).raise_for_status()
     (block,) = [block for block in blocks_of("docs/command-line.md") if "--servers" in block.text]
     stranger.do(block)
-    found = httpx.get(f"{stranger.controller}/v1/streams/clicks/writers").json()["writers"]
+    stranger.do(Block("this test", 1, "sh", "strandline marks clicks --follow"))  # which waits for one
+    found = httpx.get(f"{stream}/writers").json()["writers"]
     assert [each["writer"].startswith("tail-") for each in found] == [True]

@@ -183,10 +183,9 @@ class Stranger(contextlib.ExitStack):
             case ["strandline", "serve", *_]:
                 self._serve(words)
             case ["strandline", verb, *rest] if _goes_on(verb, rest):
-                self._running = self._start(words)
-                self._running.wait_for(r"\n")
+                self._start(words).wait_for(r"\n")
             case ["python", _] if "goes on" in comment:
-                self._running = self._start(words)
+                self._start(words)
             case ["strandline", *rest] if not FOR_BASH.search(re.sub(r"'[^']*'", "", command)):
                 code, said = self._run(rest)
                 self._ended(block, line, code, said, fails="fails" in comment)
@@ -233,13 +232,16 @@ class Stranger(contextlib.ExitStack):
     # -- what goes on ----------------------------------------------------------------------------------------
 
     def _start(self, words: list[str]) -> Running:
-        running = Running(words)
-        self.callback(running.stop)
-        return running
+        """What is said next is what it says, until another command says something."""
+        self.said = ""
+        self._running = Running(words)
+        self.callback(self._running.stop)
+        return self._running
 
     def _serve(self, words: list[str]) -> None:
         """A controller, in the place of one that was started before."""
         self._stop_serving()
+        self.said = ""
         self._server = self._running = Running(words)
         self._serve_at(self._server.wait_for(r"https?://[^\s]+")[0])
         self._tell_commands()
