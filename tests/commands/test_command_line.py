@@ -19,7 +19,19 @@ from strandline.aggregate import Holder
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "command-line.md"
-ASKING = ("streams", "writers", "marks", "window", "watch", "tail", "journal", "exclude", "include", "completion")
+ASKING = (
+    "create",
+    "streams",
+    "writers",
+    "marks",
+    "window",
+    "watch",
+    "tail",
+    "journal",
+    "exclude",
+    "include",
+    "completion",
+)
 
 # What each command has loaded when it is done, without the standard library.
 LOADED = """
