@@ -4,7 +4,7 @@ TESTS ?= tests
 SOAK ?= --minutes 60 --seeds 0:1000000
 BIN := .venv/bin
 
-.PHONY: help environment servers jars demo bench pictures soak test check reference format lock clean
+.PHONY: help environment servers jars demo bench pictures soak test coverage check reference format lock clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -28,15 +28,22 @@ bench: environment servers ## Measure everything beside its ceiling or rival, in
 pictures: environment servers ## Take the pictures of the dashboard in docs/images
 	$(BIN)/python -m tests.dashboard.pictures
 
-soak: environment servers ## Lose writers for a minute, replay half an hour in Spark, kill controllers 400 times, serve 10 000 streams, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
+soak: coverage servers ## Lose writers for a minute, replay half an hour in Spark, kill controllers 400 times, serve 10 000 streams and as many writers, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
 	STORY=full $(BIN)/python -m pytest --timeout 900 tests/acceptance
 	STORY=full $(BIN)/python -m pytest --timeout 3600 tests/spark/test_phones.py tests/spark_cluster
 	CRASH_SEEDS=40 $(BIN)/python -m pytest --timeout 900 tests/controller/test_durability.py -k crash_under_load
 	MANY_STREAMS=10000 $(BIN)/python -m pytest --timeout 900 tests/controller/test_many_streams.py
+	MANY_WRITERS=10000 $(BIN)/python -m pytest --timeout 900 tests/writer_client/test_many_writers.py
 	$(BIN)/python -m tests.simulation.soak $(SOAK)
 
 test: environment servers ## Run the tests; TESTS=tests/repository runs some of them
 	$(BIN)/python -m pytest $(TESTS)
+
+# What a test of the core has to reach: every branch. Those of the simulation come on top, and find other things.
+CORE := $(addprefix tests/,admission aggregate asynchronous backlog chain coalesce cut event_time order progress segment timeindex tokens/test_patterns.py tokens/test_redaction.py window windowing protocol/test_problems.py)
+coverage: environment ## Show that the core's own tests reach every branch of it
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m coverage run -m pytest $(CORE)
+	$(BIN)/python -m coverage report
 
 check: environment ## Lint, check the format, the types and the import contracts
 	$(BIN)/python -m ruff check .

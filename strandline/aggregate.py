@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum, auto
 from heapq import heapify, heappop, heappush
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, assert_never
 
 from strandline.config import LateWriters, StreamConfig
 from strandline.cut import NOTHING, join_all
@@ -127,6 +127,8 @@ class Aggregate:
                 return Role.OUT
             case Phase.JOINED:
                 return BLOCKING if standing.floor is None else COUNTED
+            case _:
+                assert_never(standing.phase)
 
     def _reached(self, value: int | None) -> bool:
         """Whether a writer that counts with `value` would hold the next mark, which nobody may without a timeout."""

@@ -163,9 +163,10 @@ class Progress(Generic[Event]):
                 return place, cursor
             self._run = None
         ready = {"/".join(place): (place, cursor) for place, cursor in self.cursors.items() if cursor.buffer}
-        if len(ready) <= 1:
-            return next(iter(ready.values()), None)
-        name = self._orderer.next_segment(Head(name, each.buffer[0].offset) for name, (_, each) in ready.items())
+        if len(ready) > 1:
+            name = self._orderer.next_segment(Head(name, each.buffer[0].offset) for name, (_, each) in ready.items())
+        else:
+            name = next(iter(ready), None)
         if name is None:
             return None
         place, cursor = ready[name]

@@ -44,11 +44,10 @@ class Roster:
         if new and (count := len(known) + len(new)) > KEYS_PER_STREAM:
             raise TooMany(what="time keys in a stream", count=count, limit=KEYS_PER_STREAM)
 
-    def aggregate(self, key: str) -> Aggregate:
-        """The aggregate of a key; it begins when first asked for."""
-        if key not in self.aggregates:
-            self.aggregates[key] = Aggregate(key, self.writers, self.config)
-        return self.aggregates[key]
+    def _begin(self, key: str) -> Aggregate:
+        """The aggregate of a key that is new."""
+        begun = self.aggregates[key] = Aggregate(key, self.writers, self.config)
+        return begun
 
     def writer(self, name: str, now: int) -> Writer:
         """The writer of a name; it begins when first asked for."""
@@ -88,7 +87,7 @@ class Roster:
         """Tells the aggregates, the deadlines and the journal about a writer that may have changed."""
         self.changes.writers.add(writer.name)
         for key, standing in writer.standings.items():
-            aggregate = self.aggregates.get(key) or self.aggregate(key)
+            aggregate = self.aggregates.get(key) or self._begin(key)
             aggregate.place(writer, now)
             if aggregate.let_go:
                 aggregate.let_go.discard(writer.name)

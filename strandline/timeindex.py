@@ -117,7 +117,7 @@ def interpolation_search(offset_at: Callable[[int], int], count: int, offset: in
         if guesses:
             guesses -= 1
             guess = low + (offset - low_offset) * (high - low) // (high_offset - low_offset)
-            middle = min(max(guess, low + 1), high - 1)
+            middle = max(guess, low + 1)  # below `high`, since the offset is below its offset
         else:
             middle = (low + high) // 2
         found = offset_at(middle)

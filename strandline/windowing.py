@@ -192,7 +192,4 @@ class EventWindows(Generic[Event]):
         if span not in spans:
             spans[span] = events
             heappush(self._order, (span.end, span.start, self._arrivals, key))
-        elif events:
-            self._held -= len(spans[span].keys() & events.keys())
-            spans[span].update({name: each for name, each in events.items() if name not in spans[span]})
         return spans[span]

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, assert_never
 
 from strandline.cut import NOTHING, Cut
 
@@ -251,3 +251,5 @@ class Writer:
                 return WriterState.IDLE
             case Phase.JOINED:
                 return WriterState.JOINED
+            case _:
+                assert_never(standing.phase)

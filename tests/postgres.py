@@ -82,7 +82,7 @@ class Postgres:
 
     def remove(self) -> None:
         """Ends the server, and nothing of it is left."""
-        self.stop()
+        self.stop(signal.SIGQUIT)  # nobody needs what it would still write to its files
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def new_database(self) -> str:

@@ -11,6 +11,7 @@ from strandline.config import StreamConfig
 from strandline.errors import (
     BeyondFinalOffset,
     Fenced,
+    InvalidConfig,
     InvalidName,
     InvalidNote,
     PositionWentBack,
@@ -62,6 +63,10 @@ def test_a_note_that_is_wrong_in_one_way_is_refused_for_it_and_changes_nothing(
         made.note(replace(FINE, **change), NOW)
     assert not made.drain()
     made.note(replace(FINE, times={"": 100 + 1}), NOW)
+
+
+def test_a_time_as_far_ahead_as_is_allowed_is_taken() -> None:
+    assert stream().note(replace(FINE, times={"": NOW + 500}), NOW).marks[0].time == NOW + 500
 
 
 @pytest.mark.parametrize("first", range(len(WRONG)))
@@ -155,6 +160,7 @@ def test_the_ingestion_domain_has_no_times_by_key_and_the_event_domain_no_tail()
         (InvalidName, {"writer": "a b"}),
         (InvalidName, {"position": {"/": 1}}),
         (InvalidName, {"times": {"a b": 1}}),
+        (InvalidName, {"newest": {"a b": 1}}),
         (InvalidNote, {"times": {}}),
         (InvalidNote, {"times": {"": 2**53}}),
         (InvalidNote, {"times": {"": -(2**53)}}),
@@ -166,6 +172,7 @@ def test_the_ingestion_domain_has_no_times_by_key_and_the_event_domain_no_tail()
         (InvalidNote, {"position": {"0": False}}),
         (InvalidNote, {"epoch": 0}),
         (InvalidNote, {"epoch": True}),
+        (InvalidNote, {"epoch": 2**53}),
         (TooMany, {"times": {f"k{n}": 1 for n in range(257)}}),
         (TooMany, {"position": {f"s{n}": 1 for n in range(65_537)}}),
     ],
@@ -173,3 +180,38 @@ def test_the_ingestion_domain_has_no_times_by_key_and_the_event_domain_no_tail()
 def test_a_note_cannot_be_built_wrong(kind: type[StrandlineError], values: dict[str, Any]) -> None:
     with pytest.raises(kind):
         replace(FINE, **values)
+
+
+def test_a_setting_that_cannot_change_is_refused_by_name_with_those_that_can() -> None:
+    made = stream()
+    for settings in ({"time_domain": "ingestion"}, {"colour": 1}):
+        with pytest.raises(InvalidConfig, match=f"{next(iter(settings))} .*clock_skew_ms, forget_after_ms"):
+            made.configure(settings, NOW)
+    assert not made.drain()
+
+
+def test_as_many_keys_as_are_allowed_can_be_noted_at_once() -> None:
+    assert len(replace(FINE, times={f"k{n}": 1 for n in range(256)}).times) == 256
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((each, -1) for each in ("writer_timeout_ms", "mark_interval_ms", "max_ahead_ms", "mark_retention_ms")),
+        *((each, -1) for each in ("idle_lag_ms", "clock_skew_ms", "forget_after_ms")),
+        ("min_writers", 0),
+        ("late_writers", "wait"),
+        ("time_domain", "both"),
+        ("forget_after_ms", None),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(InvalidConfig, match=name):
+        StreamConfig(**{name: value})
+
+
+def test_a_writer_needs_a_name_that_can_be_one() -> None:
+    made = stream()
+    with pytest.raises(InvalidName, match="a b"):
+        made.register("a b", None, NOW)
+    assert not made.drain()

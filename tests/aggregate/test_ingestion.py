@@ -83,7 +83,9 @@ def test_no_rest_while_a_reporter_is_silent_without_having_said_idle() -> None:
     book.note("b", book.now)
     book.after(500).call("advance")
     assert book.stream.resting(book.now) is None
-    book.after(1_000)
+    book.after(50 + 1_000 - 500 - 1)
+    assert book.stream.resting(book.now) is None
+    book.after(1)  # since it was lost, which was after 50 ms
     assert book.stream.resting(book.now) is not None
 
 
@@ -136,3 +138,68 @@ def test_a_mark_that_waits_for_its_interval_is_not_made_below_what_rest_has_told
     assert told is not None
     book.after(600).call("advance")
     assert book.last.time >= told.time
+
+
+def test_no_rest_before_enough_reporters_have_reported() -> None:
+    book = resting(min_writers=2)
+    assert book.after(10_000).stream.resting(book.now) is None
+
+
+def test_a_writer_that_closed_does_not_keep_the_others_from_rest() -> None:
+    book = ingestion(idle_lag_ms=100)
+    book.note("a", book.now)
+    book.note("b", book.now)
+    book.call("idle", "a", None)
+    assert book.after(10_000).stream.resting(book.now) is None
+    book.call("close", "b", None)
+    assert book.stream.resting(book.now) is not None
+
+
+def test_a_tail_reporter_that_closes_ends_the_rest_until_it_is_forgotten_also_after_it_said_idle() -> None:
+    book = resting(forget_after_ms=1_000)
+    book.note("t", book.now, {"0": 1}, tail=True)
+    book.note("t", book.now, {"0": 2})  # once a tail reporter, always one
+    book.call("idle", "t", None)
+    book.call("close", "t", None)
+    assert book.after(999).stream.resting(book.now) is None
+    assert book.after(1).stream.resting(book.now) is not None
+
+
+def test_where_marks_come_on_demand_only_a_tail_report_brings_none() -> None:
+    book = ingestion(mark_interval_ms=None)
+    assert book.note("t", book.now, {"0": 1}, tail=True).marks == []
+
+
+def test_a_repeated_report_of_one_who_was_forgotten_ends_the_rest_and_what_time_had_reached_is_stored() -> None:
+    book = resting(writer_timeout_ms=50, forget_after_ms=1_000)
+    book.note("b", START_MS)
+    book.after(10_000).note("b", START_MS)
+    assert (book.last.time, book.stream.resting(book.now)) == (book.now - 100, None)
+
+
+def test_no_rest_where_nobody_is_left_who_could_have_said_idle() -> None:
+    book = resting()
+    book.call("exclude", "a")
+    assert book.after(10_000).stream.resting(book.now) is None
+
+
+def test_at_rest_newest_is_known_where_everyone_says_it_whatever_the_last_mark_knew() -> None:
+    book = ingestion(idle_lag_ms=100)
+    book.note("a", book.now, {"0": 1})
+    book.note("a", book.now, {"0": 2}, newest=60)
+    assert book.last.newest is None
+    book.call("idle", "a", None)
+    resting = book.after(1_000).stream.resting(book.now)
+    assert resting is not None and resting.newest == 60
+    book.note("b", book.now, {"1": 1})
+    book.call("idle", "b", None)
+    resting = book.after(1_000).stream.resting(book.now)
+    assert resting is not None and resting.newest is None
+
+
+def test_a_tail_reporter_that_was_lost_before_it_closed_is_forgotten_so_long_after_it_was_lost() -> None:
+    book = resting(writer_timeout_ms=50, forget_after_ms=1_000)
+    book.note("t", book.now, {"0": 1}, tail=True)
+    book.after(500).call("close", "t", None)
+    assert book.after(50 + 1_000 - 500 - 1).stream.resting(book.now) is None
+    assert book.after(1).stream.resting(book.now) is not None

@@ -5,7 +5,9 @@ from types import FrameType
 
 import pytest
 
+from strandline.cut import NOTHING
 from strandline.errors import InvalidNote
+from strandline.mark import Mark
 from strandline.note import Note
 from strandline.writer import Writer
 from tests.aggregate.book import Book
@@ -35,6 +37,30 @@ def test_the_cut_takes_each_writers_earliest_note_that_is_late_enough() -> None:
     book.note("a", 30, {"0": 3})
     book.note("b", 15, {"1": 1})
     assert [(mark.time, dict(mark.cut.items())) for mark in book.marks] == [(10, {"0": 1}), (15, {"0": 2, "1": 1})]
+
+
+def test_a_cut_follows_a_fast_writer_whose_earlier_note_a_mark_has_left_behind() -> None:
+    """
+    a     50@{0: 5}    60@{0: 6}
+    b                              10                   55
+    mark                           10: {0: 5}           55: {0: 6}
+    """
+    book = Book(min_writers=2)
+    book.note("a", 50, {"0": 5})
+    book.note("a", 60, {"0": 6})
+    book.note("b", 10)
+    book.note("b", 55)
+    assert [(mark.time, dict(mark.cut.items())) for mark in book.marks] == [(10, {"0": 5}), (55, {"0": 6})]
+
+
+def test_a_writer_that_begins_anew_gives_to_the_next_mark_what_it_noted_then() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 50, {"0": 5})
+    book.note("b", 10)
+    book.call("close", "a", None)
+    book.note("a", 20, {"0": 9})
+    book.note("b", 15)
+    assert (book.last.time, book.cut()) == (15, {"0": 9})
 
 
 def test_of_equal_times_the_first_position_is_taken_for_it_is_the_tighter_truth() -> None:
@@ -92,6 +118,15 @@ def test_newest_of_a_part_of_the_position_says_nothing_about_the_rest() -> None:
     assert book.last.newest is None
     book.note("a", 30, {"0": 5, "1": 6}, newest=31)
     assert book.last.newest == 31
+
+
+def test_newest_is_not_known_any_more_once_a_position_moves_without_it() -> None:
+    book = Book()
+    book.note("a", 10, {"0": 5}, newest=15)
+    book.note("a", 20, {"0": 5})
+    assert book.last.newest == 15
+    book.note("a", 30, {"0": 6})
+    assert book.last.newest is None
 
 
 def test_before_enough_writers_have_noted_a_key_there_is_no_mark_of_it() -> None:
@@ -207,3 +242,31 @@ def test_keys_have_marks_of_their_own_each_counted_from_one() -> None:
 def test_a_note_without_a_time_is_none() -> None:
     with pytest.raises(InvalidNote):
         Note(writer="a", times={}, position={})
+
+
+def test_the_head_moves_to_what_is_gone_and_never_back() -> None:
+    book = Book()
+    assert dict(book.stream.truncate({"0": 5}, book.now).items()) == {"0": 5}
+    assert book.stream.drain().stream
+    assert dict(book.stream.truncate({"0": 3, "1": 2}, book.now).items()) == {"0": 5, "1": 2}
+    assert book.stream.drain().stream
+    book.after(5).stream.truncate({"0": 4}, book.now)
+    assert not book.stream.drain()
+    assert book.stream.clock == book.now
+    assert dict(book.stream.head.items()) == {"0": 5, "1": 2}
+
+
+def test_the_newest_mark_of_each_key_that_has_one_can_be_asked_for() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 1, key="order")
+    assert book.stream.last_marks == {}
+    book.note("b", 2, key="order")
+    book.note("b", 2, key="ship")
+    assert book.stream.last_marks == {"order": book.last}
+    assert book.stream.keys == {"order", "ship"}
+
+
+@pytest.mark.parametrize(("seq", "time", "upper"), [(0, 1, 1), (1, 2, 1), (1, -(2**53), 0), (1, 0, 2**53)])
+def test_a_mark_cannot_be_built_wrong(seq: int, time: int, upper: int) -> None:
+    with pytest.raises(ValueError, match="a mark"):
+        Mark(seq=seq, key="", time=time, upper=upper, cut=NOTHING, newest=None, excluded=(), created_at=0)

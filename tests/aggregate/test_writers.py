@@ -2,7 +2,8 @@
 
 import pytest
 
-from strandline.errors import Fenced, PositionWentBack, TimeWentBack, UnknownWriter
+from strandline.errors import Fenced, PositionWentBack, TimeWentBack, TooMany, UnknownWriter
+from strandline.limits import KEYS_PER_STREAM
 from strandline.stream import Stream
 from tests.aggregate.book import Book
 
@@ -190,6 +191,18 @@ def test_a_repeated_note_is_a_sign_of_life() -> None:
     assert book.state("a") == "timed_out"
     book.note("a", 50)
     assert book.state("a") == "active"
+    book.after(99).call("advance")
+    assert book.state("a") == "active"
+    book.after(1).call("advance")
+    assert book.state("a") == "timed_out"
+
+
+def test_what_a_repeated_note_is_told_ends_with_the_registration_after_which_nothing_is_late() -> None:
+    book = Book()
+    book.note("a", 100)
+    assert book.note("b", 120, {"1": 1}).floor == 100
+    book.register("b")
+    assert book.note("b", 120, {"1": 1}).floor is None
 
 
 def test_silence_does_not_count_while_nobody_served() -> None:
@@ -276,6 +289,7 @@ def test_who_holds_time_back_is_told_and_until_when() -> None:
     book = Book(writer_timeout_ms=1_000, min_writers=2)
     book.note("b", 10)
     book.note("a", 10)
+    assert (now_held := book.stream.held_by("", book.now)) is not None and now_held.last_heard_ms_ago == 0
     book.after(300)
     held = book.stream.held_by("", book.now)
     assert held is not None
@@ -290,7 +304,7 @@ def test_who_holds_time_back_is_told_and_until_when() -> None:
 def test_only_a_writer_that_the_stream_knows_can_be_spoken_of() -> None:
     book = Book()
     for what in ("exclude", "include"):
-        with pytest.raises(UnknownWriter):
+        with pytest.raises(UnknownWriter, match="stream 's' knows no writer 'nobody'"):
             book.call(what, "nobody")
 
 
@@ -305,3 +319,29 @@ def test_every_change_of_a_state_is_told_for_the_journal() -> None:
         ("a", None, "joined"),
         ("a", "joined", "idle"),
     ]
+
+
+def test_a_writer_that_notes_on_and_on_while_another_holds_time_back_takes_no_more_room() -> None:
+    book = Book()
+    book.register("fast")
+    book.register("slow")
+    book.note("slow", 1)
+    for time in range(2, 500):
+        book.note("fast", time)
+    assert book.times() == [1]
+    assert len(book.stream._roster.aggregates[""]._by_time) < 100
+    assert len(book.stream._roster._deadlines) == 2
+    book.note("slow", 1_000)
+    assert book.times() == [1, 499]
+
+
+def test_a_stream_has_so_many_time_keys_and_no_more() -> None:
+    book = Book()
+    for number in range(KEYS_PER_STREAM):
+        book.note("a", 1, key=f"k{number}")
+    with pytest.raises(TooMany, match=f"time keys in a stream.*{KEYS_PER_STREAM}"):
+        book.note("a", 1, key="one-more")
+    with pytest.raises(TooMany):
+        book.register("b", "one-more")
+    assert book.note("a", 2, key="k0").marks
+    assert len(book.stream.keys) == KEYS_PER_STREAM

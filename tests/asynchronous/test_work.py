@@ -8,7 +8,8 @@ import pytest
 
 from strandline.asynchronous import Completed, OrderedWork, Ticket, UnorderedWork
 from strandline.coalesce import Watermark
-from strandline.errors import InvalidConfig, QueueFull, UnknownTicket, WatermarkWentBack
+from strandline.errors import InvalidConfig, QueueFull, TooMany, UnknownTicket, WatermarkWentBack
+from strandline.limits import KEYS_PER_COALESCER
 
 BOTH = pytest.mark.parametrize("kind", [OrderedWork, UnorderedWork])
 Kind = type[OrderedWork[str, str]] | type[UnorderedWork[str, str]]
@@ -210,3 +211,28 @@ def test_a_watermark_that_does_not_rise_is_refused_and_changes_nothing(kind: Kin
 def test_a_capacity_that_is_not_a_whole_number_from_1_up_is_refused(kind: Kind, capacity: object) -> None:
     with pytest.raises(InvalidConfig, match="capacity"):
         kind(capacity)  # type: ignore[arg-type]  # what is refused is the wrong type too
+
+
+@BOTH
+def test_there_are_so_many_keys_and_no_more(kind: Kind) -> None:
+    work = kind(1)
+    for number in range(KEYS_PER_COALESCER):
+        work.watermark(str(number), 1)
+    with pytest.raises(TooMany, match=f"^{KEYS_PER_COALESCER + 1} time keys.*{KEYS_PER_COALESCER}$"):
+        work.watermark("one more", 1)
+    ticket = work.submit("a")
+    with pytest.raises(InvalidConfig, match="value"):
+        work.watermark("0", 1.5)  # type: ignore[arg-type]  # what is refused is the wrong type
+    assert work.watermark("0", 2) == []
+    assert work.complete(ticket, "A") == [*done("a"), wm(2, "0")]
+
+
+def test_watermarks_behind_one_slow_item_take_no_more_room_however_many_others_come_and_go() -> None:
+    work: UnorderedWork[str, str] = UnorderedWork(3)
+    slow = work.submit("slow")
+    for value in range(500):
+        ticket = work.submit("quick")
+        assert work.watermark("", value) == []
+        assert work.complete(ticket, "QUICK") == done("quick")
+    assert len(work._stretches) < 10
+    assert work.complete(slow, "SLOW") == [*done("slow"), wm(499)]

@@ -11,6 +11,7 @@ from strandline.backlog import (
     AnyBacklog,
     BacklogDetector,
     BacklogStrategy,
+    BacklogWatch,
     CallableStrategy,
     RemainingOffsetsStrategy,
 )
@@ -199,10 +200,38 @@ def test_what_remains_is_looked_at_both_ways() -> None:
     assert RemainingOffsetsStrategy(None).update(10**9) is False
 
 
-@pytest.mark.parametrize("remaining", [-1, 1.5, True])
+@pytest.mark.parametrize("remaining", [-1, 1.5, True, 2**53])
 def test_a_remainder_that_is_not_a_whole_number_from_0_up_is_refused(remaining: object) -> None:
     size = RemainingOffsetsStrategy(10)
     size.update(3)
     with pytest.raises(InvalidConfig, match="remaining"):
         size.update(remaining)  # type: ignore[arg-type]  # what is refused is the wrong type too
     assert size.backlog is False
+
+
+def test_a_watch_tells_each_change_once_and_begins_out_of_backlog() -> None:
+    size, told = RemainingOffsetsStrategy(10), list[bool]()
+    watch = BacklogWatch([size], told.append)
+    assert watch.backlog is False
+    assert [watch.look(), watch.look()] == [True, True]  # what remains is not known yet
+    size.update(10)
+    assert [watch.look(), watch.look()] == [False, False]
+    assert told == [True, False]
+
+
+def test_a_watch_needs_nobody_to_tell_and_a_change_counts_as_told_where_telling_failed() -> None:
+    size = RemainingOffsetsStrategy(10)
+    assert BacklogWatch([size]).look() is True
+
+    def fail(status: bool) -> None:
+        raise OSError(f"cannot hear {status}")
+
+    watch = BacklogWatch([size], fail)
+    with pytest.raises(OSError, match="cannot hear True"):
+        watch.look()
+    assert watch.look() is True
+
+
+def test_a_strategy_tells_its_threshold() -> None:
+    assert (BacklogDetector(THRESHOLD_MS).threshold_ms, BacklogDetector(None).threshold_ms) == (THRESHOLD_MS, None)
+    assert RemainingOffsetsStrategy(10).threshold_offsets == 10

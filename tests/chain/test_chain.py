@@ -77,7 +77,7 @@ def some_position(random: Random, marks: list[Mark]) -> Cut:
             return Cut({name: offset for name, offset in one.items() if random.random() < 0.7})
 
 
-def check_same(chain: MarkChain, marks: list[Mark], random: Random) -> None:
+def check_same(chain: MarkChain, marks: list[Mark], random: Random, looks: int = 12) -> None:
     assert list(chain) == marks
     assert len(chain) == len(marks)
     assert chain.last == (marks[-1] if marks else None)
@@ -85,7 +85,7 @@ def check_same(chain: MarkChain, marks: list[Mark], random: Random) -> None:
         assert (chain.first_seq, chain.last_seq) == (marks[0].seq, marks[-1].seq)
         seq = random.randrange(marks[0].seq - 3, marks[-1].seq + 3)
         assert chain.after(seq, 5) == [found for found in marks if found.seq > seq][:5]
-    for _ in range(12):
+    for _ in range(looks):
         position = some_position(random, marks)
         passed = [found for found in marks if found.cut.le(position)]
         ahead = [found for found in marks if position.le(found.cut) and found not in passed]
@@ -142,7 +142,7 @@ def test_a_chain_that_is_pruned_and_loses_segments_while_it_grows_stays_that_lis
             case 3:
                 dropped.clear()  # a dropped segment may come to be after all
             case 4:
-                check_same(chain, marks, random)
+                check_same(chain, marks, random, looks=3)  # of many that are taken on the way
     check_same(chain, marks, random)
 
 
@@ -291,3 +291,18 @@ def test_segments_that_appear_one_by_one_cost_room_only_from_then_on() -> None:
     # 1 000 marks whose cuts reach into 500 segments on average, of which 64 change within a block
     assert chain.packed_bytes < 1_000 * (500 * 8 / BLOCK_MARKS + 64 + 32) * 1.5
     assert len(chain[700].cut) == 700
+
+
+@pytest.mark.parametrize("first_time", [-5_000, 5_000])
+def test_the_start_of_a_read_by_time_is_found_in_any_block(first_time: int) -> None:
+    marks = [mark(seq, first_time + seq, NOTHING, newest=first_time + seq) for seq in range(1, 3 * BLOCK_MARKS + 2)]
+    chain = chain_of(*marks)
+    for each in marks:
+        assert chain.start(each.time + 1) == each
+    assert chain.start(marks[0].time) is None
+
+
+def test_seqs_count_from_one() -> None:
+    with pytest.raises(ValueError, match="counts from 1, not 0"):
+        MarkChain(KEY, first_seq=0)
+    assert MarkChain(KEY, first_seq=1).first_seq == 1

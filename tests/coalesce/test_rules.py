@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from strandline.coalesce import Coalescer, Idle, Watermark
-from strandline.errors import InputDone, InvalidConfig, InvalidName, StrandlineError, UnknownInput, WatermarkWentBack
+from strandline.errors import (
+    InputDone,
+    InvalidConfig,
+    InvalidName,
+    StrandlineError,
+    TooMany,
+    UnknownInput,
+    WatermarkWentBack,
+)
+from strandline.limits import KEYS_PER_COALESCER
 
 
 def wm(value: int, key: str = "") -> Watermark:
@@ -310,3 +319,36 @@ def test_the_values_are_values() -> None:
     assert pickle.loads(pickle.dumps([Watermark("", 5), Idle()])) == [Watermark("", 5), Idle()]
     with pytest.raises(InvalidConfig):
         Watermark("", 2**53)
+
+
+def test_there_are_so_many_keys_and_no_more() -> None:
+    merged = Coalescer(2)
+    for number in range(KEYS_PER_COALESCER):
+        merged.observe(0, 1, f"{number:05}")
+    with pytest.raises(TooMany, match=f"^{KEYS_PER_COALESCER + 1} time keys.*{KEYS_PER_COALESCER}$"):
+        merged.observe(0, 1, "one more")
+    assert len(merged.keys) == KEYS_PER_COALESCER
+    assert merged.observe(1, 1, "00000") == [wm(1, "00000")]
+
+
+def test_an_input_that_goes_on_and_on_takes_no_more_room_while_another_holds_the_watermark() -> None:
+    merged = Coalescer(2)
+    assert merged.value("never") is None
+    merged.observe(0, 1)
+    for value in range(2, 500):
+        merged.observe(1, value)
+    assert len(merged._keys[""]._queue) == 2
+    assert merged.observe(0, 1_000) == [wm(499)]
+
+
+def test_a_key_that_still_waits_keeps_no_other_from_rising() -> None:
+    merged = Coalescer(3)
+    merged.observe(0, 5, "a")
+    merged.observe(0, 7, "b")
+    merged.observe(1, 6, "b")
+    assert merged.idle(2) == [wm(6, "b")]
+
+
+def test_a_watermark_needs_a_key_that_can_be_one() -> None:
+    with pytest.raises(InvalidName, match="key"):
+        Watermark(5, 1)  # type: ignore[arg-type]  # what is refused is the wrong type

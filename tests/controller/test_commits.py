@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from controller.limits import RECENT_MARKS
 from controller.services.clock import Clock
 from controller.services.commits import Committer, Durable
 from controller.services.live import Live
@@ -108,6 +109,25 @@ def test_no_mark_is_shown_before_its_commit_has_ended() -> None:
     run(scene)
 
 
+def test_who_waits_for_a_mark_hears_at_once_that_none_will_come_and_of_nothing_else() -> None:
+    async def scene(store: HeldStore, committer: Committer) -> None:
+        live = stream("s")
+        heard = live.next_mark("")
+        live.stream.register("w", None, 0)
+        done = committer.join(live)
+        await store.end()
+        await durable(done)
+        assert not heard.done()
+        live.stream.seal({}, 0)
+        done = committer.join(live)
+        assert not live.sealed
+        await store.end()
+        await durable(done)
+        assert heard.done() and live.sealed and live.chains == {}
+
+    run(scene)
+
+
 def test_when_a_commit_fails_so_do_the_calls_on_top_of_it_and_what_they_touched_is_discarded() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
         failed, other = stream("s"), stream("t")
@@ -127,6 +147,48 @@ def test_when_a_commit_fails_so_do_the_calls_on_top_of_it_and_what_they_touched_
                 await done
         assert failed.discarded and other.discarded
         assert failed.chains == {} and len(store.writings) == 1
+
+    run(scene)
+
+
+def test_of_very_many_marks_the_newest_stay_in_memory() -> None:
+    async def scene(store: HeldStore, committer: Committer) -> None:
+        live, count = stream("s"), 2 * RECENT_MARKS + 1
+        for time in range(1, count + 1):
+            note(live, time)
+        done = committer.join(live)
+        await store.end()
+        await durable(done)
+        assert (len(live.chains[""]), live.chains[""].last_seq) == (RECENT_MARKS, count)
+
+    run(scene)
+
+
+def test_what_cannot_be_shown_is_discarded_with_what_was_applied_on_top_of_it() -> None:
+    class Unshowable:
+        discarded = False
+
+        def write(self, writing: Writing) -> Callable[[], None]:
+            return self._show
+
+        def _show(self) -> None:
+            raise RuntimeError("a fault of ours")
+
+        def discard(self) -> None:
+            self.discarded = True
+
+    async def scene(store: HeldStore, committer: Committer) -> None:
+        kept, on_top = Unshowable(), stream("s")
+        first = committer.join(kept)
+        while not store.writings:
+            await asyncio.sleep(0)
+        note(on_top, 1)
+        second = committer.join(on_top)
+        await store.end()
+        await durable(first)  # it is durable, if not to be seen before it is loaded again
+        with pytest.raises(StoreUnavailable, match="RuntimeError"):
+            await durable(second)
+        assert kept.discarded and on_top.discarded
 
     run(scene)
 

@@ -170,7 +170,7 @@ class Load:
                 self.answered[writer] = step
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("CRASH_SEEDS", "2"))))  # five kills each; more in make soak
+@pytest.mark.parametrize("seed", range(int(os.environ.get("CRASH_SEEDS", "1"))))  # five kills each; more in make soak
 def test_a_crash_under_load_loses_no_answered_note_and_changes_no_mark(serve: Any, seed: int) -> None:
     chance = random.Random(seed)
     answered: dict[str, int] = {}

@@ -1,6 +1,7 @@
 """PDP-26: event time out of ingestion time, and its trace of an on-time, an early and a late event."""
 
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -144,3 +145,11 @@ def test_what_comes_out_is_what_came_in_time_oldest_first(steps: list[tuple[str,
             assert sorted(out, key=lambda timed: timed.event) == [timed for timed in kept if timed.time < watermark]
     out += ordering.finish()
     assert out == sorted(kept, key=lambda timed: timed.time)
+
+
+def test_a_watermark_that_is_no_time_is_refused_and_releases_nothing() -> None:
+    ordering: Any = EventTimeOrdering[str](3)
+    ordering.add(1, "a")
+    with pytest.raises(InvalidConfig, match="watermark"):
+        ordering.advance(2.5)
+    assert (len(ordering), ordering.watermark) == (1, None)

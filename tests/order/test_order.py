@@ -177,3 +177,15 @@ def test_each_segment_has_its_own_lag() -> None:
     times = {"a": 100, "b": None}
     found = lags({"a": 7, "b": 0}, lambda segment, _: times[segment], newest=160, now=1_000)
     assert found == {"a": Lag(900, 60), "b": Lag(None, None)}
+
+
+def test_before_its_first_event_a_transaction_is_not_preferred() -> None:
+    orderer = Orderer(lambda *_: 10)
+    heads = [Head("a", 0, since=0), Head("b", 0)]
+    assert [orderer.next_segment(heads) for _ in range(4)] == [*"abab"]
+
+
+def test_a_transaction_may_be_the_first_thing_in_its_segment() -> None:
+    orderer = Orderer(lambda *_: 10)
+    heads = [Head("b", 3, since=0), Head("a", 0)]
+    assert [orderer.next_segment(heads) for _ in range(2)] == ["b", "b"]

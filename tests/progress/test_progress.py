@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.order import Place
+from strandline.order import Bound, Place
 from strandline.progress import Progress
 
 A, B = ("s", "a"), ("s", "b")
@@ -133,12 +133,17 @@ def test_a_segment_told_to_be_further_ahead_goes_on_from_there() -> None:
 
 def test_a_segment_is_finished_when_all_of_it_is_done() -> None:
     progress = fed(0)
-    progress.end(A, 1)
     assert progress.wanting() == []
+    progress.end(A, 1)
+    assert (progress.wanting(), progress.room(1)) == ([], 0)
     take(progress)
     assert not progress.has_finished
+    assert progress.wanting() == []  # nothing of it is fetched, and there is nothing more
     progress.done(A, 0)
     assert progress.has_finished
+    progress.adopt({"s": {"a": 1, "b": 0}})
+    assert progress.has_finished
+    assert progress.wanting() == [B]
     progress.reported(progress.news())
     assert not progress.has_finished
 
@@ -147,6 +152,9 @@ def test_a_segment_is_lost_unless_all_of_it_was_reported() -> None:
     progress = fed(0)
     assert not progress.loses({"s": {"a": 0, "b": 0}})
     assert progress.loses({"s": {"b": 0}})
+    both = Progress[Event]()
+    both.adopt({"s": {"a": 0, "b": 0}})
+    assert both.loses({"s": {"a": 0}})
     progress.end(A, 1)
     take(progress)
     progress.done(A, 0)
@@ -197,6 +205,8 @@ def test_a_segment_known_to_have_more_starves_once_nothing_of_it_is_here() -> No
     assert not progress.starved
     take(progress)
     assert progress.starved
+    progress.adopt({"s": {"a": 1, "b": 0}})
+    assert progress.starved  # also where another has no more
     progress.feed(A, [], 9, 9)
     assert not progress.starved
 
@@ -205,5 +215,72 @@ def test_an_event_out_of_place_is_refused() -> None:
     progress = fed(0, 1)
     with pytest.raises(ValueError, match="an event at 1"):
         progress.feed(A, [Event(1)], 5, 5)
-    with pytest.raises(ValueError, match="an event at 7"):
-        progress.feed(A, [Event(7)], 5, 5)
+    for beyond in (5, 7):
+        with pytest.raises(ValueError, match=f"an event at {beyond}"):
+            progress.feed(A, [Event(beyond)], 5, 5)
+    with pytest.raises(ValueError, match="an event at 3 is not in 4"):
+        progress.feed(A, [Event(3), Event(3)], 5, 5)
+
+
+def test_a_report_about_what_was_lost_meanwhile_is_of_no_matter() -> None:
+    progress = fed(0)
+    progress.done(A, take(progress).offset)
+    progress.reported({"s": {"a": 1, "b": 7}, "gone": {"0": 3}})
+    assert (progress.news(), progress.positions()) == ({}, {"s": {"a": 1}})
+
+
+def test_without_bounds_segments_take_turns() -> None:
+    progress = Progress[Event]()
+    progress.adopt({"s": {"a": 0, "b": 0}})
+    for place in (A, B):
+        progress.feed(place, [Event(0), Event(1)], 2, 2)
+    taken = [progress.take() for _ in range(4)]
+    assert [each[0][1] for each in taken if each is not None] == ["a", "b", "a", "b"]
+
+
+def many(bound: Bound, events: int = 20) -> Progress[Event]:
+    """Sixteen segments: one is taken from three times before all are looked at again."""
+    progress = Progress[Event](bound)
+    names = [f"{number:02}" for number in range(16)]
+    progress.adopt({"s": dict.fromkeys([*names, "z"], 0)})
+    for name in names:
+        progress.feed(("s", name), [Event(offset) for offset in range(events)], events, events)
+    return progress
+
+
+def test_while_no_mark_comes_every_one_of_many_segments_has_its_turn() -> None:
+    progress = many(lambda segment, offset: 0)
+    taken = [progress.take() for _ in range(48)]
+    assert len({each[0] for each in taken if each is not None}) == 16
+
+
+def test_an_older_event_that_is_fetched_is_next_also_where_another_of_many_segments_is_read_from() -> None:
+    progress = many(lambda segment, offset: 3 if segment == "s/z" else 7)
+    assert take(progress) == Event(0)
+    progress.feed(("s", "z"), [Event(0)], 1, 1)
+    taken = progress.take()
+    assert taken is not None
+    assert taken[0] == ("s", "z")
+
+
+def test_a_segment_that_was_given_up_and_comes_back_has_the_turn_of_a_new_one() -> None:
+    progress = Progress[Event]()
+    progress.adopt({"s": {"a": 0, "b": 0}})
+    for place in (A, B):
+        progress.feed(place, [Event(0), Event(1)], 2, 2)
+    assert [each[0] for each in (progress.take(), progress.take()) if each is not None] == [A, B]
+    progress.adopt({"s": {"a": 1}})
+    progress.adopt({"s": {"a": 1, "b": 1}})
+    progress.feed(B, [Event(1)], 2, 2)
+    taken = progress.take()
+    assert taken is not None
+    assert taken[0] == B
+
+
+def test_a_segment_that_is_lost_while_it_is_read_from_several_times_is_not_read_from_again() -> None:
+    progress = many(lambda segment, offset: 0)
+    first = progress.take()
+    assert first is not None
+    progress.drop([first[0]])
+    then = progress.take()
+    assert then is not None and then[0] != first[0]

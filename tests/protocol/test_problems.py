@@ -12,7 +12,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strandline
@@ -95,6 +95,15 @@ def test_the_table_has_every_error_that_can_be_raised_and_no_other() -> None:
 def test_every_error_has_a_code_of_its_own() -> None:
     assert len(BY_CODE) == len(STATUS)
     assert StrandlineError.code not in BY_CODE
+
+
+@settings(max_examples=2)
+@given(st.data())
+def test_every_error_says_in_words_of_its_own_what_went_wrong(data: st.DataObject) -> None:
+    for kind in STATUS:
+        error = data.draw(st.builds(kind, **{name: values_of(hint) for name, hint in HINTS[kind].items()}))
+        assert str(error) == error.detail != StrandlineError.detail.fget(error)  # type: ignore[attr-defined]  # a property
+    assert str(StrandlineError()) == "StrandlineError"
 
 
 def test_no_field_of_an_error_is_named_like_a_member_of_a_problem() -> None:

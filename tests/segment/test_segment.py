@@ -18,6 +18,7 @@ from strandline.errors import (
     TooMany,
     UnknownSegment,
 )
+from strandline.limits import SEGMENTS_PER_STREAM
 from strandline.segment import NewSegment, Segment, SegmentGraph
 
 
@@ -247,3 +248,86 @@ def test_original_ranges_tile_all_keys(ranges: list[Any]) -> None:
 
 def test_nothing_is_the_cut_of_an_empty_position() -> None:
     assert family().cut({}) == NOTHING
+
+
+def test_without_key_ranges_nothing_can_be_tiled() -> None:
+    for half in (NewSegment("0", low=0.0), NewSegment("0", high=1.0)):
+        with pytest.raises(InvalidScale, match=r"'0'.*needs a key range"):
+            SegmentGraph.of_ranges([half], 0)
+    with pytest.raises(InvalidScale, match="is not a part of"):
+        SegmentGraph.of_ranges([new("0", 0.0, 1.0), new("1", 0.5, 0.5)], 0)
+    for half in (NewSegment("1", low=0.0), NewSegment("1", high=1.0)):
+        with pytest.raises(InvalidScale, match=r"'1'.*needs a key range"):
+            SegmentGraph.equal_shares(1, 0).scale({"0": 1}, [half], 1)
+    for segment in (Segment(id="0", created_at=0, low=0.0), Segment(id="0", created_at=0, high=1.0)):
+        with pytest.raises(InvalidScale, match=r"'0'.*has no key range"):
+            SegmentGraph([segment]).scale({"0": 1}, [new("1", 0.0, 1.0)], 1)
+
+
+def test_a_final_offset_is_one_that_can_be_written_down() -> None:
+    assert Segment(id="0", created_at=0, final_offset=2**53 - 1).sealed
+    for offset in (-1, 2**53):
+        with pytest.raises(InvalidScale, match=f"the final offset {offset} "):
+            Segment(id="0", created_at=0, final_offset=offset)
+
+
+def test_a_new_segment_needs_a_new_id_and_is_told_why_the_old_one_may_be_there() -> None:
+    graph = SegmentGraph(open=True)
+    graph.name(["a", "b"], 0)
+    with pytest.raises(InvalidScale, match="noted before its scaling was told"):
+        graph.scale({"a": 1}, [NewSegment("b", predecessors=("a",))], 0)
+    with pytest.raises(InvalidScale, match="with this id exists: take a new id"):
+        SegmentGraph.equal_shares(2, 0).scale({"0": 1}, [new("1", 0.0, 0.5)], 0)
+
+
+def test_ranges_tile_in_whatever_order_they_are_given_and_each_has_a_name_of_its_own() -> None:
+    graph = SegmentGraph.of_ranges([new("a", 0.5, 1.0), new("b", 0.0, 0.5)], 0)
+    assert [segment.id for segment in graph.scale({"a": 1, "b": 2}, [new("c", 0.0, 1.0)], 1)] == ["a", "b", "c"]
+    assert graph["c"].predecessors == ("a", "b")
+    with pytest.raises(InvalidScale, match="named twice"):
+        SegmentGraph.of_ranges([new("a", 0.0, 0.5), new("a", 0.5, 1.0)], 0)
+    for low, high in ((0.5, 1.5), (-0.5, 0.5), (float("nan"), 0.5), (0.5, float("nan")), (0.5, float("inf"))):
+        with pytest.raises(InvalidScale, match="is not a part of"):
+            Segment(id="a", created_at=0, low=low, high=high)
+
+
+def test_a_stream_has_so_many_segments_and_no_more() -> None:
+    graph = SegmentGraph(open=True)
+    graph.name(map(str, range(SEGMENTS_PER_STREAM)), 0)
+    for make in (
+        lambda: graph.name(["one more"], 0),
+        lambda: graph.scale({"0": 1}, [NewSegment("next", predecessors=("0",))], 0),
+        lambda: SegmentGraph.of_ranges([new("0", 0.0, 1.0)] * (SEGMENTS_PER_STREAM + 1), 0),
+    ):
+        with pytest.raises(TooMany, match=f"segments.*{SEGMENTS_PER_STREAM}"):
+            make()
+    assert len(graph) == SEGMENTS_PER_STREAM
+
+
+def test_a_scaling_is_the_same_only_where_all_of_it_is() -> None:
+    graph = family()
+    assert graph.scale({"0": 10}, [new("2", 0.0, 0.25), new("3", 0.25, 0.5)], 9) == []
+    for seal, create in (
+        ({"0": 10}, [new("2", 0.0, 0.3), new("3", 0.3, 0.5)]),
+        ({"0": 10}, [new("5", 0.0, 0.25), new("6", 0.25, 0.5)]),
+        ({"0": 11}, [new("2", 0.0, 0.25), new("3", 0.25, 0.5)]),
+        ({"3": 0, "1": 8}, [new("4", 0.25, 1.0)]),
+    ):
+        with pytest.raises(InvalidScale, match="sealed already"):
+            graph.scale(seal, create, 9)
+
+
+def test_what_lies_before_a_segment_stays_known_when_others_come() -> None:
+    graph = SegmentGraph(open=True)
+    graph.name(["a"], 0)
+    graph.scale({"a": 7}, [NewSegment("b", predecessors=("a",))], 0)
+    graph.name(["c"], 0)
+    assert "c" in graph and "d" not in graph
+    assert graph.name(["c"], 9) == SegmentGraph.equal_shares(1, 0).name(["c"], 9) == []
+    assert graph.cut({"b": 1, "c": 2}) == Cut({"a": 7, "b": 1, "c": 2})
+
+
+def test_a_successor_follows_those_whose_keys_it_takes_over_and_not_those_beside_them() -> None:
+    graph = SegmentGraph.equal_shares(2, 0)
+    graph.scale({"0": 1, "1": 2}, [new("2", 0.0, 0.5), new("3", 0.5, 0.75), new("4", 0.75, 1.0)], 0)
+    assert [graph[name].predecessors for name in ("2", "3", "4")] == [("0",), ("1",), ("1",)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from typing import Any
@@ -15,7 +16,7 @@ from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.reading import load_stream
 from controller.storage.rows import Origin
-from controller.storage.spells import begin_spell
+from controller.storage.spells import Gaps, begin_spell
 from controller.storage.writing import OwnershipLost, Scribe, Spell, SpellOver, Writing
 from strandline.config import StreamConfig
 from strandline.note import Note
@@ -144,6 +145,37 @@ def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any
         with pytest.raises(SpellOver):
             scribe.commit(writing_of(ours, early))
         engine.dispose()
+
+
+def test_a_stream_that_an_earlier_spell_wrote_can_be_deleted_in_the_next_one_by_its_owner_alone(store_url: str) -> None:
+    def ending(live: Live) -> Live:
+        loop = asyncio.new_event_loop()
+        live.ending = loop.create_future()
+        loop.close()
+        return live
+
+    with open_database(store_url) as database:
+        scribe, ours = Scribe(database.writer), made()
+        early, _ = begin_spell(database.writer, "early", 0)
+        scribe.commit(writing_of(ours, early))
+        late, _ = begin_spell(database.writer, "late", 0)
+        one, other = loaded(database), loaded(database)
+        note(one, 1)
+        scribe.commit(writing_of(one, late))
+        with pytest.raises(OwnershipLost):
+            scribe.commit(writing_of(ending(other), late))
+        later, _ = begin_spell(database.writer, "later", 0)
+        scribe.commit(writing_of(ending(loaded(database)), later))
+        assert load_stream(database.reader, "s") is None
+
+
+def test_the_time_without_service_is_that_between_the_spells_since_a_stream_was_written() -> None:
+    #   spell     1 ──── 10      30 ── 40   45 ── 50
+    #   fence       1              2          3
+    gaps = Gaps([(1, 1, 10), (2, 30, 40), (3, 45, 50)], restores=[(2, 28), (4, 60)])
+    assert [gaps.since(fence) for fence in (1, 2, 3)] == [25, 5, 0]
+    assert [gaps.restored_at(fence) for fence in (1, 2, 3, 4)] == [60, 60, 60, None]
+    assert Gaps([(1, 0, 10), (2, 7, 20)]).since(1) == 0  # a clock that was behind is no gap
 
 
 def test_of_rows_with_the_same_key_the_last_counts(store_url: str) -> None:

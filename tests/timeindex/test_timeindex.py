@@ -254,3 +254,22 @@ class TestTimeIndex:
 def test_a_call_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="0 or more"):
         time_index(ListedMarks(FIVE), "0", **wrong)
+
+
+def test_a_mark_without_an_offset_says_more_than_the_time_at_which_its_segment_was_made(hold: Hold) -> None:
+    assert time_index(hold(marks_of((0, 100))), "0", created_at=50) == ([Entry(0, 100)], 1)
+    assert time_index(hold(marks_of((7, 100))), "0", created_at=50) == ([Entry(0, 50), Entry(7, 100)], 1)
+
+
+def test_what_says_nothing_any_more_is_forgotten_and_nothing_else() -> None:
+    index, entries = TimeIndex(), [Entry(0, 10), Entry(40, 20), Entry(85, 30)]
+    index.take(entries, 3)
+    for offset, left in ((0, 3), (39, 3), (40, 2), (84, 2), (1_000, 1)):
+        index.forget_below(offset)
+        assert index.entries == tuple(entries[-left:])
+    TimeIndex().forget_below(5)
+
+
+def test_a_token_of_none_of_the_marks_begins_with_the_first(hold: Hold) -> None:
+    marks = hold(marks_of((7, 100), (9, 200)))
+    assert time_index(marks, "0", token=0) == time_index(marks, "0") == ([Entry(7, 100), Entry(9, 200)], 2)

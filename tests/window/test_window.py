@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -174,6 +175,7 @@ def test_a_window_that_contradicts_itself_cannot_be_built(wrong: tuple[int, ...]
         (mark(8, 700, 700, Cut({"0": 60, "1": 60})), "the next is 7"),
         (mark(7, 600, 700, Cut({"0": 60, "1": 60})), "must be above 600"),
         (mark(7, 700, 700, Cut({"0": 70, "1": 59})), "goes back"),
+        (replace(mark(7, 700, 700, Cut({"0": 70, "1": 60})), key="other"), "for key 'other'"),
     ],
 )
 def test_listed_marks_refuse_a_mark_that_does_not_follow(wrong: Mark, says: str) -> None:
@@ -181,3 +183,15 @@ def test_listed_marks_refuse_a_mark_that_does_not_follow(wrong: Mark, says: str)
     with pytest.raises(ValueError, match=says):
         marks.append(wrong)
     assert list(marks) == FIGURE_6
+
+
+def test_listed_marks_are_found_by_seq_and_go_from_the_front() -> None:
+    marks = ListedMarks(FIGURE_6)
+    assert (marks[1], marks[6], len(marks)) == (FIGURE_6[0], FIGURE_6[5], 6)
+    for seq in (0, 7):
+        with pytest.raises(IndexError, match=f"no mark {seq} here, but 1 to 6"):
+            marks[seq]
+    assert [marks.prune_before_seq(seq) for seq in (1, 4, 2)] == [0, 3, 0]
+    assert (marks.first_seq, marks.last_seq, marks[4]) == (4, 6, FIGURE_6[3])
+    assert (marks.prune_before_seq(99), list(marks)) == (2, FIGURE_6[5:])  # the newest stays
+    assert (ListedMarks().prune_before_seq(5), ListedMarks().first_seq, ListedMarks().last_seq) == (0, 1, 0)

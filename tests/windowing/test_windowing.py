@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.errors import InvalidConfig, QueueFull
+from strandline.limits import WINDOW_EVENTS
 from strandline.windowing import Closed, EventWindows, Kind, Session, Sliding, Span, Tumbling
 
 TIMES = st.integers(-50, 50)
@@ -148,6 +150,50 @@ def test_more_events_than_the_capacity_are_refused_with_nothing_changed() -> Non
 
 
 def test_a_size_that_is_none_is_refused() -> None:
-    for make in (lambda: Tumbling(0), lambda: Sliding(5, 0), lambda: Session(-1), lambda: Sliding(2**50, 1)):
+    for make in (
+        lambda: Tumbling(0),
+        lambda: Tumbling(10, 1.5),  # type: ignore[arg-type]  # what is refused is the wrong type
+        lambda: Sliding(5, 0),
+        lambda: Sliding(0, 5),
+        lambda: Sliding(5, 1.5),  # type: ignore[arg-type]  # what is refused is the wrong type
+        lambda: Session(-1),
+        lambda: Sliding(2**50, 1),
+    ):
         with pytest.raises(InvalidConfig):
             make()
+
+
+def test_an_event_that_was_in_two_sessions_is_once_in_the_one_that_they_become() -> None:
+    windows = EventWindows[str](Session(5))
+    windows.add(0, "a", identity=1)
+    windows.add(8, "a", identity=1)
+    windows.add(4, "b", identity=2)
+    assert len(windows) == 2
+    (closed,) = windows.finish()
+    assert (closed.start, closed.end, sorted(closed.events), len(windows)) == (0, 13, ["a", "b"], 0)
+
+
+def test_as_many_overlaps_and_as_few_events_as_are_allowed_are_taken() -> None:
+    assert Sliding(WINDOW_EVENTS, 1).size_ms == WINDOW_EVENTS
+    windows = EventWindows[str](Tumbling(10), capacity=1)
+    assert windows.add(1, "a")
+    with pytest.raises(QueueFull):
+        windows.add(2, "b")
+
+
+def test_an_event_below_the_bound_is_in_time_for_a_session_that_is_still_open() -> None:
+    #     2     4        8  9          gap 5: [2, 7) alone would be over
+    windows = EventWindows[int](Session(5))
+    windows.add(4, 4)
+    assert windows.advance(8) == []
+    assert windows.add(2, 2)
+    assert windows.advance(9) == [Closed(2, 9, None, (4, 2))]
+
+
+def test_a_time_that_is_none_is_refused_and_changes_nothing() -> None:
+    windows: Any = EventWindows[str](Tumbling(10))
+    with pytest.raises(InvalidConfig, match="time"):
+        windows.add(1.5, "a")
+    with pytest.raises(InvalidConfig, match="lower"):
+        windows.advance(2.5)
+    assert (len(windows), windows.add(1, "a")) == (0, True)

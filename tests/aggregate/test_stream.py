@@ -1,0 +1,262 @@
+"""A stream beyond its writers' notes: calls that change nothing, segments that never were, going on from a store."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.changes import Changes
+from strandline.cut import NOTHING, Cut
+from strandline.note import Note
+from strandline.segment import SegmentGraph
+from strandline.stream import Stream
+from strandline.writer import Entry, Phase, Standing
+from tests.aggregate.book import Book
+
+
+def test_a_call_that_changes_nothing_leaves_nothing_to_be_stored() -> None:
+    book = Book()
+    book.note("a", 10)
+    book.note("gone", 10)
+    book.call("close", "gone", None)
+    book.note("aside", 10)
+    book.call("exclude", "aside")
+    for what, arguments in (
+        ("idle", ("gone", None)),
+        ("close", ("gone", None)),
+        ("exclude", ("gone",)),
+        ("exclude", ("aside",)),
+        ("include", ("a",)),
+        ("configure", ({"mark_interval_ms": 0},)),
+    ):
+        assert getattr(book.stream, what)(*arguments, book.now) == []
+        assert not book.stream.drain(), what
+
+
+def test_a_sealed_stream_makes_no_mark_however_much_time_passes() -> None:
+    book = Book(mark_interval_ms=None)
+    book.note("a", 10)
+    assert [mark.time for mark in book.call("seal", {})] == [10]
+    book.after(10**9)
+    assert (book.call("evaluate", ""), book.call("advance")) == (None, [])
+
+
+def test_a_stream_that_nobody_noted_for_is_sealed_without_a_mark() -> None:
+    book = Book()
+    book.register("a")
+    assert book.call("seal", {}) == []
+
+
+def test_marks_of_one_note_come_in_the_order_of_their_keys() -> None:
+    book = Book()
+    said = Note(writer="a", times={"ship": 1, "order": 2, "bill": 3}, position={})
+    assert [mark.key for mark in book.stream.note(said, book.now).marks] == ["bill", "order", "ship"]
+
+
+def test_bringing_a_writer_back_answers_with_the_mark_that_this_makes_possible() -> None:
+    book = Book()
+    book.note("a", 10)
+    book.call("exclude", "a")
+    assert book.note("a", 40).marks == []
+    assert [mark.time for mark in book.call("include", "a")] == [40]
+
+
+def test_nobody_holds_time_back_where_a_mark_only_waits_for_its_interval_or_nobody_counts() -> None:
+    book = Book(mark_interval_ms=1_000)
+    book.note("a", 10)
+    assert book.holder() == "a"
+    book.note("a", 20)
+    assert book.holder() is None
+    book.call("idle", "a", None)
+    assert book.holder() is None
+
+
+def test_what_is_newest_below_a_mark_stays_known_from_the_last_one_also_at_rest() -> None:
+    book = Book(time_domain="ingestion", idle_lag_ms=100)
+    book.note("a", book.now, {"0": 1}, newest=77)
+    book.after(10).note("a", book.now, {"0": 1}, newest=50)
+    assert [mark.newest for mark in book.marks] == [77, 77]
+    book.call("idle", "a", None)
+    resting = book.after(10_000).stream.resting(book.now)
+    assert resting is not None
+    assert resting.newest == 77
+
+
+def test_at_rest_newest_is_never_below_the_last_marks_even_where_its_writer_said_less_since() -> None:
+    book = Book(time_domain="ingestion", idle_lag_ms=100, mark_interval_ms=None)
+    book.note("a", book.now, {"0": 1}, newest=77)
+    assert book.call("evaluate", "").newest == 77
+    book.note("a", book.now, {"0": 2})
+    book.note("a", book.now, {"0": 3}, newest=60)
+    book.call("idle", "a", None)
+    resting = book.after(10_000).stream.resting(book.now)
+    assert resting is not None
+    assert resting.newest == 77
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Changes)])
+def test_any_change_at_all_is_one(name: str) -> None:
+    some: Any = {"stream": True, "segments": {"0": None}, "marks": [None], "states": [None]}
+    assert Changes(**{name: some.get(name, {"w"})})
+    assert not Changes()
+
+
+# -- segments --------------------------------------------------------------------------------------------------------
+
+
+def test_a_segment_of_an_open_stream_that_a_note_names_is_told_to_the_store_once() -> None:
+    stream = Book(open=True).stream
+    said = Note(writer="a", times={"": 1}, position={"x": 3, "y": 0})
+    stream.note(said, 1_000)
+    assert list(stream.drain().segments) == ["x", "y"]
+    stream.note(said, 1_000)
+    assert stream.drain().segments == {}
+    assert [(each.id, each.created_at) for each in stream.graph] == [("x", 1_000), ("y", 1_000)]
+
+
+def test_a_segment_that_the_log_does_not_have_is_taken_out_wherever_it_was_noted() -> None:
+    book = Book(open=True, min_writers=2)
+    book.note("a", 10, {"x": 1, "y": 2})
+    book.note("b", 10)
+    book.note("a", 30, {"x": 5, "y": 6})
+    book.note("a", 30, {"x": 5}, key="unmarked")
+    book.stream.truncate({"x": 1, "y": 1}, book.now)
+    book.stream.drain()
+
+    book.stream.drop_segment("x", book.now)
+
+    changes = book.stream.drain()
+    assert (changes.dropped, changes.stream) == ({"x"}, True)
+    assert [segment.id for segment in book.stream.graph] == ["y"]
+    assert book.stream.head == Cut({"y": 1})
+    assert book.stream.last_marks[""].cut == Cut({"y": 2})
+    book.note("b", 20)
+    assert book.cut() == {"y": 6}
+    book.note("a", 40, {"x": 1})  # it came to be after all: from its beginning, which is no step back
+    book.note("b", 40)
+    assert book.cut() == {"x": 1, "y": 6}
+
+
+def test_what_a_writer_notes_after_a_segment_was_taken_out_goes_into_the_next_mark() -> None:
+    book = Book(open=True)
+    book.note("a", 5, {"x": 1, "y": 1})
+    book.note("b", 20)
+    book.call("exclude", "a")
+    book.stream.drop_segment("x", book.now)
+    book.note("a", 6, {"y": 7})
+    book.note("b", 30)
+    assert (book.last.time, book.cut()) == (30, {"y": 7})
+
+
+# -- the store -------------------------------------------------------------------------------------------------------
+
+
+def restored(book: Book) -> Stream:
+    """The stream of the book as one that finds writers and last marks in a store."""
+    before = book.stream
+    return Stream.restored(
+        "s",
+        before.config,
+        SegmentGraph(list(before.graph), open=before.graph.open),
+        sealed=before.sealed,
+        epochs=before.epochs,
+        head=before.head,
+        clock=before.clock,
+        writers=before.writers.values(),
+        last_marks=before.last_marks.values(),
+    )
+
+
+def test_a_stream_that_is_taken_up_again_goes_on_from_where_it_was_and_nothing_of_that_is_a_change() -> None:
+    book = Book(writer_timeout_ms=100, min_writers=2)
+    epoch = book.register("a").epoch
+    book.note("a", 50, {"0": 5})
+    book.note("b", 10, {"1": 1})
+    book.call("truncate", {"0": 1})
+
+    book.stream = restored(book)
+
+    assert not book.stream.drain()
+    assert (book.holder(), book.stream.next_wake(), book.stream.clock) == ("b", book.now + 100, book.now)
+    assert book.stream.head == Cut({"0": 1})
+    assert book.register("a").epoch == epoch + 1
+    book.note("b", 20)
+    assert (book.last.seq, book.last.time, book.cut()) == (2, 20, {"0": 5, "1": 1})
+    book.after(100).call("advance")
+    assert (book.state("a"), book.state("b")) == ("timed_out", "timed_out")
+
+
+def test_a_gap_in_serving_counts_against_nobody_and_moves_nobody_who_closed() -> None:
+    book = Book()
+    book.note("open", 10)
+    book.note("closed", 10)
+    book.call("close", "closed", None)
+    book.stream.drain()
+    book.stream.resume(book.now + 9, book.now)  # it was served for longer than that
+    assert {writer.heard_at for writer in book.stream.writers.values()} == {book.now}
+    book.stream.resume(book.now, book.now + 500)
+    assert book.stream.drain().writers == {"open"}
+    assert {name: writer.heard_at for name, writer in book.stream.writers.items()} == {
+        "open": book.now + 500,
+        "closed": book.now,
+    }
+
+
+STEPS = st.lists(
+    st.sampled_from(["note", "note", "again", "note", "mark", "drain", "begin anew", "forget"]), max_size=60
+)
+
+
+@given(STEPS, st.integers(1, 6))
+def test_what_a_history_tells_to_the_store_makes_the_same_history_there(steps: list[str], bound: int) -> None:
+    standing = Standing(Phase.NOTED)
+    stored: list[Entry] = []
+    time = last_time = 0
+    for step in [*steps, "drain"]:
+        match step:
+            case "note":
+                time += 1
+                standing.remember(Entry(time, Cut({"0": time, "1": 1}), None), last_time, bound)
+                assert len(standing.history) <= bound
+            case "again" if standing.history:
+                standing.remember(Entry(time, Cut({"0": 10**9}), None), last_time, bound)  # no tighter, so not kept
+            case "mark":
+                last_time = time
+                standing.drop_below(time)
+            case "begin anew":
+                standing.begin_anew()
+            case "forget":
+                standing.forget_segment("1")
+            case "drain":
+                whole, came = standing.drain()
+                stored = [*([] if whole else stored), *came]
+                assert standing.drain() == (False, [])
+    assert Cut({"0": 10**9}) not in [each.cut for each in stored]
+    assert [each for each in stored if each.time >= last_time] == [
+        each for each in standing.history if each.time >= last_time
+    ]
+
+
+def history(*times: int, last_time: int | None, bound: int) -> list[int]:
+    standing = Standing(Phase.NOTED)
+    for time in times:
+        standing.remember(Entry(time, Cut({"0": time}), None), last_time, bound)
+    return [entry.time for entry in standing.history]
+
+
+def test_a_history_that_is_full_loses_first_what_marks_left_behind_and_then_every_second_note() -> None:
+    assert history(20, 30, 40, last_time=20, bound=2) == [30, 40]
+    assert history(20, 30, 40, last_time=None, bound=2) == [20, 40]
+    assert history(1, 2, 3, 4, 5, last_time=None, bound=4) == [1, 3, 5]
+    standing = Standing(Phase.NOTED, history=[Entry(time, NOTHING, None) for time in (10, 20, 30)])
+    standing.drop_below(20)
+    assert [entry.time for entry in standing.history] == [20, 30]
+
+
+@pytest.mark.parametrize("cut", [NOTHING, Cut({"b": 2, "a": 1})])
+def test_a_cut_shows_itself_in_order(cut: Cut) -> None:
+    assert repr(cut) == ("Cut({a: 1, b: 2})" if cut else "Cut({})")
