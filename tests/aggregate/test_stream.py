@@ -260,3 +260,19 @@ def test_a_history_that_is_full_loses_first_what_marks_left_behind_and_then_ever
 @pytest.mark.parametrize("cut", [NOTHING, Cut({"b": 2, "a": 1})])
 def test_a_cut_shows_itself_in_order(cut: Cut) -> None:
     assert repr(cut) == ("Cut({a: 1, b: 2})" if cut else "Cut({})")
+
+
+def test_changes_and_those_after_them_are_all_of_them() -> None:
+    book, drained = Book(open=True), []
+    for name in ("x", "y"):
+        book.stream.register(name, None, book.now)
+        book.stream.note(Note(writer=name, times={"": 10}, position={name: 1}), book.now)
+        drained.append(book.stream.drain())
+        drained[-1].dropped.add(f"not {name}")
+    before, after = drained
+    both = before.then(after)
+    assert (both.stream, both.writers, both.dropped) == (True, {"x", "y"}, {"not x", "not y"})
+    assert list(both.segments) == ["x", "y"]
+    assert both.marks == before.marks + after.marks != []
+    assert [each.writer for each in both.states] == [*("x" for _ in before.states), *("y" for _ in after.states)]
+    assert not Changes().then(Changes()) and Changes(stream=True).then(Changes()).stream

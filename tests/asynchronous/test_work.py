@@ -219,7 +219,7 @@ def test_there_are_so_many_keys_and_no_more(kind: Kind) -> None:
     for number in range(KEYS_PER_COALESCER):
         work.watermark(str(number), 1)
     with pytest.raises(TooMany, match=f"^{KEYS_PER_COALESCER + 1} time keys.*{KEYS_PER_COALESCER}$"):
-        work.watermark("one more", 1)
+        work.watermark("one-more", 1)
     ticket = work.submit("a")
     with pytest.raises(InvalidConfig, match="value"):
         work.watermark("0", 1.5)  # type: ignore[arg-type]  # what is refused is the wrong type

@@ -326,7 +326,7 @@ def test_there_are_so_many_keys_and_no_more() -> None:
     for number in range(KEYS_PER_COALESCER):
         merged.observe(0, 1, f"{number:05}")
     with pytest.raises(TooMany, match=f"^{KEYS_PER_COALESCER + 1} time keys.*{KEYS_PER_COALESCER}$"):
-        merged.observe(0, 1, "one more")
+        merged.observe(0, 1, "one-more")
     assert len(merged.keys) == KEYS_PER_COALESCER
     assert merged.observe(1, 1, "00000") == [wm(1, "00000")]
 

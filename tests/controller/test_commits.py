@@ -116,13 +116,13 @@ def test_who_waits_for_a_mark_hears_at_once_that_none_will_come_and_of_nothing_e
         live.stream.register("w", None, 0)
         done = committer.join(live)
         await store.end()
-        await durable(done)
+        await done
         assert not heard.done()
         live.stream.seal({}, 0)
         done = committer.join(live)
         assert not live.sealed
         await store.end()
-        await durable(done)
+        await done
         assert heard.done() and live.sealed and live.chains == {}
 
     run(scene)
@@ -158,7 +158,7 @@ def test_of_very_many_marks_the_newest_stay_in_memory() -> None:
             note(live, time)
         done = committer.join(live)
         await store.end()
-        await durable(done)
+        await done
         assert (len(live.chains[""]), live.chains[""].last_seq) == (RECENT_MARKS, count)
 
     run(scene)
@@ -185,9 +185,9 @@ def test_what_cannot_be_shown_is_discarded_with_what_was_applied_on_top_of_it() 
         note(on_top, 1)
         second = committer.join(on_top)
         await store.end()
-        await durable(first)  # it is durable, if not to be seen before it is loaded again
+        await first  # it is durable, if not to be seen before it is loaded again
         with pytest.raises(StoreUnavailable, match="RuntimeError"):
-            await durable(second)
+            await second
         assert kept.discarded and on_top.discarded
 
     run(scene)
