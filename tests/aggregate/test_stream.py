@@ -223,7 +223,9 @@ def test_what_a_history_tells_to_the_store_makes_the_same_history_there(steps: l
                 standing.remember(Entry(time, Cut({"0": time, "1": 1}), None), last_time, bound)
                 assert len(standing.history) <= bound
             case "again" if standing.history:
-                standing.remember(Entry(time, Cut({"0": 10**9}), None), last_time, bound)  # no tighter, so not kept
+                before = list(standing.history)
+                standing.remember(Entry(time, Cut({"0": 10**9}), None), last_time, bound)
+                assert standing.history == before  # the first is the tighter one
             case "mark":
                 last_time = time
                 standing.drop_below(time)
@@ -234,11 +236,9 @@ def test_what_a_history_tells_to_the_store_makes_the_same_history_there(steps: l
             case "drain":
                 whole, came = standing.drain()
                 stored = [*([] if whole else stored), *came]
+                stored = [each for each in stored if each.time >= last_time]  # who has the mark can forget it too
+                assert stored == [each for each in standing.history if each.time >= last_time]
                 assert standing.drain() == (False, [])
-    assert Cut({"0": 10**9}) not in [each.cut for each in stored]
-    assert [each for each in stored if each.time >= last_time] == [
-        each for each in standing.history if each.time >= last_time
-    ]
 
 
 def history(*times: int, last_time: int | None, bound: int) -> list[int]:
@@ -260,6 +260,14 @@ def test_a_history_that_is_full_loses_first_what_marks_left_behind_and_then_ever
 @pytest.mark.parametrize("cut", [NOTHING, Cut({"b": 2, "a": 1})])
 def test_a_cut_shows_itself_in_order(cut: Cut) -> None:
     assert repr(cut) == ("Cut({a: 1, b: 2})" if cut else "Cut({})")
+
+
+def test_those_whom_one_mark_lets_go_are_told_in_the_order_of_their_names() -> None:
+    book, names = Book(writer_timeout_ms=0, min_writers=12), [f"w{number:02}" for number in range(12)]
+    for name in reversed(names):
+        book.stream.note(Note(writer=name, times={"": 10}, position={}), book.now)
+    told = book.stream.drain().states
+    assert [each.writer for each in told if each.after == "timed_out"] == names
 
 
 def test_changes_and_those_after_them_are_all_of_them() -> None:

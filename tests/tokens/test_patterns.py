@@ -65,6 +65,10 @@ def test_a_grant_checks_itself() -> None:
         Grant(name="a", role=Role.READER, pattern="?")
 
 
+def test_what_is_in_order_comes_back_as_it_was_given() -> None:
+    assert (check_pattern("orders-*"), check_role("admin")) == ("orders-*", Role.ADMIN)
+
+
 def test_only_stars_allow_every_stream() -> None:
     def every(pattern: str) -> bool:
         return Grant(name="t", role=Role.ADMIN, pattern=pattern).allows_every_stream
