@@ -243,7 +243,10 @@ def test_beyond_the_bound_calls_are_turned_away_until_there_is_room() -> None:
         await first
         await store.end()
         await second
+        third = committer.join(live)
         committer.admit()
+        await store.end()
+        await third
 
     run(scene, waiting_calls=2)
 

@@ -169,6 +169,13 @@ def test_a_stream_that_an_earlier_spell_wrote_can_be_deleted_in_the_next_one_by_
         assert load_stream(database.reader, "s") is None
 
 
+def test_a_spell_begins_no_earlier_than_any_time_that_one_before_it_may_have_told(store_url: str) -> None:
+    with open_database(store_url) as database:
+        assert begin_spell(database.writer, "one", 1_000)[0].started_at == 1_000
+        assert begin_spell(database.writer, "two", 5)[0].started_at >= 1_000
+        assert begin_spell(database.writer, "three", 10_000)[0].started_at == 10_000
+
+
 def test_the_time_without_service_is_that_between_the_spells_since_a_stream_was_written() -> None:
     #   spell     1 ──── 10      30 ── 40   45 ── 50
     #   fence       1              2          3

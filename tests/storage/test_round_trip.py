@@ -196,3 +196,29 @@ def test_a_segment_that_comes_after_one_was_dropped_and_a_restart_stands_behind_
 
         assert [segment.id for segment in kept.stream.graph] == ["z", "a", "m"]
         assert len(set(places)) == 3
+
+
+def test_a_segment_that_was_dropped_and_comes_again_stands_behind_the_others_also_after_a_restart(
+    store_url: str,
+) -> None:
+    with open_database(store_url) as database:
+        spell, _ = begin_spell(database.writer, "test", 0)
+        kept = Kept(database, spell, Stream("s", StreamConfig(), SegmentGraph(open=True), now=0))
+        kept.note(Note(writer="w", times={"": 1}, position={"b": 1, "a": 1}), 0)
+        kept.flush()
+        kept.drop_segment("b", 0)
+        kept.flush()
+        kept.note(Note(writer="w", times={"": 2}, position={"b": 1}), 0)
+        kept.load_again()
+        assert [segment.id for segment in kept.stream.graph] == ["a", "b"]
+
+
+def test_offsets_of_an_earlier_life_refuse_nothing_after_a_restart_either(store_url: str) -> None:
+    with open_database(store_url) as database:
+        spell, _ = begin_spell(database.writer, "test", 0)
+        kept = Kept(database, spell, Stream("s", StreamConfig(), SegmentGraph.equal_shares(2, 0), now=0))
+        kept.note(Note(writer="w", times={"": 1}, position={"0": 5}), 0)
+        kept.close("w", None, 0)
+        kept.note(Note(writer="w", times={"": 1}, position={"1": 1}), 0)
+        kept.load_again()
+        assert not kept.note(Note(writer="w", times={"": 2}, position={"0": 2}), 0).late
