@@ -214,7 +214,9 @@ def test_it_goes_on_when_a_controller_that_was_away_is_back(
     assert tail.stderr is not None
     before = json.loads(tail.stdout.readline())
     first.kill()
-    assert "was not reached" in tail.stderr.readline()
+    assert re.search(
+        "was not reached|no answer came back", tail.stderr.readline()
+    )  # or it was killed while it answered
     start(*serve, found[1])
     assert "it reports again" in tail.stderr.readline()
     assert json.loads(tail.stdout.readline())["time"] >= before["time"]
