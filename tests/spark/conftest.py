@@ -182,6 +182,9 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.python.worker.reuse", "true")
         .config("spark.sql.streaming.pollingDelay", "20ms")
         .config("spark.sql.streaming.numRecentProgressUpdates", "100000")
+        # Hadoop starts a process for the rights of each file that it makes, those with checksums among them.
+        .config("spark.sql.streaming.checkpoint.fileChecksum.enabled", "false")
+        .config("spark.hadoop.fs.AbstractFileSystem.file.impl", "org.apache.hadoop.fs.local.RawLocalFs")
         .config("spark.jars", ",".join(_connector()))
         .getOrCreate()
     )
