@@ -51,7 +51,7 @@ PARTS: Final = (
     Part("windows", 240, "--marks 3000 --milliseconds 20 --rounds 1 --connections 1"),
     Part("disorder", 60, "--rounds 1 --events 60"),
     Part("spark_throughput", 240, None, "--rows 500000 --only own --only kafka"),
-    Part("spark_exactness", 200, None, "--events 300 --steps 30 --replays 0"),
+    Part("spark_exactness", 200, None, "--events 300 --steps 15 --replays 0"),
 )
 
 
