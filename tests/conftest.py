@@ -5,6 +5,7 @@ HYPOTHESIS_PROFILE chooses one of the profiles below.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import signal
@@ -101,19 +102,17 @@ def _jars(profile: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def new_kafka(kafka_jars: Path) -> Iterator[Callable[..., Kafka]]:
+def new_kafka(kafka_jars: Path) -> Callable[..., Kafka]:
     """Starts a Kafka, and removes it in the end."""
     from tests.kafka import Kafka
 
-    started: list[Kafka] = []
-
     def start(count: int = 1, **settings: str) -> Kafka:
-        started.append(Kafka(kafka_jars, count, **settings))
-        return started[-1]
+        started = Kafka(kafka_jars, count, **settings)
+        # Not before the process ends: clients that tests left open complain for as long as they outlive the brokers.
+        atexit.register(started.remove)
+        return started
 
-    yield start
-    for each in started:
-        each.remove()
+    return start
 
 
 @pytest.fixture(scope="session")
