@@ -9,6 +9,7 @@ import atexit
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -102,17 +103,23 @@ def _jars(profile: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def new_kafka(kafka_jars: Path) -> Callable[..., Kafka]:
+def new_kafka(kafka_jars: Path) -> Iterator[Callable[..., Kafka]]:
     """Starts a Kafka, and removes it in the end."""
     from tests.kafka import Kafka
 
     def start(count: int = 1, **settings: str) -> Kafka:
         started = Kafka(kafka_jars, count, **settings)
-        # Not before the process ends: clients that tests left open complain for as long as they outlive the brokers.
         atexit.register(started.remove)
         return started
 
-    return start
+    # Brokers end with the process, and nothing is said after that: clients that tests left open would complain of it.
+    yield start
+    atexit.register(_say_no_more)
+
+
+def _say_no_more() -> None:
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stderr.fileno())
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,12 @@
-"""What the README shows works as it stands there: its call on a controller, its code on Spark, its numbers."""
+"""What the README shows works as it stands there: its call and its writer on a controller, its numbers."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -97,38 +95,3 @@ def test_what_a_delay_loses_is_what_comes_out() -> None:
 
 def by_delay(events: list[PhoneEvent]) -> list[int]:
     return [sum(each > delay for each in disorder(events)) for delay in DELAYS_MS]
-
-
-SESSION = """
-from pyspark.sql import SparkSession
-from spark_integration import prepare
-prepare()
-spark = (
-    SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    .config("spark.driver.host", "127.0.0.1").config("spark.sql.shuffle.partitions", "2").getOrCreate()
-)
-"""
-RUN = """
-import httpx
-httpx.post("http://127.0.0.1:8433/v1/streams/orders/seal", json={"final": {}}).raise_for_status()
-(query,) = spark.streams.active
-query.processAllAvailable()
-query.stop()
-spark.stop()
-"""
-
-
-@pytest.mark.spark
-def test_the_writer_and_the_spark_job_of_the_readme_count_the_event_that_was_written(
-    address: str, tmp_path: Path
-) -> None:
-    writer, job = blocks("python")
-    create_the_stream(address)
-    script = tmp_path / "readme.py"
-    script.write_text("".join([writer, SESSION, job, RUN]).replace("127.0.0.1:8433", address))
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, textwrap.shorten(done.stderr[-2_000:], 2_000)
-    assert re.search(r"\|\{2023-11-14 [^|]*\|\s*1\|", done.stdout), done.stdout

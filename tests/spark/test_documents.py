@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from logs.sqlite import SqliteLog
 from spark_integration import detach
 from strandline.protocol import calls
-from tests.readme.pages import Stranger
+from tests.readme.pages import Stranger, blocks_of
 from tests.spark.conftest import AT_ONCE
 from writer_client import Event, Writer
 
@@ -40,6 +40,25 @@ def stranger(spark: SparkSession, controller: Any, tmp_path: Path) -> Iterator[C
     for stream in (*LOGS, "orders-2025"):
         httpx.delete(f"{controller.url}/v1/streams/{stream}")
     detach(spark)
+
+
+def test_the_six_lines_of_the_readme_count_what_its_writer_wrote(
+    stranger: Callable[..., Stranger], spark: SparkSession, controller: Any
+) -> None:
+    controller.connection.run(calls.create_stream("orders", 2, AT_ONCE))
+    with stranger(controller=controller.url) as walking:
+        for block in blocks_of("README.md"):
+            if block.language == "python":
+                walking.do(block)
+        controller.connection.run(calls.seal("orders", {}))
+        (shown,) = spark.streams.active  # on the console, which is Spark's and cannot be read here
+        shown.processAllAvailable()
+        shown.stop()
+        again = walking.names["counts"].writeStream.outputMode("append").format("memory").queryName("six_lines").start()
+        again.processAllAvailable()
+        again.stop()
+    ((window, count),) = spark.table("six_lines").collect()
+    assert (window.start.timestamp(), count) == (START_MS / 1000, 1)
 
 
 def test_the_page_about_spark_shows_jobs_that_run(
