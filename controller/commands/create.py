@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from controller.commands.asking import add_controller, add_json, add_optional, name_of, whole
 from controller.commands.options import Failure, add_option, say
@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from strandline.config import StreamConfig
 
 HELP = "create a stream"
+ONE_SEGMENT: Final[int | Literal["open"]] = 1
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("stream", type=name_of("stream"), help="the new stream")
     wanted = "how many segments, with equal shares of the keys; open: those that notes name, as for a topic in Kafka"
-    add_option(parser, "segments", segments, "1", wanted, "NUMBER|open")
+    add_option(parser, "segments", segments, ONE_SEGMENT, wanted, "NUMBER|open")
     wanted = "as min_writers=2,writer_timeout_ms=null; docs/reference/options.md has them all"
     add_optional(parser, "settings", settings, wanted)
     add_controller(parser)
@@ -33,8 +34,7 @@ def run(options: argparse.Namespace) -> int:
     asked: dict[str, Any] = options.settings or {}
     config = config_of(asked)
     with speaking(options) as speaker:
-        many: int | Literal["open"] = "open" if options.segments == "open" else int(options.segments)
-        new = speaker.run(create_stream(options.stream, many, config))
+        new = speaker.run(create_stream(options.stream, options.segments, config))
         described = speaker.run(describe(options.stream))
         for name, wanted in asked.items():
             has = getattr(described.stream.config, name)
@@ -45,12 +45,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def segments(text: str) -> str:
+def segments(text: str) -> int | Literal["open"]:
     """A number of segments, or `open`."""
     from strandline.limits import SEGMENTS_PER_STREAM
 
     try:
-        return text if text == "open" else str(whole(1, SEGMENTS_PER_STREAM)(text))
+        return "open" if text == "open" else whole(1, SEGMENTS_PER_STREAM)(text)
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(f"{error}, nor open") from None
 

@@ -8,25 +8,26 @@ from typing import Any
 
 import pytest
 
+from tests.readme.pages import blocks_of
+
 FOLDER = Path(__file__).parents[2] / "docs" / "explanation"
 PAGES = sorted(file.name for file in FOLDER.glob("*.md"))
 WITHOUT_CODE = {"rivals.md"}
-BLOCK = re.compile(r"^```(python|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_an_explanation_prints_what_the_page_says(page: str, capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = BLOCK.findall((FOLDER / page).read_text())
+    blocks = [block for block in blocks_of(f"docs/explanation/{page}") if block.language in ("python", "text")]
     assert bool(blocks) != (page in WITHOUT_CODE)
     names: dict[str, Any] = {}
     printed = ""
-    for kind, block in blocks:
-        if kind == "python":
+    for block in blocks:
+        if block.language == "python":
             assert not printed, f"{page} does not show what this printed:\n{printed}"
-            exec(block, names)
+            exec(block.text, names)
             printed = capsys.readouterr().out
         else:
-            assert printed == block
+            assert printed == block.text
             printed = ""
     assert not printed
 

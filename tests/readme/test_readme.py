@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -24,13 +23,14 @@ from benchmarks.disorder import (
     generate,
     lost_by_marks,
 )
+from tests.readme.pages import blocks_of
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    return [block.text for block in blocks_of("README.md") if block.language == language]
 
 
 @pytest.fixture
@@ -50,18 +50,11 @@ def address(tmp_path: Path) -> Iterator[str]:
     assert (tmp_path / "strandline.db").is_file()
 
 
-def create_the_stream(address: str) -> dict[str, Any]:
-    """What the README's call answers."""
+def test_the_call_of_the_readme_creates_a_stream_and_its_writer_notes_a_time(address: str, tmp_path: Path) -> None:
     assert shutil.which("curl"), "the README shows curl: apt-get install -y curl"
     (call,) = [block for block in blocks("sh") if "curl" in block]
     command = call.replace("curl ", "curl --silent --show-error ").replace("localhost:8433", address)
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
-
-
-def test_the_call_of_the_readme_creates_a_stream_and_its_writer_notes_a_time(address: str, tmp_path: Path) -> None:
-    created = create_the_stream(address)
+    created = json.loads(subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True).stdout)
     assert "code" not in created
     assert len(created["segments"]) == 2
     script = tmp_path / "writer.py"
