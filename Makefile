@@ -1,6 +1,7 @@
 # Everything runs in one virtual environment, .venv, which each target first brings up to date (tools/environment.py).
 PYTHON ?= python3
 TESTS ?= tests
+PROCESSES ?= 2
 SOAK ?= --minutes 60 --seeds 0:1000000
 BIN := .venv/bin
 
@@ -36,8 +37,8 @@ soak: coverage servers ## Lose writers for a minute, replay half an hour in Spar
 	MANY_WRITERS=10000 $(BIN)/python -m pytest --timeout 900 tests/writer_client/test_many_writers.py
 	$(BIN)/python -m tests.simulation.soak $(SOAK)
 
-test: environment servers ## Run the tests; TESTS=tests/repository runs some of them
-	$(BIN)/python -m pytest $(TESTS)
+test: environment servers ## Run the tests, in two processes side by side; TESTS=tests/repository runs some of them
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 # What a test of the core has to reach: every branch. Those of the simulation come on top, and find other things.
 CORE := $(addprefix tests/,admission aggregate asynchronous backlog chain coalesce cut event_time order progress segment timeindex tokens/test_patterns.py tokens/test_redaction.py window windowing protocol/test_problems.py)

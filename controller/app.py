@@ -53,18 +53,20 @@ def create_app(
     stopwatch: Callable[[], float] = time.perf_counter,
     owner: str | None = None,
     dashboard: bool = False,
+    by_hand: bool = False,
 ) -> FastAPI:
     """The controller as an ASGI application.
 
-    `clock` gives milliseconds; what it says may step back, what the controller makes of it does not. `stopwatch` gives
-    seconds, and measures how long the store takes. `owner` names this controller in what it writes. The store is
-    opened when the application starts. At most one application in a process has the `dashboard`.
+    `clock` gives milliseconds; what it says may step back, what the controller makes of it does not. One that is moved
+    `by_hand` makes nothing happen before `Controller.run_due`. `stopwatch` gives seconds, and measures how long the
+    store takes. `owner` names this controller in what it writes. The store is opened when the application starts. At
+    most one application in a process has the `dashboard`.
     """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         named = owner if owner is not None else f"{socket.gethostname()}:{os.getpid()}"
-        controller = await Controller.start(settings.database, clock, named, stopwatch)
+        controller = await Controller.start(settings.database, clock, named, stopwatch, by_hand=by_hand)
         controller.measures.keys = settings.metrics_keys
         app.state.controller = controller
         app.state.exposition = Exposition(controller)

@@ -10,13 +10,11 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from logs.kafka_topic import Topic
+from tests.ports import free_ports
 
 START_DEADLINE_S = 60
 TOOL_DEADLINE_S = 60
@@ -64,7 +63,7 @@ class Kafka:
         self._classes = f"{jars}/*"
         self._folder = Path(tempfile.mkdtemp(prefix="strandline-kafka-"))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        ports = _free_ports(2 * count)
+        ports = free_ports(2 * count)
         self._ports = dict(enumerate(ports[:count], start=1))
         self._control = dict(enumerate(ports[count:], start=1))
         self.servers = ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
@@ -246,9 +245,3 @@ class Kafka:
 def _random_id() -> str:
     """Random bits as Kafka writes them; it wants none that begins with a dash, which looks like an option."""
     return "A" + urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")[1:]
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as held:  # all at once, so that they differ
-        listeners = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [listener.getsockname()[1] for listener in listeners]

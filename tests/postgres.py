@@ -20,6 +20,8 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
+from tests.ports import free_port
+
 USERS = ("postgres", "nobody")  # to run as instead of root
 START_DEADLINE_S = 60
 STOP_DEADLINE_S = 30
@@ -44,7 +46,7 @@ class Postgres:
         self._user = _unprivileged_user() if os.geteuid() == 0 else None
         self._folder = Path(tempfile.mkdtemp(prefix="strandline-postgres-"))
         self._count = 0
-        self.port = _free_port()
+        self.port = free_port()
         if self._user is not None:
             os.chown(self._folder, self._user.pw_uid, self._user.pw_gid)
         data = str(self._folder / "data")
@@ -125,13 +127,6 @@ class Postgres:
 def _unprivileged_user() -> pwd.struct_passwd:
     known = {each.pw_name: each for each in pwd.getpwall()}
     return next(known[name] for name in USERS if name in known)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port
 
 
 class Fault(Enum):

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 
 class Clock:
-    """Milliseconds that never go down, from `floor` up."""
+    """Milliseconds that never go down, from `floor` up. Nothing is due by itself on one moved by hand."""
 
-    def __init__(self, source: Callable[[], int], floor: int | None = None) -> None:
+    def __init__(self, source: Callable[[], int], floor: int | None = None, *, by_hand: bool = False) -> None:
+        self.by_hand = by_hand
         self._source = source
         self._last = source() if floor is None else floor
 

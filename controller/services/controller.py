@@ -77,11 +77,16 @@ class Controller:
         source: Callable[[], int],
         owner: str,
         stopwatch: Callable[[], float] = time.perf_counter,
+        *,
+        by_hand: bool = False,
     ) -> Controller:
-        """Opens the store and begins to serve; raises what `open_database` does."""
+        """Opens the store and begins to serve; raises what `open_database` does.
+
+        Where the clock is moved `by_hand`, nothing happens by itself: who moves it calls `run_due`.
+        """
         database = await asyncio.to_thread(open_database, database_url)
         spell, gaps = begin_spell(database.writer, owner, source())
-        clock = Clock(source, spell.started_at)
+        clock = Clock(source, spell.started_at, by_hand=by_hand)
         health = StoreHealth(stopwatch)
         store = Store(database, health)
         committer = Committer(store.commit, spell, clock, health=health)
@@ -89,7 +94,8 @@ class Controller:
         await controller.tokens.refresh()
         committer.start()
         controller._doorman = asyncio.create_task(controller._look_at_tokens(), name="tokens")
-        controller._heart = asyncio.create_task(controller._beat(), name="heartbeat")
+        if not by_hand:
+            controller._heart = asyncio.create_task(controller._beat(), name="heartbeat")
         return controller
 
     def begin_stop(self) -> None:
@@ -121,7 +127,7 @@ class Controller:
         await self._store.read(upgrade.check_now)
 
     async def run_due(self) -> None:
-        """Lets the deadlines look at the clock now, for clocks that are moved by hand; done when all is durable."""
+        """Does all that is due now, for clocks that are moved by hand; done when it is durable."""
         self.streams.deadlines.run_due()
         self.streams.tell_held()
         await self.retention.run_due()

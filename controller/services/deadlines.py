@@ -86,6 +86,6 @@ class Deadlines:
         self.stop()
         while self._heap and (self._heap[0][2].discarded or self._heap[0][2].wake != self._heap[0][0]):
             heappop(self._heap)
-        if self._heap:
+        if self._heap and not self._clock.by_hand:
             wait_ms = max(0, self._heap[0][0] - self._clock.now())
             self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self.run_due)

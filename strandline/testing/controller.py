@@ -41,8 +41,9 @@ MARKS_AT_ONCE: Final = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
 class InProcessController:
     """A controller of this process, as a context manager. Everything of it is real but the clock and the network.
 
-    Its deadlines (a writer's timeout, a reader's, the mark interval) see only the time that `pass_time` lets pass. What
-    a caller waits for on purpose (`wait_ms`) is real time, and ends at once when what is waited for comes.
+    Its deadlines (a writer's timeout, a reader's, the mark interval) and what it does now and then (old marks go) see
+    only the time that `pass_time` lets pass: nothing happens in it by itself, however slow the machine. What a caller
+    waits for on purpose (`wait_ms`) is real time, and ends at once when what is waited for comes.
     """
 
     def __init__(self, database: Path | str | None = None, clock: ManualClock | None = None, **settings: Any) -> None:
@@ -145,7 +146,7 @@ class InProcessController:
         self._open.close()
 
     def _begin(self) -> None:
-        self.app = create_app(self._settings, clock=self.clock, owner="test")
+        self.app = create_app(self._settings, clock=self.clock, owner="test", by_hand=True)
         lifespan = self.app.router.lifespan_context(self.app)
         self._serving.enter_context(self.portal.wrap_async_context_manager(lifespan))
 

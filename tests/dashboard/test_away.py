@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import Page, expect
 
+from tests.ports import free_port
 from tests.served import ROOT, OwnProcess
 
 # What Python says of a package that is not installed.
@@ -37,8 +37,7 @@ def test_a_fresh_controller_shows_how_to_make_the_first_stream(database: Path, o
 def test_a_page_says_that_the_controller_is_away_and_comes_back_with_it(
     database: Path, open_page: Callable[..., Page]
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     process = OwnProcess(database, port=port)
     assert process.client.put("/v1/streams/orders", json={"segments": 1}).status_code == 201
     page = open_page()

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -29,6 +28,7 @@ from strandline.config import StreamConfig
 from strandline.note import Note
 from strandline.protocol import calls
 from strandline.protocol.transport import Connection
+from tests.ports import free_port
 from tests.served import ROOT, OwnProcess
 from tests.spark.operators import OPERATORS, Rows, made
 from tests.summary import skip
@@ -176,8 +176,7 @@ def cluster(machine: Machine) -> str:
 @pytest.fixture(scope="module")
 def connect_server(machine: Machine) -> str:
     """The address of a Spark Connect server."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     server = machine.spark_class(
         "org.apache.spark.deploy.SparkSubmit",
         "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import httpx
@@ -35,6 +36,20 @@ def test_async_clients_use_it_from_a_loop_of_their_own(controller: InProcessCont
             return (await AsyncTimeWindows(connection, stream).get_time_window({"0": 1})).lower
 
     assert asyncio.run(write_and_read()) == NOON + 1
+
+
+def test_nothing_happens_before_time_is_let_pass(controller: InProcessController) -> None:
+    controller.create_stream("s", config=StreamConfig(mark_interval_ms=10, max_ahead_ms=None))
+    writer, windows = Writer(controller.connection(), "s", "w1"), TimeWindows(controller.connection(), "s")
+    writer.note_time(NOON, {"0": 1})
+    writer.note_time(NOON + 1, {"0": 2})  # a mark has been made just now, so this one waits
+    controller.clock.now += 1_000
+
+    time.sleep(0.05)  # longer than the interval, for who would look at another clock
+    assert windows.get_time_window({"0": 2}).lower == NOON
+
+    controller.pass_time(0)
+    assert windows.get_time_window({"0": 2}).lower == NOON + 1
 
 
 @pytest.fixture
