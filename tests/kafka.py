@@ -20,7 +20,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from logs.kafka_topic import Topic
 from tests.ports import free_ports
@@ -146,11 +146,13 @@ class Kafka:
         client = self._admin()
         new = NewTopic(name, partitions, copies or self.count, config=dict(config or {}))
         client.create_topics([new])[name].result(START_DEADLINE_S)
-        deadline = time.monotonic() + START_DEADLINE_S
-        while not self._leads_all(client, name, partitions):
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"topic {name} has no leaders after {START_DEADLINE_S} s")
-            time.sleep(0.02)
+        self._wait_until_led(client, name, partitions)
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Lets a topic have so many; returns when each has a leader."""
+        client = self._admin()
+        client.create_partitions([NewPartitions(name, partitions)])[name].result(START_DEADLINE_S)
+        self._wait_until_led(client, name, partitions)
 
     def wait_until_decided(self, topic: str) -> None:
         """Returns when no transaction is open in a topic: Kafka answers a commit before it has told every partition."""
@@ -227,9 +229,16 @@ class Kafka:
             ]
             (self._home(number) / "data" / "meta.properties").write_text("\n".join(lines) + "\n")
 
-    def _leads_all(self, client: AdminClient, name: str, partitions: int) -> bool:
-        found = client.list_topics(name, timeout=START_DEADLINE_S).topics[name].partitions
-        return len(found) == partitions and all(each.leader > 0 for each in found.values())
+    def _wait_until_led(self, client: AdminClient, name: str, partitions: int) -> None:
+        """Kafka answers before its brokers know of what was made."""
+        deadline = time.monotonic() + START_DEADLINE_S
+        while True:
+            found = client.list_topics(name, timeout=START_DEADLINE_S).topics[name].partitions
+            if len(found) == partitions and all(each.leader > 0 for each in found.values()):
+                return
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"topic {name} has no leaders after {START_DEADLINE_S} s")
+            time.sleep(0.02)
 
     def _java(self, program: str, *arguments: str) -> list[str]:
         home = os.environ.get("JAVA_HOME")

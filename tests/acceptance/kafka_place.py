@@ -6,9 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions
-
 from logs import Event, Memo
 from logs.kafka import KafkaLog
 from logs.kafka_reader import KafkaLogReader
@@ -57,8 +54,7 @@ class KafkaPlace:
 
     def split(self) -> Scaling | None:
         """Partitions are added, and the broker that leads the first one is killed, under writers that go on."""
-        admin = AdminClient(self.kafka.client)
-        admin.create_partitions([NewPartitions(self.topic, MORE_PARTITIONS)])[self.topic].result(30)
+        self.kafka.add_partitions(self.topic, MORE_PARTITIONS)
         self.killed.append(self.kafka.leader(self.topic, 0))
         self.kafka.kill(self.killed[-1])
         return None

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, Message, Producer, SerializingProducer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions
 
 from logs import Event, Memo
 from logs.columns import event_schema
@@ -171,8 +170,7 @@ class TestAppends:
                 log.flush()
             with pytest.raises(UnknownSegment, match="'1'"):
                 log.append(events(b"a", segment="1"))
-            admin = AdminClient(kafka.client)
-            admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+            kafka.add_partitions(topic, 3)
             log.append(events(b"a") + events(b"b", b"c", segment="2"))
             assert log.flush() == {"0": 1 + used, "2": 2}
             assert log.end_offsets() == {"0": 1 + used, "1": 0, "2": 2}

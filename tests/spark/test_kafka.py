@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from benchmarks.disorder import PhoneEvent, generate
@@ -137,8 +136,7 @@ def test_both_roads_give_the_truth_of_phones_out_of_order_through_new_partitions
         partly = settle(spark, own, other)
         assert partly[0] == partly[1] != {}
         assert partly[0].items() < phones.truth().items()
-        admin = AdminClient(kafka.client)
-        admin.create_partitions([NewPartitions(topic_of(stream), 3)])[topic_of(stream)].result(60)
+        kafka.add_partitions(topic_of(stream), 3)
         phones.restart()
         phones.send(events[third : 2 * third], first_to="2")
         phones.note(events[2 * third :])
