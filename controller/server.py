@@ -47,8 +47,8 @@ class Server(uvicorn.Server):
         gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
-            url = _url(host, port, tls=self.config.is_ssl)
-            say(f"strandline is ready at {url}")
+            url, others = address(host, port, tls=self.config.is_ssl)
+            say(f"strandline is ready at {url}{others}")
             tell("ready", url=url)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -165,6 +165,10 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _url(host: str, port: int, *, tls: bool) -> str:
+def address(host: str, port: int, *, tls: bool) -> tuple[str, str]:
+    """A URL that can be opened on this machine, which "everywhere" cannot, and what to say of others."""
+    others = ""
+    if ipaddress.ip_address(host).is_unspecified:
+        host, others = "::1" if ":" in host else "127.0.0.1", " and at every other address of this machine"
     scheme = "https" if tls else "http"
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+    return (f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"), others

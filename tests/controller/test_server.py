@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from controller.server import address
 from controller.storage.upgrade import newest_revision
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +70,21 @@ def test_notes_that_wait_are_answered_when_it_stops(serve: Any) -> None:
     if answer:  # it came in before the end: then it was answered, and durable
         assert answer.startswith(b"HTTP/1.1 200")
         assert len(serve().client.get("/v1/streams/s/marks").json()["marks"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "tls", "url"),
+    [
+        ("127.0.0.1", False, "http://127.0.0.1:8433"),
+        ("10.1.2.3", True, "https://10.1.2.3:8433"),
+        ("::1", False, "http://[::1]:8433"),
+        ("0.0.0.0", False, "http://127.0.0.1:8433"),
+        ("::", True, "https://[::1]:8433"),
+    ],
+)
+def test_it_says_where_it_is_to_be_found(host: str, tls: bool, url: str) -> None:
+    found, others = address(host, 8433, tls=tls)
+    assert (found, "every other address" in others) == (url, host in ("0.0.0.0", "::"))
 
 
 def test_a_taken_port_is_named(serve: Any, tmp_path: Path) -> None:

@@ -38,6 +38,13 @@ def note(live: Live, time: int) -> None:
     live.stream.note(Note(writer="w", times={"": time}, position={"0": time}), time)
 
 
+def ending(live: Live) -> Live:
+    loop = asyncio.new_event_loop()
+    live.ending = loop.create_future()
+    loop.close()
+    return live
+
+
 def writing_of(live: Live, spell: Spell) -> Writing:
     writing = Writing(spell, served_until=0, clock_bound=0)
     live.write(writing)
@@ -148,12 +155,6 @@ def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any
 
 
 def test_a_stream_that_an_earlier_spell_wrote_can_be_deleted_in_the_next_one_by_its_owner_alone(store_url: str) -> None:
-    def ending(live: Live) -> Live:
-        loop = asyncio.new_event_loop()
-        live.ending = loop.create_future()
-        loop.close()
-        return live
-
     with open_database(store_url) as database:
         scribe, ours = Scribe(database.writer), made()
         early, _ = begin_spell(database.writer, "early", 0)
@@ -167,6 +168,17 @@ def test_a_stream_that_an_earlier_spell_wrote_can_be_deleted_in_the_next_one_by_
         later, _ = begin_spell(database.writer, "later", 0)
         scribe.commit(writing_of(ending(loaded(database)), later))
         assert load_stream(database.reader, "s") is None
+
+
+def test_a_stream_is_deleted_once(store_url: str) -> None:
+    with open_database(store_url) as database:
+        scribe, ours = Scribe(database.writer), made()
+        spell, _ = begin_spell(database.writer, "one", 0)
+        scribe.commit(writing_of(ours, spell))
+        again = loaded(database)
+        scribe.commit(writing_of(ending(ours), spell))
+        with pytest.raises(OwnershipLost, match="'s'"):
+            scribe.commit(writing_of(ending(again), spell))
 
 
 def test_a_spell_begins_no_earlier_than_any_time_that_one_before_it_may_have_told(store_url: str) -> None:
