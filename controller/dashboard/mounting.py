@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
+import multiprocessing
 from typing import Final
 
 from fastapi import FastAPI, Request
@@ -12,6 +14,8 @@ from starlette.types import Scope
 
 from controller.dashboard import plain
 from controller.dashboard.origins import SameOrigin
+
+log = logging.getLogger(__name__)
 
 TITLE: Final = "Strandline"
 # Their answers stay JSON problems where the API has no such path, or no such method.
@@ -35,6 +39,15 @@ def is_installed() -> bool:
         return False
 
 
+def _has_shared_memory() -> bool:
+    """Whether the library can start: it makes a pool of processes, which we do not use, and takes no for a failure."""
+    try:
+        multiprocessing.get_context("fork").Lock()
+    except OSError:
+        return False
+    return True
+
+
 def add_dashboard(app: FastAPI) -> None:
     """Adds the dashboard, or a page that says how to get it. Once in a process: the library keeps its pages globally.
 
@@ -42,6 +55,10 @@ def add_dashboard(app: FastAPI) -> None:
     """
     if not is_installed():
         app.add_api_route("/", plain.missing, include_in_schema=False, response_model=None)
+        return
+    if not _has_shared_memory():
+        log.warning("there is no dashboard: its library needs /dev/shm, where this process may not write")
+        app.add_api_route("/", plain.no_shared_memory, include_in_schema=False, response_model=None)
         return
     import nicegui
 

@@ -1,4 +1,4 @@
-"""Pages that need nothing but themselves: where the library is missing, where there is no page, where one failed."""
+"""Pages that need nothing but themselves: the library is missing or cannot start, there is no page, or one failed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,20 @@ _MISSING: Final = """<p>The controller is running. Its dashboard is not installe
 <pre>pip install 'strandline[dashboard]'</pre><p>and the next start of <code>strandline serve</code>.
 The same can be seen in a terminal: <code>strandline watch</code>. The API describes itself at
 <a href="/docs">/docs</a>.</p>"""
+_NO_SHARED_MEMORY: Final = """<p>The controller is running. Its dashboard needs shared memory: let the controller's user
+write to <code>/dev/shm</code> and start it again. The same can be seen in a terminal:
+<code>strandline watch</code>. The API describes itself at <a href="/docs">/docs</a>.</p>"""
 _BACK: Final = '<p><a href="/">To the overview</a></p>'
 
 
 async def missing() -> HTMLResponse:
     """The dashboard is not installed."""
     return HTMLResponse(_PAGE.format(title="Strandline", body=_MISSING))
+
+
+async def no_shared_memory() -> HTMLResponse:
+    """The dashboard's library cannot start."""
+    return HTMLResponse(_PAGE.format(title="Strandline", body=_NO_SHARED_MEMORY))
 
 
 def no_page(path: str) -> HTMLResponse:

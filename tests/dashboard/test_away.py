@@ -6,19 +6,30 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.ports import free_port
 from tests.served import ROOT, OwnProcess
 
 # What Python says of a package that is not installed.
-BLOCKED = """
+NOT_INSTALLED = """
 import sys
 class Nothing:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] == "nicegui":
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Nothing())
+"""
+# What Linux says where a process may not write to /dev/shm.
+NO_SHARED_MEMORY = """
+import sys, _multiprocessing
+class Refused(_multiprocessing.SemLock):
+    def __new__(cls, *_arguments):
+        raise PermissionError(13, "Permission denied")
+_multiprocessing.SemLock = Refused
+"""
+SERVE = """
 from controller.cli import main
 sys.exit(main())
 """
@@ -52,12 +63,15 @@ def test_a_page_says_that_the_controller_is_away_and_comes_back_with_it(
     process.stop()
 
 
-def test_without_the_library_a_plain_page_says_what_to_install(database: Path) -> None:
-    command = [sys.executable, "-c", BLOCKED, "serve", "--database", str(database), "--port", "0"]
+@pytest.mark.parametrize(
+    ("lack", "said"), [(NOT_INSTALLED, "pip install 'strandline[dashboard]'"), (NO_SHARED_MEMORY, "/dev/shm")]
+)
+def test_where_the_library_cannot_run_a_plain_page_says_what_it_needs(database: Path, lack: str, said: str) -> None:
+    command = [sys.executable, "-c", lack + SERVE, "serve", "--database", str(database), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": str(ROOT)}) as process:
         assert process.stdout is not None
         url = process.stdout.readline().rpartition(" ")[2].strip()
         answer = httpx.get(url)
         process.terminate()
     assert answer.status_code == 200
-    assert "pip install 'strandline[dashboard]'" in answer.text
+    assert said in answer.text
