@@ -23,7 +23,7 @@ from strandline.protocol.attempts import Patience
 from strandline.protocol.calls import Call
 from strandline.protocol.transport import Connection
 from strandline.segment import NewSegment
-from tools.jars import JarsError, fetched
+from tests.spark.connector import connector_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -153,14 +153,6 @@ def event_log(tmp_path: Path) -> Iterator[EventLog]:
     created.log.close()
 
 
-def _connector() -> list[str]:
-    """The jars of Spark's Kafka connector: Java is started once, so every session has them; without Maven none has."""
-    try:
-        return sorted(map(str, fetched("spark-kafka").glob("*.jar")))
-    except JarsError:
-        return []
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One small local session for all modules, with the source registered. Tests put back what they set in it."""
@@ -185,7 +177,7 @@ def spark() -> Iterator[SparkSession]:
         # Hadoop starts a process for the rights of each file that it makes, those with checksums among them.
         .config("spark.sql.streaming.checkpoint.fileChecksum.enabled", "false")
         .config("spark.hadoop.fs.AbstractFileSystem.file.impl", "org.apache.hadoop.fs.local.RawLocalFs")
-        .config("spark.jars", ",".join(_connector()))
+        .config("spark.jars", connector_jars())
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

@@ -1,4 +1,5 @@
-"""A user's two chained jobs through Spark Connect, as a process: files with `attach`, whose windows a second one reads.
+"""A user's two chained jobs through Spark Connect, as a process: the first reads files, or a topic through Spark's own
+connector, with `attach`; a second one reads its windows.
 
 What the second one has emitted is left as a file whenever it is more.
 """
@@ -23,18 +24,29 @@ def start(df: DataFrame, sink: Any, checkpoint: Path) -> Any:
     return df.writeStream.foreachBatch(sink).option("checkpointLocation", str(checkpoint)).start()
 
 
+def attached(spark: SparkSession, given: dict[str, Any], folder: Path) -> DataFrame:
+    """The first job's events."""
+    topic = given["topic"]
+    if topic is None:
+        raw = spark.readStream.schema("time bigint").json(str(folder / "files"))
+        place: dict[str, Any] = {"source": "files", "positions": FilePositions(folder / "first")}
+    else:
+        reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", given["servers"])
+        records = reader.options(subscribe=topic, startingOffsets="earliest").load()
+        raw = records.select(functions.col("value").cast("string").cast("bigint").alias("time"))
+        place = {"source": topic}
+    timed = raw.withColumn("event_time", functions.timestamp_millis("time"))
+    return attach(
+        spark, timed, event_time="event_time", controller=given["controller"], stream=given["stream"], **place
+    )
+
+
 def main() -> None:
     given = json.loads(sys.argv[1])
     out, folder = Path(given["out"]), Path(given["folder"])
     builder: Any = SparkSession.builder
     spark: SparkSession = builder.remote(given["where"]).getOrCreate()
-    raw = spark.readStream.schema("time bigint").json(str(folder / "files"))
-    exact = attach(
-        spark, raw.withColumn("event_time", functions.timestamp_millis("time")), event_time="event_time",
-        controller=given["controller"], stream=given["stream"], source="files",
-        positions=FilePositions(folder / "first"),
-    )  # fmt: skip
-    counts = exact.groupBy(functions.window("event_time", "10 seconds")).count()
+    counts = attached(spark, given, folder).groupBy(functions.window("event_time", "10 seconds")).count()
     end = functions.unix_millis("window.end")
     rows = counts.select(
         end.cast("string").alias("key"), functions.to_json(functions.struct(end.alias("time"), "count")).alias("value")

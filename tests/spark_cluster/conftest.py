@@ -30,6 +30,7 @@ from strandline.protocol import calls
 from strandline.protocol.transport import Connection
 from tests.ports import free_port
 from tests.served import ROOT, OwnProcess
+from tests.spark.connector import connector_jars
 from tests.spark.operators import OPERATORS, Rows, made
 from tests.summary import skip
 
@@ -189,6 +190,7 @@ def connect_server(machine: Machine) -> str:
         "--conf", "spark.sql.codegen.wholeStage=false",
         "--conf", "spark.sql.shuffle.partitions=2",
         "--conf", "spark.sql.session.timeZone=UTC",
+        "--conf", f"spark.jars={connector_jars()}",
         "spark-internal",
         output="connect", until="Spark Connect server started",
     )  # fmt: skip

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from logs import Event
+from logs.kafka import KafkaLog
 from logs.sqlite import SqliteLog
 from strandline.config import StreamConfig
 from strandline.note import Note
@@ -22,6 +25,7 @@ from strandline.protocol.transport import Connection
 from tests.spark.operators import OPERATORS, truth
 
 if TYPE_CHECKING:
+    from tests.kafka import Kafka
     from tests.served import OwnProcess
     from tests.spark_cluster.conftest import Machine, Story
 
@@ -75,29 +79,29 @@ def test_operators_give_the_truth_through_spark_connect(connect_server: str, mac
     assert story.dropped == 0
 
 
-class Files:
-    """A writer that puts numbered files in a folder, and notes how many there are."""
+class Till(ABC):
+    """A writer, and what it has sold."""
 
-    def __init__(self, connection: Connection, stream: str, folder: Path) -> None:
-        self._connection, self._stream, self._folder = connection, stream, folder
-        self._count = 0
+    def __init__(self, connection: Connection, stream: str) -> None:
+        self._connection, self._stream = connection, stream
         self.times: list[int] = []
-        folder.mkdir()
+
+    @property
+    @abstractmethod
+    def position(self) -> dict[str, int]: ...
+
+    @abstractmethod
+    def _put(self, *times: int) -> None: ...
 
     def put(self, *times: int) -> None:
-        hidden = self._folder / ".draft"
-        hidden.write_text("".join(f'{{"time": {time}}}\n' for time in times))
-        hidden.rename(self._folder / f"till-{self._count:06d}.json")
-        self._count += 1
+        self._put(*times)
         self.times += times
 
     def note(self, time: int) -> None:
-        self._connection.run(
-            calls.note(self._stream, Note(writer="w", times={"": time}, position={"till": self._count}))
-        )
+        self._connection.run(calls.note(self._stream, Note(writer="w", times={"": time}, position=self.position)))
 
     def seal(self) -> None:
-        self._connection.run(calls.seal(self._stream, {"till": self._count}))
+        self._connection.run(calls.seal(self._stream, self.position))
 
     def truth(self, before: int) -> list[list[int]]:
         """The windows of the second job that end before a time: an event counts where its window of the first ends."""
@@ -106,24 +110,79 @@ class Files:
         return sorted([start, count] for start, count in counts.items() if start + 30_000 < before)
 
 
+class Files(Till):
+    """It puts numbered files in a folder."""
+
+    def __init__(self, connection: Connection, stream: str, folder: Path) -> None:
+        super().__init__(connection, stream)
+        self._folder, self._count = folder, 0
+        folder.mkdir()
+
+    @property
+    def position(self) -> dict[str, int]:
+        return {"till": self._count}
+
+    def _put(self, *times: int) -> None:
+        hidden = self._folder / ".draft"
+        hidden.write_text("".join(f'{{"time": {time}}}\n' for time in times))
+        hidden.rename(self._folder / f"till-{self._count:06d}.json")
+        self._count += 1
+
+
+class InATopic(Till):
+    """It appends to a topic of two partitions."""
+
+    def __init__(self, connection: Connection, stream: str, kafka: Kafka) -> None:
+        super().__init__(connection, stream)
+        kafka.create_topic(stream, 2)
+        self._log = KafkaLog.connect(kafka.servers, stream)
+
+    @property
+    def position(self) -> dict[str, int]:
+        return dict(self._log.end_offsets())
+
+    def _put(self, *times: int) -> None:
+        self._log.append(Event(b"%d" % time, segment=str(time % 2)) for time in times)
+        self._log.flush()
+
+    def seal(self) -> None:
+        super().seal()
+        self._log.close()
+
+
 #   seconds      0         10        20        30        40        50        60        70   75
 #   notes                 9                                41                                end
 #   first job    ··········|·········|·········|·········|·········|·········|·········|·····
 #   second job   ······························|·····························|···············
+@pytest.mark.parametrize("source", ["files", "kafka"])
 def test_an_attached_source_and_a_chain_are_exact_through_spark_connect(
-    connect_server: str, machine: Machine, controller: OwnProcess, tmp_path: Path
+    connect_server: str,
+    machine: Machine,
+    controller: OwnProcess,
+    tmp_path: Path,
+    source: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     connection = Connection(controller.url)
-    for name, segments in (("files", "open"), ("files-windows", 2)):
+    output = f"{source}-windows"
+    for name, segments in ((source, "open"), (output, 2)):
         connection.run(calls.create_stream(name, segments, CONFIG))  # type: ignore[arg-type]  # a pair of kinds
     SqliteLog.create(tmp_path / "output.db", 2).close()
-    till, out = Files(connection, "files", tmp_path / "files"), tmp_path / "out"
+    given = {"where": connect_server, "controller": controller.url, "stream": source, "output": output, "topic": None}
+    till: Till
+    if source == "kafka":
+        request.getfixturevalue("spark_kafka_jars")  # which the server began with
+        kafka = request.getfixturevalue("kafka")
+        till = InATopic(connection, source, kafka)
+        given |= {"topic": source, "servers": kafka.servers}
+    else:
+        till = Files(connection, source, tmp_path / "files")
+    out = tmp_path / "out"
     out.mkdir()
-    given = {"where": connect_server, "controller": controller.url, "stream": "files", "output": "files-windows"}
     till.put(21_000, 1_000, 9_999)
     till.put(4_000, 12_000)
     till.note(9_000)
-    job = machine.job({**given, "out": str(out), "folder": str(tmp_path)}, "chained", CHAINED_JOB)
+    job = machine.job({**given, "out": str(out), "folder": str(tmp_path)}, f"chained-{source}", CHAINED_JOB)
     till.put(9_000, 45_000, 19_999)  # the first one is not late
     till.note(41_000)
     wait_for(lambda: _windows(out) == till.truth(before=40_000), "the first window of the second job")
@@ -133,7 +192,7 @@ def test_an_attached_source_and_a_chain_are_exact_through_spark_connect(
     (out / "stop").touch()
     assert job.wait(PATIENCE_S) == 0
     assert (out / "dropped").read_text() == "0"
-    assert connection.run(calls.describe("files-windows")).sealed
+    assert connection.run(calls.describe(output)).sealed
     connection.close()
 
 
