@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from alembic import command
 from sqlalchemy import func, select
@@ -20,6 +21,7 @@ from strandline.cut import Cut
 from strandline.note import Note
 from strandline.segment import SegmentGraph
 from strandline.stream import Stream
+from strandline.writer import Entry, Writer
 
 
 class Flushes:
@@ -51,6 +53,24 @@ def times(database: Database) -> dict[str, int | None]:
     stored = load_stream(database.reader, "s")
     assert stored is not None
     return {name: writer.standings[""].time for name, writer in stored.stream.writers.items()}
+
+
+def histories(writers: Mapping[str, Writer]) -> dict[str, list[Entry]]:
+    return {name: list(writer.standings[""].history) for name, writer in sorted(writers.items())}
+
+
+def test_rows_of_the_log_that_a_writers_own_row_knows_are_not_applied_again(store_url: str) -> None:
+    with open_database(store_url) as database:
+        flushes = Flushes(database)
+        known = 0  # how often a row was in both
+        for time in range(1, 150):
+            flushes.note(time, "a", *("b" for _ in range(time % 3)))
+            stored = load_stream(database.reader, "s")
+            assert stored is not None
+            log = stored.log
+            known += sum(seq <= log.through.get(name, 0) for seq, names in log.rows for name in names)
+            assert histories(stored.stream.writers) == histories(flushes.live.stream.writers)
+        assert known > 100
 
 
 def test_a_log_stays_in_proportion_to_its_writers(store_url: str) -> None:

@@ -1,0 +1,148 @@
+"""What our sessions of PostgreSQL are like, whatever a database is set to."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import InternalError, OperationalError
+
+from controller.limits import LOST_PEER_S, STATEMENT_TIMEOUT_MS
+from controller.storage.database import open_database, parse_url
+from controller.storage.postgresql import reading_engine, sharing_engine, writing_engine
+from controller.storage.refusals import AlreadyServed, DriverMissing
+from tests.postgres import Postgres
+
+
+@pytest.fixture
+def writing(postgres_url: str) -> Iterator[Engine]:
+    engine = writing_engine(parse_url(postgres_url))
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def reading(postgres_url: str) -> Iterator[Engine]:
+    engine = reading_engine(parse_url(postgres_url))
+    yield engine
+    engine.dispose()
+
+
+def setting(connection: Connection, name: str) -> str:
+    value: str = connection.exec_driver_sql(f"SELECT setting FROM pg_settings WHERE name = '{name}'").scalar_one()
+    return value
+
+
+def sessions(postgres: Postgres, url: str) -> list[str]:
+    """The state of each session that is ours."""
+    name = url.rpartition("/")[2]
+    query = f"SELECT state FROM pg_stat_activity WHERE datname = '{name}' AND application_name = 'strandline'"
+    return [state for (state,) in postgres.execute(query)]
+
+
+@pytest.mark.parametrize(("given", "ours"), [("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")])
+def test_a_commit_is_durable_when_it_is_answered_and_no_less_than_the_database_asks_for(
+    postgres: Postgres, postgres_url: str, writing: Engine, given: str, ours: str
+) -> None:
+    postgres.execute(f"ALTER DATABASE {postgres_url.rpartition('/')[2]} SET synchronous_commit = {given}")
+
+    with writing.connect() as connection:
+        assert setting(connection, "synchronous_commit") == ours
+
+
+def test_only_the_lock_of_the_controller_is_waited_for_in_vain(writing: Engine) -> None:
+    with writing.connect() as connection:
+        assert setting(connection, "lock_timeout") == "0"
+
+
+def test_a_session_that_holds_the_lock_waits_outside_of_a_transaction(
+    postgres: Postgres, postgres_url: str, writing: Engine
+) -> None:
+    with writing.connect():
+        assert sessions(postgres, postgres_url) == ["idle"]
+
+
+def test_who_is_refused_the_lock_leaves_no_session_behind(
+    postgres: Postgres, postgres_url: str, writing: Engine
+) -> None:
+    with writing.connect():
+        with pytest.raises(AlreadyServed) as refused:
+            open_database(postgres_url)
+        del refused  # whose traceback would keep the session alive
+
+        assert len(sessions(postgres, postgres_url)) == 1
+
+
+def test_another_failure_while_the_lock_is_taken_is_told_as_it_is(postgres_url: str, writing: Engine) -> None:
+    hasty = writing_engine(parse_url(postgres_url), statement_timeout_ms=1)
+    with writing.connect(), pytest.raises(OperationalError, match="statement timeout"):
+        hasty.connect()
+    hasty.dispose()
+
+
+def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)  # as Python has it where an import has failed
+    with pytest.raises(DriverMissing, match=r"strandline\[.*postgres"):
+        open_database("postgresql://strandline@127.0.0.1:1/none")
+
+
+def test_a_reader_sees_one_moment_and_writes_nothing(writing: Engine, reading: Engine) -> None:
+    with writing.connect() as writer, reading.connect() as reader:
+        with writer.begin():
+            writer.exec_driver_sql("CREATE TABLE one (n int)")
+        with reader.begin():
+            assert reader.exec_driver_sql("SELECT count(*) FROM one").scalar_one() == 0
+            with writer.begin():
+                writer.exec_driver_sql("INSERT INTO one VALUES (1)")
+            assert reader.exec_driver_sql("SELECT count(*) FROM one").scalar_one() == 0
+        with pytest.raises(InternalError, match="read-only transaction"), reader.begin():
+            reader.exec_driver_sql("INSERT INTO one VALUES (2)")
+
+
+def test_a_writers_statements_each_see_what_was_committed_before_them(postgres_url: str, writing: Engine) -> None:
+    beside = sharing_engine(parse_url(postgres_url))  # which needs no lock to come beside the one who serves
+    with writing.connect() as writer, beside.connect() as other:
+        with writer.begin():
+            writer.exec_driver_sql("CREATE TABLE one (n int)")
+        with writer.begin():
+            assert writer.exec_driver_sql("SELECT count(*) FROM one").scalar_one() == 0
+            with other.begin():
+                other.exec_driver_sql("INSERT INTO one VALUES (1)")
+            assert writer.exec_driver_sql("SELECT count(*) FROM one").scalar_one() == 1
+    beside.dispose()
+
+
+def test_a_statement_ends_in_time_unless_it_may_take_its_own(postgres_url: str, writing: Engine) -> None:
+    with writing.connect() as connection:
+        assert setting(connection, "statement_timeout") == str(STATEMENT_TIMEOUT_MS)
+    patient = writing_engine(parse_url(postgres_url), statement_timeout_ms=0)
+    with patient.connect() as connection:
+        assert setting(connection, "statement_timeout") == "0"
+    patient.dispose()
+
+
+def test_the_server_lets_go_of_a_controller_that_vanished(writing: Engine) -> None:
+    with writing.connect() as connection:
+        idle, interval, count = (
+            int(setting(connection, f"tcp_keepalives_{name}")) for name in ("idle", "interval", "count")
+        )
+        assert idle + interval * count == LOST_PEER_S
+        assert int(setting(connection, "tcp_user_timeout")) == LOST_PEER_S * 1000
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux tells a socket's patience")
+def test_we_let_go_of_a_server_that_vanished(writing: Engine) -> None:
+    with writing.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        with socket.fromfd(driver.fileno(), socket.AF_INET, socket.SOCK_STREAM) as ours:
+
+            def option(name: int) -> int:
+                return ours.getsockopt(socket.IPPROTO_TCP, name)
+
+            lost_s = option(socket.TCP_KEEPIDLE) + option(socket.TCP_KEEPINTVL) * option(socket.TCP_KEEPCNT)
+            assert lost_s == LOST_PEER_S
+            assert option(socket.TCP_USER_TIMEOUT) == LOST_PEER_S * 1000
