@@ -6,10 +6,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,24 +21,17 @@ from strandline.note import Note
 from strandline.protocol import calls
 from strandline.protocol.transport import Connection
 from tests.spark.operators import OPERATORS, truth
+from tests.spark_cluster.conftest import PATIENCE_S, wait_for
 
 if TYPE_CHECKING:
     from tests.kafka import Kafka
     from tests.served import OwnProcess
     from tests.spark_cluster.conftest import Machine, Story
 
-PATIENCE_S = 120
 CHAINED_JOB = Path(__file__).with_name("chained_job.py")
 CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
 pytestmark = pytest.mark.spark
-
-
-def wait_for(happened: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}"
-        time.sleep(0.05)
 
 
 def test_every_operator_gives_the_truth_on_a_cluster_that_loses_an_executor_and_then_the_driver(
