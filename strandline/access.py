@@ -1,7 +1,8 @@
 """Who may call what: roles, patterns of names, and a token as the controller knows it.
 
-A pattern is a name in which each `*` stands for any characters, also for none: `*`, `orders`, `orders-*`, `*.eu.*`.
-It has to fit the whole name, and letters are compared as they stand.
+A token has a pattern for streams, and one for writers if it is a writer's token. A pattern is a name in which each `*`
+stands for any characters, also for none: `*`, `orders`, `orders-*`, `*.eu.*`. It has to fit the whole name, and letters
+are compared as they stand.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ def check_role(role: str) -> Role:
     return Role(role)
 
 
-def check_pattern(pattern: str) -> str:
-    """The pattern itself; raises InvalidConfig."""
+def check_pattern(pattern: str, name: str = "pattern") -> str:
+    """The pattern itself; raises InvalidConfig, which calls it `name`."""
     if PATTERN.fullmatch(pattern) is None:
         wanted = f"a name in which * stands for any characters: at most {NAME_CHARACTERS} of A-Z a-z 0-9 . _ - *"
-        raise InvalidConfig(name="pattern", value=pattern, wanted=wanted)
+        raise InvalidConfig(name=name, value=pattern, wanted=wanted)
     return pattern
 
 
@@ -67,17 +68,25 @@ def fits(pattern: str, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What a token allows. `expires_at` is the first millisecond at which it does no longer; null: never."""
+    """What a token allows. `pattern` fits the streams that it is for, and `writers` the writers that a writer's token
+    speaks for. `expires_at` is the first millisecond at which it no longer allows anything; null: it never expires."""
 
     name: str
     role: Role
     pattern: str = EVERYTHING
+    writers: str = EVERYTHING
     expires_at: int | None = None
 
     def __post_init__(self) -> None:
         check_name("token", self.name)
         check_role(self.role)
         check_pattern(self.pattern)
+        check_pattern(self.writers, "writers")
+        if self.writers != EVERYTHING and self.role is not Role.WRITER:
+            wanted = (
+                f"left out: only a token with the role 'writer' is bound to writers, not one with {str(self.role)!r}"
+            )
+            raise InvalidConfig(name="writers", value=self.writers, wanted=wanted)
 
     def allows(self, stream: str) -> bool:
         """Whether the pattern fits the name of this stream."""
@@ -86,3 +95,7 @@ class Grant:
     @property
     def allows_every_stream(self) -> bool:
         return not self.pattern.strip(EVERYTHING)
+
+    def speaks_for(self, writer: str) -> bool:
+        """Whether the token may register this writer, note for it, make it idle and close it."""
+        return self.writers == EVERYTHING or fits(self.writers, writer)

@@ -144,12 +144,15 @@ def admit(scope: Scope, tokens: Tokens) -> str | None:
     grant = tokens.check(shown_token(scope))
     scope["strandline.grant"] = grant
     scope["strandline.caller"] = grant.name
-    rule, name = _find(scope)
+    rule, names = _find(scope)
+    name = names[0] if names else ""
     if not grant.role.covers(rule.role):
         raise forbidden(grant, scope, rule.role)
     if rule.over is Over.STREAM:
         if not grant.allows(name):
             raise forbidden(grant, scope, rule.role, name)
+        if rule.role is Role.WRITER and len(names) > 1:
+            check_writer(grant, scope, name, names[1])
     elif rule.over is Over.GROUP:
         return name
     elif rule.over is Over.EVERY and not grant.allows_every_stream:
@@ -168,24 +171,24 @@ def shown_token(scope: Scope) -> bytes:
     raise Unauthenticated(reason=NONE_SHOWN)
 
 
-def _find(scope: Scope) -> tuple[Rule, str]:
-    """The rule of a request, and the name that stands first in its path."""
+def _find(scope: Scope) -> tuple[Rule, list[str]]:
+    """The rule of a request, and the names that stand in its path."""
     path: str = scope["path"]
-    place, name = _ROOT, ""
+    place, names = _ROOT, list[str]()
     for part in path[1:].split("/"):
         found = place.named.get(part)
         if found is None:
             found = place.any
             if found is None or not part:
                 raise UnknownPath(path=path)
-            name = name or part
+            names.append(part)
         place = found
     rule = place.rules.get(scope["method"])
     if rule is None:
         if not place.rules:
             raise UnknownPath(path=path)
         raise MethodNotAllowed(method=scope["method"], path=path, allowed=tuple(place.rules))
-    return rule, name
+    return rule, names
 
 
 async def check_group(scope: Scope, controller: Controller, group: str) -> None:
@@ -206,6 +209,12 @@ def check_streams(scope: Scope, streams: Iterable[str]) -> None:
     for stream in streams:
         if grant is not None and not grant.allows(stream):
             raise forbidden(grant, scope, Role.READER, stream)
+
+
+def check_writer(grant: Grant | None, scope: Scope, stream: str, writer: str) -> None:
+    """Raises Forbidden unless the caller's token speaks for a writer of the stream."""
+    if grant is not None and not grant.speaks_for(writer):
+        raise does_not_speak_for(grant, scope, stream, writer)
 
 
 def guarded(scope: Scope, tokens: Tokens, receive: Receive, send: Send) -> Send:
@@ -244,6 +253,12 @@ def grant_of(scope: Scope) -> Grant | None:
 async def get_grant(request: Request) -> Grant | None:
     """The same for handlers."""
     return grant_of(request.scope)
+
+
+def does_not_speak_for(grant: Grant, scope: Scope, stream: str, writer: str) -> Forbidden:
+    """The refusal of a call for a writer that the caller's token is not bound to."""
+    call = f"{scope['method']} {scope['path']}"
+    return Forbidden(role=grant.role, call=call, needs=Role.WRITER, stream=stream, writer=writer, writers=grant.writers)
 
 
 def forbidden(grant: Grant, scope: Scope, needs: Role, stream: str | None = None) -> Forbidden:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from starlette.types import Receive, Scope, Send
 
-from controller.api.access import forbidden, grant_of
+from controller.api.access import check_writer, does_not_speak_for, forbidden, grant_of
 from controller.api.bodies import NoteBody, RawNotesBody
 from controller.api.misfits import misfit
 from controller.api.parts import caller_of
@@ -22,7 +22,7 @@ from controller.api.problems import tell_denied
 from controller.api.receiving import check_no_name_twice, decode, read_body
 from controller.api.shapes import noted_json, to_json
 from controller.services.notes import Notes
-from strandline.access import Role
+from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.note import DEFAULT_KEY, Note
@@ -61,8 +61,9 @@ async def note_stream(stream: str, notes: Notes, scope: Scope, receive: Receive)
             return to_json(await take_many(notes, given, stream, scope))
         _, note = _addressed(given, stream)
     except Refused as error:
-        notes.tell_malformed(stream, error, caller_of(scope))
+        notes.journal_refusal(stream, error, caller_of(scope))
         raise
+    check_writer(grant_of(scope), scope, stream, note.writer)
     noted = await notes.take(stream, note, by=caller_of(scope))
     return to_json(noted_json(noted, keyed=given.times is not UNSET))
 
@@ -95,13 +96,9 @@ async def take_many(
 ) -> JsonObject:
     """The answer to many notes; `stream` is None where each names its own, which the caller has to be allowed."""
     judged = [_judged(each, stream) for each in given]
-    if stream is None and (grant := grant_of(scope)) is not None and not grant.allows_every_stream:
-        judged = [
-            each
-            if isinstance(each[1], StrandlineError) or grant.allows(each[0])
-            else ("", forbidden(grant, scope, Role.WRITER, each[0]))
-            for each in judged
-        ]
+    grant = grant_of(scope)
+    if grant is not None and not (grant.allows_every_stream and grant.writers == EVERYTHING):
+        judged = [_allowed(each, grant, scope) for each in judged]
         if denied := next((error for _, error in judged if isinstance(error, Forbidden)), None):
             tell_denied(scope, denied)
     results = await notes.take_all(judged, caller_of(scope))
@@ -121,6 +118,20 @@ def _judged(given: NoteBody | StrandlineError, stream: str | None) -> tuple[str,
         return _addressed(given, stream)
     except StrandlineError as error:
         return stream or given.stream or "", error
+
+
+def _allowed(
+    judged: tuple[str, Note | StrandlineError], grant: Grant, scope: Scope
+) -> tuple[str, Note | StrandlineError]:
+    """A note, or why the caller's token does not allow it. The journal of a stream that is not allowed says nothing."""
+    stream, note = judged
+    if isinstance(note, StrandlineError):
+        return judged
+    if not grant.allows(stream):
+        return "", forbidden(grant, scope, Role.WRITER, stream)
+    if not grant.speaks_for(note.writer):
+        return stream, does_not_speak_for(grant, scope, stream, note.writer)
+    return judged
 
 
 def _addressed(given: NoteBody, stream: str | None) -> tuple[str, Note]:

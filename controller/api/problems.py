@@ -9,7 +9,7 @@ from starlette.types import Scope
 from controller.limits import RETRY_AFTER_S
 from controller.services.controller import Controller
 from controller.services.tokens import NONE_SHOWN
-from strandline.errors import Denied, StrandlineError, Unauthenticated, Unavailable
+from strandline.errors import Denied, Forbidden, StrandlineError, Unauthenticated, Unavailable
 from strandline.protocol.problems import MEDIA_TYPE, status_of, to_problem
 
 
@@ -26,6 +26,8 @@ def answer_with(scope: Scope, error: StrandlineError, headers: dict[str, str] | 
         given["WWW-Authenticate"] = f'Bearer realm="strandline"{wrong}'
     if isinstance(error, Denied):
         tell_denied(scope, error)
+    if isinstance(error, Forbidden) and error.writer is not None and error.stream is not None:
+        controller.notes.journal_refusal(error.stream, error, scope.get("strandline.caller"))
     body = msgspec.json.encode(to_problem(error))
     return Response(body, status_code=status_of(error), headers=given, media_type=MEDIA_TYPE)
 

@@ -10,6 +10,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET
 
+from controller.api.access import check_writer, grant_of
 from controller.api.bodies import (
     ScaleBody,
     SealBody,
@@ -129,6 +130,7 @@ async def truncate(stream: str, request: Request, controller: Served, by: Caller
 async def tail(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, TailBody, InvalidNote)
     note = Note(writer=body.reporter, times={DEFAULT_KEY: body.time}, position=body.position, epoch=body.epoch)
+    check_writer(grant_of(request.scope), request.scope, stream, note.writer)
     return answer(noted_json(await controller.notes.take(stream, note, tail=True, by=by), keyed=False))
 
 

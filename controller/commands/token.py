@@ -36,6 +36,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     role = add_optional(create, "role", _checked("role"), "writer, reader or admin", "ROLE")
     role.required = "STRANDLINE_ROLE" not in os.environ
     add_option(create, "pattern", _checked("pattern"), "*", "the streams it is for; * stands for any characters")
+    bound = "the writers that a writer's token speaks for, as 'till-7*'; without it, every one"
+    add_optional(create, "writer", _checked("writers"), bound, "PATTERN")
     add_optional(create, "expires-in", _span, "until when it is good: 12h or 90d from now on; else for good", "SPAN")
     revoke = actions.add_parser("revoke", help="let nobody in with a token any more", description=_revoke.__doc__)
     revoke.add_argument("name", type=name_of("token"), help="which")
@@ -60,26 +62,34 @@ def _create(options: argparse.Namespace) -> None:
     """Make a token and print it. Nobody can print it again: the store keeps its SHA-256 alone."""
     from controller.storage.tokens import add_token, digest_of
     from controller.wording import indented
-    from strandline.access import Grant, Role
+    from strandline.access import EVERYTHING, Grant, Role
+    from strandline.errors import InvalidConfig
     from strandline.redaction import TOKEN_PREFIX
 
     now = _now()
     expires_at = None if options.expires_in is None else now + options.expires_in
-    grant = Grant(name=options.name, role=Role(options.role), pattern=options.pattern, expires_at=expires_at)
+    writers = EVERYTHING if options.writer is None else options.writer
+    try:
+        role = Role(options.role)
+        grant = Grant(name=options.name, role=role, pattern=options.pattern, writers=writers, expires_at=expires_at)
+    except InvalidConfig as error:
+        raise Failure(str(error)) from None
     token = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
     with _store(options, make=True) as connection:
         add_token(connection, grant, digest_of(token.encode()), now)
     if options.json:
         say(indented({**_grant_json(grant), "created_at": now, "token": token}))
         return
-    sys.stderr.write(f"{grant.name}: {grant.role} of {grant.pattern}; keep the token, it is not shown again\n")
+    bound = "" if options.writer is None else f", bound to the writers {grant.writers}"
+    sys.stderr.write(f"{grant.name}: {grant.role} of {grant.pattern}{bound}; keep the token, it is not shown again\n")
     say(token)
 
 
 def _list(options: argparse.Namespace) -> None:
     """Show the tokens: whose they are, what they are for, and when they were used last, to within a minute."""
     from controller.storage.tokens import list_tokens
-    from controller.wording import Times, indented, table
+    from controller.wording import NOTHING, Times, indented, table
+    from strandline.access import Role
 
     with _store(options) as connection:
         found = list_tokens(connection)
@@ -87,12 +97,13 @@ def _list(options: argparse.Namespace) -> None:
     if options.json:
         say(indented({"tokens": [_token_json(each, now) for each in found]}))
     elif found:
-        header = ("name", "role", "pattern", "state", "created", "expires", "last used")
+        header = ("name", "role", "pattern", "writers", "state", "created", "expires", "last used")
         rows = [
             (
                 each.grant.name,
                 str(each.grant.role),
                 each.grant.pattern,
+                each.grant.writers if each.grant.role is Role.WRITER else NOTHING,
                 _state(each, now),
                 times.show(each.created_at),
                 times.show(each.grant.expires_at),
@@ -138,14 +149,14 @@ def _add_database(parser: argparse.ArgumentParser) -> None:
 
 
 def _checked(what: str) -> Callable[[str], str]:
-    """Reads a role, or a pattern."""
+    """Reads a role, or a pattern of streams or writers."""
 
     def read(text: str) -> str:
         from strandline.access import check_pattern, check_role
         from strandline.errors import InvalidConfig
 
         try:
-            return check_role(text) if what == "role" else check_pattern(text)
+            return check_role(text) if what == "role" else check_pattern(text, what)
         except InvalidConfig as error:
             raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -172,7 +183,8 @@ def _state(token: StoredToken, now: int) -> str:
 
 
 def _grant_json(grant: Grant) -> dict[str, Any]:
-    return {"name": grant.name, "role": grant.role, "pattern": grant.pattern, "expires_at": grant.expires_at}
+    values = {"name": grant.name, "role": grant.role, "pattern": grant.pattern, "writers": grant.writers}
+    return {**values, "expires_at": grant.expires_at}
 
 
 def _token_json(token: StoredToken, now: int) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Notes:
         waits: set[Durable] = set()
         for stream, note in notes:
             if isinstance(note, StrandlineError):
-                self.tell_malformed(stream, note, by)
+                self.journal_refusal(stream, note, by)
                 results.append(note)
                 continue
             try:
@@ -70,11 +70,9 @@ class Notes:
             await wait
         return results
 
-    def tell_malformed(self, stream: str, error: StrandlineError, by: str | None) -> None:
-        """What came for a stream could not even be made into a note, and its journal tells of that.
-
-        A stream that is not in memory is not loaded for it, and many callers' bodies say not even which one they mean.
-        """
+    def journal_refusal(self, stream: str, error: StrandlineError, by: str | None) -> None:
+        """Enters into a stream's journal a call that was refused before the stream saw it: a note that is badly made,
+        or a call for a writer that its token does not speak for. A stream that is not in memory is not loaded."""
         live = self._streams.at_hand(stream)
         if live is None or not isinstance(error, Refused):
             return

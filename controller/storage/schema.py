@@ -191,6 +191,7 @@ token = Table(
     Column("expires_at", BigInteger),
     Column("revoked_at", BigInteger),
     Column("last_used_at", BigInteger),  # to within a minute
+    Column("writers", String(NAME_CHARACTERS)),  # of the names of writers that it is bound to; null: to none
 )
 
 # What happened to a stream, or to a reader group, that somebody may ask about later.

@@ -23,7 +23,7 @@ from controller.storage.postgresql import sharing_engine
 from controller.storage.refusals import NoStore, StoreRefused
 from controller.storage.schema import token as table
 from controller.storage.sqlite import sqlite_engine
-from strandline.access import Grant, Role
+from strandline.access import EVERYTHING, Grant, Role
 
 
 class TokenState(NamedTuple):
@@ -119,10 +119,12 @@ def add_token(connection: Connection, grant: Grant, digest: str, now: int) -> No
     made, revoked = _state(connection)
     if made - revoked >= TOKENS:
         raise TokenRefused(f"there are {made - revoked} tokens already, and no more than {TOKENS} can be: revoke some")
+    writers = None if grant.writers == EVERYTHING else grant.writers
     values = {"name": grant.name, "digest": digest, "role": str(grant.role), "pattern": grant.pattern}
     try:
         with connection.begin_nested():
-            connection.execute(insert(table).values(**values, created_at=now, expires_at=grant.expires_at))
+            row = insert(table).values(**values, writers=writers, created_at=now, expires_at=grant.expires_at)
+            connection.execute(row)
     except IntegrityError:
         raise TokenRefused(
             f"there is a token {grant.name!r} already, or was: a name says for good whose call it was; take another one"
@@ -145,7 +147,8 @@ def _state(connection: Connection) -> TokenState:
 
 
 def _grant(row: Row[tuple[object, ...]]) -> Grant:
-    return Grant(name=row.name, role=Role(row.role), pattern=row.pattern, expires_at=row.expires_at)
+    writers = EVERYTHING if row.writers is None else row.writers
+    return Grant(name=row.name, role=Role(row.role), pattern=row.pattern, writers=writers, expires_at=row.expires_at)
 
 
 def _engine(url: URL) -> Engine:

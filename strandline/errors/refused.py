@@ -172,8 +172,9 @@ class Unauthenticated(Denied):
 
 @dataclass(kw_only=True, eq=False)
 class Forbidden(Denied):
-    """The token is known, and not for this. `needs` is the role that the call takes, and `stream`, if any, one that the
-    token's pattern would have to allow ("*": every one)."""
+    """The token is known, and not for this. `needs` is the role that the call takes; `stream`, if any, is one that the
+    token's pattern would have to allow ("*": every one); `writer`, if any, is one that the token does not speak for,
+    since it is bound to the writers that fit `writers`."""
 
     code: ClassVar[str] = "forbidden"
     role: str
@@ -181,9 +182,14 @@ class Forbidden(Denied):
     pattern: str | None = None
     needs: str | None = None
     stream: str | None = None
+    writer: str | None = None
+    writers: str | None = None
 
     @property
     def detail(self) -> str:
+        if self.writer is not None:
+            bound = f"a token bound to the writers {self.writers!r} may not {self.call} for {self.writer!r}"
+            return f"{bound}: that takes a token made with a --writer that fits the name, or without --writer"
         pattern = f" and the pattern {self.pattern!r}" if self.pattern is not None else ""
         wanted = [f"the role {str(self.needs)!r}"] if self.needs is not None else []
         if self.stream is not None:

@@ -26,11 +26,14 @@ class Keyed:
         self.names: dict[str, str] = {}
         self._count = count(1)
 
-    def make(self, role: str = "admin", pattern: str = "*", *, expires_at: int | None = None) -> str:
+    def make(
+        self, role: str = "admin", pattern: str = "*", *, writers: str = "*", expires_at: int | None = None
+    ) -> str:
         """A new token, which the controller knows."""
         token = TOKEN_PREFIX + secrets.token_urlsafe(32)
         self.names[token] = f"{role}-{next(self._count)}"
-        grant = Grant(name=self.names[token], role=Role(role), pattern=pattern, expires_at=expires_at)
+        name = self.names[token]
+        grant = Grant(name=name, role=Role(role), pattern=pattern, writers=writers, expires_at=expires_at)
         with open_tokens(self.database) as connection:
             add_token(connection, grant, digest_of(token.encode()), NOON)
         self.look()

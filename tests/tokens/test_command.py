@@ -48,8 +48,8 @@ def test_the_table_shows_whose_they_are_and_whether_they_hold(strandline: Run) -
     strandline("token", "create", "anna", "--role", "admin")
 
     header, line = strandline("token", "list")[1].splitlines()
-    assert header.split()[:4] == ["NAME", "ROLE", "PATTERN", "STATE"]
-    assert line.split()[:4] == ["anna", "admin", "*", "valid"]
+    assert header.split()[:5] == ["NAME", "ROLE", "PATTERN", "WRITERS", "STATE"]
+    assert line.split()[:5] == ["anna", "admin", "*", "–", "valid"]
 
 
 def test_revoking_again_is_harmless_and_a_name_stays_taken(strandline: Run) -> None:
