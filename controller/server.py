@@ -17,6 +17,7 @@ from fastapi import FastAPI
 
 from controller.app import create_app
 from controller.commands.options import Failure, say
+from controller.dashboard.limits import CHANNEL_BYTES
 from controller.dashboard.mounting import is_installed
 from controller.limits import DRAIN_DEADLINE_S, KEEP_ALIVE_S
 from controller.log_lines import log_lines
@@ -85,6 +86,7 @@ def _serve(settings: Settings) -> int:
         http="httptools",
         loop="uvloop",
         ws="websockets-sansio" if is_installed() else "none",
+        ws_max_size=CHANNEL_BYTES,
         lifespan="on",
         log_config=None,
         log_level="warning",

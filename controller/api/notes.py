@@ -19,8 +19,8 @@ from controller.api.bodies import NoteBody, RawNotesBody
 from controller.api.misfits import misfit
 from controller.api.parts import caller_of
 from controller.api.problems import tell_denied
-from controller.api.receiving import check_no_name_twice, decode, read_body
 from controller.api.shapes import noted_json, to_json
+from controller.request_bodies import check_no_name_twice, decode, read_body
 from controller.services.notes import Notes
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany

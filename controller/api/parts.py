@@ -12,7 +12,7 @@ from starlette.types import Scope
 from controller.api.access import get_grant
 from controller.api.bodies import Strict
 from controller.api.misfits import misfit
-from controller.api.receiving import check_json, decode, read_body
+from controller.request_bodies import check_json, decode, read_body
 from controller.services.controller import Controller
 from strandline.access import Grant
 from strandline.errors import BadJson, InvalidConfig, InvalidNote

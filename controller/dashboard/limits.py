@@ -4,6 +4,11 @@ from typing import Final
 
 REFRESH_S: Final = 1.0  # between two looks of an open page
 FIRST_UPDATE_S: Final = 1.0  # a page is shown without its numbers when they take longer
+PAGES: Final = 100  # open at once, over all visitors
+PAGE_OPENING_S: Final = 20.0  # a page whose channel is not open by then makes room for another one
+CHANNELS: Final = 200  # between pages and the controller; a page that is loaded again has two for a moment
+CHANNEL_BYTES: Final = 262_144  # of one message from a page
+SIGN_IN_BYTES: Final = 4_096  # of the form with a token
 PAGE_ROWS: Final = 25  # of a table
 CHART_POINTS: Final = 240  # of a line in a chart
 CHART_SPAN_MS: Final = 3_600_000  # the time that a chart shows

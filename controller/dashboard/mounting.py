@@ -13,7 +13,7 @@ from starlette.routing import Match, Mount
 from starlette.types import Scope
 
 from controller.dashboard import plain
-from controller.dashboard.origins import SameOrigin
+from controller.dashboard.gate import Gate, bound_channels
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,8 @@ def add_dashboard(app: FastAPI) -> None:
     )
     mounted = app.router.routes.pop()
     assert isinstance(mounted, Mount)
-    app.router.routes.append(_Beside(mounted.path, SameOrigin(mounted.app)))
+    bound_channels()
+    app.router.routes.append(_Beside(mounted.path, Gate(mounted.app)))
 
 
 async def _no_page(request: Request, _error: Exception) -> HTMLResponse:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Final
-from urllib.parse import quote
+from typing import Final
+from urllib.parse import parse_qs, quote
 
-from fastapi import APIRouter, Form, Request
-from fastapi.responses import RedirectResponse
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
+from controller.dashboard import plain
+from controller.dashboard.limits import SIGN_IN_BYTES
+from controller.dashboard.origins import is_own, is_secure
+from controller.request_bodies import read_body
 from controller.services.tokens import NOT_KNOWN, Tokens
 from strandline.access import Grant, Role
 from strandline.errors import Forbidden, Unauthenticated
@@ -53,14 +58,14 @@ class Visitor:
             raise Forbidden(role=self.grant.role, call=f"act on {stream}", needs=Role.ADMIN)
 
 
-def visitor(request: Request) -> Visitor | None:
-    """Who asks for a page; None: they have to sign in first."""
-    return visitor_with(request, request.cookies.get(COOKIE, ""))
+def visitor(connection: HTTPConnection) -> Visitor | None:
+    """Who asks for a page or opens a channel; None: they have to sign in first."""
+    return visitor_with(connection, connection.cookies.get(COOKIE, ""))
 
 
-def visitor_with(request: Request, token: str) -> Visitor | None:
+def visitor_with(connection: HTTPConnection, token: str) -> Visitor | None:
     """Who has this token; None where it does not hold, or is only for writing."""
-    tokens: Tokens = request.scope["strandline.tokens"]
+    tokens: Tokens = connection.scope["strandline.tokens"]
     if not tokens.required:
         return Visitor(None, may_act=True, tokens=tokens)
     try:
@@ -77,20 +82,34 @@ def to_sign_in(request: Request) -> RedirectResponse:
     return RedirectResponse(f"{SIGN_IN}?next={quote(request.url.path)}", status_code=303)
 
 
+@router.get(SIGN_IN)
+async def show_sign_in(next: str = "/", wrong: str = "") -> HTMLResponse:
+    """The form for a token. It is a page without state, since anybody may ask for it, as often as they like."""
+    return plain.sign_in(SIGN_IN, next, wrong=bool(wrong))
+
+
 @router.post(SIGN_IN)
-async def sign_in(request: Request, token: Annotated[str, Form()], next: Annotated[str, Form()] = "/") -> Response:
+async def sign_in(request: Request) -> Response:
     """Takes a token, and goes on to the page that was asked for."""
+    if not is_own(request.headers):
+        return plain.foreign()
+    given = parse_qs((await read_body(request.scope, request.receive, SIGN_IN_BYTES)).decode("latin-1"))
+    token, next = (given.get(name, [""])[0].strip() for name in ("token", "next"))
     target = next if next.startswith("/") and not next.startswith(("//", "/\\")) else "/"
-    if visitor_with(request, token.strip()) is None:
+    if visitor_with(request, token) is None:
         return RedirectResponse(f"{SIGN_IN}?next={quote(target)}&wrong=1", status_code=303)
     answer = RedirectResponse(target, status_code=303)
-    answer.set_cookie(COOKIE, token.strip(), httponly=True, samesite="strict", secure=request.url.scheme == "https")
+    secure = is_secure(request.url.scheme, request.headers)
+    answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=secure)
     return answer
 
 
 @router.post("/sign-out")
-async def sign_out() -> Response:
+async def sign_out(request: Request) -> Response:
     """Forgets the token."""
+    if not is_own(request.headers):
+        return plain.foreign()
     answer = RedirectResponse(SIGN_IN, status_code=303)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    secure = is_secure(request.url.scheme, request.headers)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=secure)
     return answer

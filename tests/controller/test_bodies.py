@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.api.receiving import read_body
+from controller.request_bodies import read_body
 from strandline.errors import BadJson, TooLarge
 
 SCOPE: dict[str, Any] = {"type": "http", "headers": []}

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -116,3 +117,47 @@ def test_a_readers_act_is_refused_whatever_a_page_shows(tmp_path: Path) -> None:
             with pytest.raises(Forbidden):
                 served.portal.call(act)
         assert served.call("GET", "/v1/streams/orders")["min_writers"] == 1
+
+
+def sign_in_by_form(guarded: Guarded, **headers: str) -> httpx.Response:
+    form = {"token": guarded.tokens["anna"], "next": "/streams/orders"}
+    return guarded.process.client.post("/sign-in", data=form, headers=headers)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://elsewhere.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+@pytest.mark.parametrize("path", ["/sign-in", "/sign-out"])
+def test_a_form_of_another_origin_is_refused(guarded: Guarded, path: str, headers: dict[str, str]) -> None:
+    answer = guarded.process.client.post(path, data={"token": guarded.tokens["anna"]}, headers=headers)
+    assert answer.status_code == 403 and "set-cookie" not in answer.headers
+
+
+def test_behind_a_proxy_that_ends_tls_the_cookie_is_for_tls_alone(guarded: Guarded) -> None:
+    plain = sign_in_by_form(guarded, Origin=guarded.process.url)
+    behind = sign_in_by_form(guarded, Origin="https://board.example", **{"X-Forwarded-Host": "board.example"})
+
+    assert (plain.status_code, plain.headers["location"]) == (303, "/streams/orders")
+    for answer, secure in ((plain, False), (behind, True)):
+        attributes = {each.strip().lower() for each in answer.headers["set-cookie"].split(";")[1:]}
+        assert {"httponly", "samesite=strict"} <= attributes and ("secure" in attributes) is secure
+
+
+def test_a_form_that_is_too_large_is_refused_before_it_is_read(guarded: Guarded) -> None:
+    answer = guarded.process.client.post("/sign-in", data={"token": "x" * 5_000})
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+def test_what_the_form_is_given_is_not_run_in_the_page(guarded: Guarded) -> None:
+    answer = guarded.process.client.get("/sign-in", params={"next": '/"><script>alert(1)</script>'})
+    assert "<script" not in answer.text and "&lt;script&gt;" in answer.text
+    away = guarded.process.client.post(
+        "/sign-in", data={"token": guarded.tokens["anna"], "next": "//elsewhere.example"}
+    )
+    assert away.headers["location"] == "/"
