@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from reader_client.windows import PositionAt
+from strandline.coalesce import OnAllIdle
+from strandline.errors import InvalidConfig
 from strandline.limits import READER_TIMEOUT_DEFAULT_MS
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY
@@ -23,6 +25,8 @@ from strandline.protocol.group_wire import (
 )
 from strandline.protocol.transport import AsyncConnection, Connection, reach, reach_async
 from strandline.protocol.wire import MarksAt
+
+CHANGEABLE: Final = ("streams", "backlog_threshold_ms", "reader_timeout_ms", "idle_timeout_ms", "on_all_idle")
 
 
 class _Ownership:
@@ -104,10 +108,23 @@ class ReaderGroup:
         backlog_threshold_ms: int | None = None,
         reader_timeout_ms: int | None = READER_TIMEOUT_DEFAULT_MS,
         idle_timeout_ms: int | None = None,
+        on_all_idle: str = OnAllIdle.HOLD,
     ) -> bool:
-        """Creates the group, to start at the head of its streams or as told; returns whether it is new."""
-        settings = _settings(streams, start, backlog_threshold_ms, reader_timeout_ms, idle_timeout_ms)
+        """Creates the group, to start at the head of its streams or as told; returns whether it is new.
+
+        Raises GroupExists where there is one of that name with other settings: `change` changes them.
+        """
+        settings = _settings(streams, start, backlog_threshold_ms, reader_timeout_ms, idle_timeout_ms, on_all_idle)
         return self._connection.run(group_calls.create_group(self._group, settings))
+
+    def change(self, *, start: Start | None = None, **settings: object) -> GroupDescription:
+        """Changes what is given of `streams`, `backlog_threshold_ms`, `reader_timeout_ms`, `idle_timeout_ms` and
+        `on_all_idle`; returns what the group is then.
+
+        Streams that are added begin at `start`, or else at their heads. They count from there, and the group's
+        watermark never goes back for them. Readers lose the segments of streams that are removed.
+        """
+        return self._connection.run(group_calls.change_group(self._group, _changes(settings), start))
 
     def register(self, reader: str, positions: Positions | None = None) -> GroupReader:
         """Registers a reader; it takes over the segments that it names, at these positions."""
@@ -204,10 +221,15 @@ class AsyncReaderGroup:
         backlog_threshold_ms: int | None = None,
         reader_timeout_ms: int | None = READER_TIMEOUT_DEFAULT_MS,
         idle_timeout_ms: int | None = None,
+        on_all_idle: str = OnAllIdle.HOLD,
     ) -> bool:
         """See `ReaderGroup.create`."""
-        settings = _settings(streams, start, backlog_threshold_ms, reader_timeout_ms, idle_timeout_ms)
+        settings = _settings(streams, start, backlog_threshold_ms, reader_timeout_ms, idle_timeout_ms, on_all_idle)
         return await self._connection.run(group_calls.create_group(self._group, settings))
+
+    async def change(self, *, start: Start | None = None, **settings: object) -> GroupDescription:
+        """See `ReaderGroup.change`."""
+        return await self._connection.run(group_calls.change_group(self._group, _changes(settings), start))
 
     async def register(self, reader: str, positions: Positions | None = None) -> AsyncGroupReader:
         """See `ReaderGroup.register`."""
@@ -262,6 +284,7 @@ def _settings(
     backlog_threshold_ms: int | None,
     reader_timeout_ms: int | None,
     idle_timeout_ms: int | None,
+    on_all_idle: str,
 ) -> GroupSettings:
     return GroupSettings(
         streams=tuple(streams),
@@ -269,4 +292,16 @@ def _settings(
         backlog_threshold_ms=backlog_threshold_ms,
         reader_timeout_ms=reader_timeout_ms,
         idle_timeout_ms=idle_timeout_ms,
+        on_all_idle=OnAllIdle(on_all_idle),
     )
+
+
+def _changes(settings: Mapping[str, object]) -> dict[str, object]:
+    """What goes over the wire; raises InvalidConfig for a name that is no setting of a group."""
+    for name, value in settings.items():
+        if name not in CHANGEABLE:
+            raise InvalidConfig(
+                name=name, value=value, wanted=f"left out: what can be changed is {', '.join(CHANGEABLE)}"
+            )
+    streams = settings.get("streams")
+    return {**settings, "streams": list(streams)} if isinstance(streams, Iterable) else dict(settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from logs import LogReader, StoredEvent
@@ -66,9 +66,7 @@ class Reading:
         """Registers, at the positions of the state that it was given, and takes its share of the segments."""
         self._check_open()
         described = yield from remote(group_calls.describe_group(self.group))
-        missing = [stream for stream in described.streams if stream not in self._logs]
-        if missing:
-            raise InvalidConfig(name="logs", value=list(self._logs), wanted=f"a log for each stream, also {missing}")
+        self._check_logs(described.streams)
         timeout = described.reader_timeout_ms
         if timeout is not None and timeout <= self._options.report_ms:
             wanted = f"less than the group's reader_timeout_ms, {timeout}"
@@ -221,8 +219,9 @@ class Reading:
         try:
             answer = yield from remote(group_calls.report(self.group, self.reader, self._epoch, news))
             self._progress.reported(news)
-        except (Fenced, PositionWentBack):
-            # It was silent for too long, and others read on. Where another process has its name, this raises, too.
+        except (Fenced, PositionWentBack, InvalidConfig):
+            # It was silent for too long, and others read on; or the group does not read one of these streams any more.
+            # Where another process has its name, this raises, too.
             answer = yield from remote(group_calls.report(self.group, self.reader, self._epoch, {}))
         except UnknownReader:  # somebody said that it is dead
             answer = yield from remote(group_calls.register_reader(self.group, self.reader, {}))
@@ -255,6 +254,7 @@ class Reading:
 
     def _hear(self, answer: ReaderAnswer) -> None:
         """Takes in what the controller says: the segments, and the group's window with its watermarks."""
+        self._check_logs(answer.window.streams)
         self._epoch = answer.epoch
         self.fenced += self._progress.loses(answer.owned)
         self._progress.adopt(answer.owned)
@@ -285,6 +285,12 @@ class Reading:
             if backlog.counts_offsets:
                 remaining = yield from local(lambda: remaining_offsets(window, self._logs))
             backlog.update(window, remaining)
+
+    def _check_logs(self, streams: Iterable[str]) -> None:
+        """Raises InvalidConfig for a stream of the group, also one that was added since, of which there is no log."""
+        missing = [stream for stream in streams if stream not in self._logs]
+        if missing:
+            raise InvalidConfig(name="logs", value=list(self._logs), wanted=f"a log for each stream, also {missing}")
 
     def _check_open(self) -> None:
         if self.closed:

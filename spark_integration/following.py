@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from spark_integration.offsets import begun
-from strandline.errors import PositionWentBack, UnknownGroup, UnknownReader
+from strandline.errors import GroupExists, PositionWentBack, UnknownGroup, UnknownReader
 from strandline.segment import Segment, SegmentGraph
 
 if TYPE_CHECKING:
     from spark_integration.windows import ControllerWindows
 
 READER: Final = "spark"
+_CHANGED: Final = ("streams", "backlog_threshold_ms", "reader_timeout_ms")  # of a group that is there already
 
 
 class GroupFollower:
@@ -45,14 +46,19 @@ class GroupFollower:
 
     def register(self, positions: Mapping[str, int] | None) -> int:
         """Takes the group over, from these positions on, also where they are further back than what was reported;
-        with None where it stands. Creates it where there is none. Returns the epoch."""
+        with None where it stands. Creates it where there is none; one that is there gets the settings of the query.
+        Returns the epoch."""
         from strandline.protocol import calls, group_calls
-        from strandline.protocol.group_wire import GroupSettings
+        from strandline.protocol.group_wire import GroupSettings, group_to_wire
 
         settings = GroupSettings(
             streams=(self._stream,), backlog_threshold_ms=self._backlog_threshold_ms, reader_timeout_ms=None
         )
-        self._windows.ask(lambda: group_calls.create_group(self._group, settings))
+        try:
+            self._windows.ask(lambda: group_calls.create_group(self._group, settings))
+        except GroupExists:  # the query was started with other options since
+            changes = {name: value for name, value in group_to_wire(settings).items() if name in _CHANGED}
+            self._windows.ask(lambda: group_calls.change_group(self._group, changes))
         stands = self._windows.ask(lambda: group_calls.group_window(self._group)).streams[self._stream].position
         if positions is None:
             named = begun(stands)

@@ -8,12 +8,15 @@
 Being idle belongs to an input, not to a key: an event carries all its times, so an input with an event is
 active in every key, and one without any is idle in every key, also in keys that appear only later. An input
 keeps the times that it gave while it is idle, and goes on from them.
+
+`Coalescer` hears of every change. `combine` has the same rules for a caller who looks now and then, and keeps nothing
+but the watermarks that would otherwise go back.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from heapq import heappop, heappush, heapreplace
@@ -287,6 +290,52 @@ class Coalescer:
             if least is not None and times.rise_to(least[0]):
                 emissions.append(Watermark(key, least[0]))
         return emissions
+
+
+def combine(
+    bounds: Mapping[str, Mapping[str, int | None]],
+    left_out: Collection[str],
+    held: Mapping[str, int],
+    *,
+    jump: bool = False,
+) -> tuple[dict[str, int | None], dict[str, int]]:
+    """One watermark for each key out of what each input has by now, and what to give as `held` the next time.
+
+    `bounds` has the time of each input by key. The watermark is the least of the inputs that are not `left_out`, null
+    where one of them has none. It never goes back, neither where an input wakes with an older time nor where the last
+    one is left out, too. So a watermark that was given is held, by key, for as long as it is above the least of *all*
+    inputs, which by itself never goes back. With `jump`, and every input left out, it is the greatest of all times.
+    """
+    counted = [times for name, times in bounds.items() if name not in left_out]
+    watermarks: dict[str, int | None] = {}
+    kept: dict[str, int] = {}
+    for key in sorted({key for times in bounds.values() for key in times} | set(held)):
+        proven = _least(key, bounds.values())
+        active = _least(key, counted) if counted else None
+        greatest = _greatest(key, bounds.values()) if jump and not counted else None
+        known = [time for time in (proven, active, greatest, held.get(key)) if time is not None]
+        watermark = watermarks[key] = max(known, default=None)
+        if watermark is not None and (proven is None or watermark > proven):
+            kept[key] = watermark
+    return watermarks, kept
+
+
+def holder(bounds: Mapping[str, Mapping[str, int | None]], left_out: Collection[str], key: str) -> str | None:
+    """The input that a key waits for: of those not left out one without a time, else the one with the least, by name
+    where several are equal. None where all are left out."""
+    waiting = [(times.get(key), name) for name, times in bounds.items() if name not in left_out]
+    return min(waiting, key=lambda each: (each[0] is not None, each[0] or 0, each[1]))[1] if waiting else None
+
+
+def _least(key: str, inputs: Iterable[Mapping[str, int | None]]) -> int | None:
+    """Null where one of them has no time for the key."""
+    times = [each.get(key) for each in inputs]
+    known = [time for time in times if time is not None]
+    return min(known, default=None) if len(known) == len(times) else None
+
+
+def _greatest(key: str, inputs: Iterable[Mapping[str, int | None]]) -> int | None:
+    return max((time for each in inputs if (time := each.get(key)) is not None), default=None)
 
 
 def _input_names(inputs: int | Iterable[Hashable]) -> tuple[Hashable, ...]:

@@ -199,7 +199,7 @@ class Roster:
 
     def held_by(self, key: str, now: int) -> Holder | None:
         aggregate = self.aggregates.get(key) or Aggregate(key, {}, self.config)
-        return aggregate.held_by(now)
+        return aggregate.held_by(now) or self._holder_of_rest(aggregate, now)
 
     # -- rest, in the ingestion domain ---------------------------------------------------------------------------
 
@@ -221,6 +221,33 @@ class Roster:
             return None
         mark = self.resting(now)
         return None if mark is None else self.append(self.aggregates[DEFAULT_KEY], mark.time, now)
+
+    def _holder_of_rest(self, aggregate: Aggregate, now: int) -> Holder | None:
+        """In the ingestion domain: the lost reporter without which the stream would be at rest, and until when. Of
+        several, the one that is forgotten last."""
+        if self.config.time_domain is not INGESTION or not aggregate.enough_have_noted or aggregate.someone_counts:
+            return None
+        holders: list[tuple[int, str]] = []
+        idle = False
+        for name, writer in self.writers.items():
+            standing = writer.standings[DEFAULT_KEY]
+            since = writer.lost_since(standing)
+            if since is None:
+                idle = True
+            elif writer.excluded_at is None and now - since < self.config.forget_after_ms:
+                holders.append((since, name))
+        if not idle or not holders:
+            return None
+        since, name = max(holders)
+        writer = self.writers[name]
+        standing = writer.standings[DEFAULT_KEY]
+        return Holder(
+            writer=name,
+            state=str(writer.state(standing, self.last_time(DEFAULT_KEY))),
+            time=standing.value,
+            last_heard_ms_ago=max(0, now - writer.heard_at),
+            released_in_ms=since + self.config.forget_after_ms - now,
+        )
 
     def _at_rest(self, aggregate: Aggregate, now: int) -> bool:
         """Whether every reporter, but for those excluded or forgotten, said idle or, a writer, closed."""

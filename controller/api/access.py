@@ -67,6 +67,7 @@ _BY_ROLE: Final = {
     (Role.READER, Over.GROUP): (
         f"PUT {_GROUP}",
         f"GET {_GROUP}",
+        f"PATCH {_GROUP}",
         f"DELETE {_GROUP}",
         f"GET {_GROUP}/journal",
         f"GET {_GROUP}/time-window",

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from strandline.coalesce import OnAllIdle
 from strandline.config import LateWriters, TimeDomain
 from strandline.limits import (
     READER_TIMEOUT_DEFAULT_MS,
@@ -61,6 +62,7 @@ Whole: TypeAlias = Annotated[Any, Meta(extra_json_schema=_WHOLE)]
 WholeOrNull: TypeAlias = Annotated[Any, Meta(extra_json_schema={**_WHOLE, "type": ["integer", "null"]})]
 Count: TypeAlias = Annotated[Any, Meta(extra_json_schema={**_WHOLE, "minimum": 1})]
 LateWritersChoice: TypeAlias = Annotated[Any, Meta(extra_json_schema={"enum": list(LateWriters)})]
+OnAllIdleChoice: TypeAlias = Annotated[Any, Meta(extra_json_schema={"enum": list(OnAllIdle)})]
 DomainChoice: TypeAlias = Annotated[Any, Meta(extra_json_schema={"enum": list(TimeDomain)})]
 _FIRST_SEGMENTS = [
     {"type": "integer", "minimum": 1, "maximum": SEGMENTS_PER_STREAM},
@@ -131,7 +133,8 @@ class GroupBody(Strict, frozen=True):
 
     # What it reads.
     streams: list[str]
-    # How far its watermark may be behind the clock before that is a backlog. Null: it never is.
+    # How far its watermark may be behind the clock before that is a backlog. It has to exceed the sum of the interval
+    # of marks, the time between notes, and `idle_lag_ms`. No watermark at all is a backlog, too. Null: it never is.
     backlog_threshold_ms: MillisecondsOrNull = None
     # A reader that was silent for so long loses its segments, at the positions that it reported last. Null: never.
     reader_timeout_ms: MillisecondsOrNull = READER_TIMEOUT_DEFAULT_MS
@@ -139,8 +142,22 @@ class GroupBody(Strict, frozen=True):
     # left out of the group's watermark. That is a guess, made only where it is asked for. Null: only what writers said
     # counts.
     idle_timeout_ms: MillisecondsOrNull = None
+    # What its watermark does when all its streams are idle: `hold`, it stays, or `jump`, it goes to the greatest bound
+    # of any of them. A jump is a guess: what a sleeping stream still has below that time will be late.
+    on_all_idle: OnAllIdleChoice = OnAllIdle.HOLD
     # Where it begins: `head`, or `{"time": …}`, or `{"positions": {stream: position}}`.
     start: GroupStart = "head"
+
+
+class GroupChangesBody(Strict, frozen=True, kw_only=True):
+    """What `PATCH` may change of a reader group. `start` is where streams that are added begin."""
+
+    streams: list[str] | UnsetType = UNSET
+    backlog_threshold_ms: MillisecondsOrNull = UNSET
+    reader_timeout_ms: MillisecondsOrNull = UNSET
+    idle_timeout_ms: MillisecondsOrNull = UNSET
+    on_all_idle: OnAllIdleChoice = UNSET
+    start: GroupStart = UNSET
 
 
 class StartBody(Strict, frozen=True):

@@ -150,6 +150,8 @@ class _Samples:
             self.add_ms(families.GROUP_STREAM_LAG, window.lag_ms, name, stream)
             self.add_ms(families.GROUP_BEHIND, window.behind_ms, name, stream)
             self.add(families.GROUP_PENDING, group.pending.get(stream), name, stream)
+        for (stream, segment), lag_ms in group.segment_lags.items():
+            self.add_ms(families.GROUP_SEGMENT_LAG, lag_ms, name, stream, segment)
 
     async def written(self, family: Family) -> AsyncIterator[bytes]:
         """A family as text, piece by piece: its heading with the first, and alone where there is nothing to show."""

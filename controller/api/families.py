@@ -108,6 +108,13 @@ GROUP_STREAM_LAG = _gauge(
 GROUP_BEHIND = _gauge(
     "group_behind_seconds", "How far the group's bound is behind the stream's newest mark.", "group", "stream"
 )
+GROUP_SEGMENT_LAG = _gauge(
+    "group_segment_lag_seconds",
+    "How far the group's place in one segment is behind the clock; of a group's segments, those furthest behind.",
+    "group",
+    "stream",
+    "segment",
+)
 GROUP_PENDING = _gauge(
     "group_pending_offsets",
     "Offsets below the newest mark's cut that the group has not read (FLIP-33: pendingRecords).",

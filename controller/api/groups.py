@@ -9,7 +9,15 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET
 
 from controller.api.access import check_streams
-from controller.api.bodies import AcquireBody, GroupBody, OfflineBody, ReaderBody, ReleaseBody, StartBody
+from controller.api.bodies import (
+    AcquireBody,
+    GroupBody,
+    GroupChangesBody,
+    OfflineBody,
+    ReaderBody,
+    ReleaseBody,
+    StartBody,
+)
 from controller.api.openapi import takes
 from controller.api.parts import (
     DEFAULT_LIMIT,
@@ -24,6 +32,7 @@ from controller.api.parts import (
 )
 from controller.api.shapes import answer
 from controller.services.live_group import LiveGroup
+from strandline.coalesce import OnAllIdle
 from strandline.errors import InvalidConfig, InvalidNote
 from strandline.limits import TIME_BOUND_MS
 from strandline.note import check_position, check_time
@@ -57,6 +66,7 @@ async def create(group: str, request: Request, controller: Served, by: Caller) -
         backlog_threshold_ms=_whole("backlog_threshold_ms", body.backlog_threshold_ms),
         reader_timeout_ms=_whole("reader_timeout_ms", body.reader_timeout_ms),
         idle_timeout_ms=_whole("idle_timeout_ms", body.idle_timeout_ms),
+        on_all_idle=_on_all_idle(body.on_all_idle),
         start=_start(body.start),
     )
     check_streams(request.scope, settings.streams)
@@ -72,6 +82,23 @@ async def list_names(controller: Served, grant: Granted, after: After = "", limi
 
 @router.get("/{group}", summary="Describe a reader group")
 async def get(group: str, controller: Served) -> Response:
+    return answer(describe(await controller.groups.get(group), controller.clock.now()))
+
+
+@router.patch("/{group}", summary="Change a reader group's streams and settings", openapi_extra=takes(GroupChangesBody))
+async def configure(group: str, request: Request, controller: Served, by: Caller) -> Response:
+    body = await read_as(request, GroupChangesBody, InvalidConfig)
+    changes: dict[str, Any] = {}
+    if body.streams is not UNSET:
+        check_streams(request.scope, body.streams)
+        changes["streams"] = tuple(body.streams)
+    for name in ("backlog_threshold_ms", "reader_timeout_ms", "idle_timeout_ms"):
+        if getattr(body, name) is not UNSET:
+            changes[name] = _whole(name, getattr(body, name))
+    if body.on_all_idle is not UNSET:
+        changes["on_all_idle"] = _on_all_idle(body.on_all_idle)
+    start = None if body.start is UNSET else _start(body.start)
+    await controller.groups.configure(group, changes, start, by)
     return answer(describe(await controller.groups.get(group), controller.clock.now()))
 
 
@@ -164,6 +191,12 @@ def _whole(name: str, value: Any) -> int | None:  # what the body has
     if type(value) is not int or not 0 < value < TIME_BOUND_MS:
         raise InvalidConfig(name=name, value=value, wanted="whole milliseconds above 0, or null")
     return value
+
+
+def _on_all_idle(value: Any) -> OnAllIdle:  # what the body has
+    if value not in list(OnAllIdle):
+        raise InvalidConfig(name="on_all_idle", value=value, wanted='"hold" or "jump"')
+    return OnAllIdle(value)
 
 
 def _start(value: Any) -> Start:  # what the body has

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum, auto
 from typing import Final
 
 from controller.services.clock import Clock
 from controller.services.live_group import LiveGroup
 from controller.services.reading import Reading
 from controller.services.streams import Streams
+from strandline.coalesce import OnAllIdle, combine, holder
 from strandline.note import DEFAULT_KEY
 from strandline.order import lag
-from strandline.protocol.group_wire import GroupSettings, GroupWindow, KeyWindow, StreamWindow
+from strandline.protocol.group_wire import GroupWindow, KeyWindow, StreamWindow
 from strandline.writer import WriterState
 
 _AT_REST: Final = (WriterState.IDLE, WriterState.CLOSED)
+
+
+class Standing(Enum):
+    """How a stream stands in a group."""
+
+    COUNTED = auto()
+    IDLE = auto()  # all its writers said idle or closed, and the group has read what is marked: left out
+    SET_ASIDE = auto()  # the same, but for writers that were excluded: left out, and the group's window is not complete
+    ENDED = auto()  # sealed, and read to its end: left out, whatever its writers were
 
 
 class GroupWindows:
@@ -31,17 +41,26 @@ class GroupWindows:
         now = self._clock.now()
         live.membership.let_silent_go(now)
         streams = {stream: await self._stream_window(live, stream, now) for stream in settings.streams}
-        idle = tuple(
-            [stream for stream, window in streams.items() if await self._is_idle(stream, window, now, settings)]
-        )
-        watermarks, live.membership.held = coalesce(streams, idle, live.membership.held)
+        standing = {
+            stream: await self._standing(stream, window, now, settings.idle_timeout_ms)
+            for stream, window in streams.items()
+        }
+        left_out = tuple([stream for stream, stands in standing.items() if stands is not Standing.COUNTED])
+        bounds = {stream: {key: each.lower for key, each in window.keys.items()} for stream, window in streams.items()}
+        # Where everything was read to its end there is nobody to sleep: the last bounds are the end of time.
+        jump = settings.on_all_idle is OnAllIdle.JUMP and any(each is not Standing.ENDED for each in standing.values())
+        watermarks, live.membership.held = combine(bounds, left_out, live.membership.held, jump=jump)
         lowest = watermarks.get(DEFAULT_KEY)
         return GroupWindow(
             streams=streams,
             watermarks=watermarks,
+            held_by={key: holder(bounds, left_out, key) for key in watermarks},
+            complete=all(
+                window.complete and standing[stream] is not Standing.SET_ASIDE for stream, window in streams.items()
+            ),
             lag_ms=None if lowest is None else now - lowest,
-            backlog=live.in_backlog(lowest, now, asleep=len(idle) == len(streams)),
-            idle=idle,
+            backlog=live.in_backlog(lowest, now, asleep=len(left_out) == len(streams)),
+            idle=left_out,
         )
 
     async def _stream_window(self, group: LiveGroup, stream: str, now: int) -> StreamWindow:
@@ -64,45 +83,24 @@ class GroupWindows:
             keys={key: KeyWindow(each.lower, each.upper, each.complete) for key, each in windows.items()},
         )
 
-    async def _is_idle(self, stream: str, window: StreamWindow, now: int, settings: GroupSettings) -> bool:
-        """Whether all writers said idle or closed, and everything marked was read."""
+    async def _standing(self, stream: str, window: StreamWindow, now: int, idle_timeout_ms: int | None) -> Standing:
+        """Whether a stream counts in the group's watermark, and why not."""
+        if window.end_of_stream:
+            return Standing.ENDED
         live = await self._streams.get(stream)
         writers = live.stream.writers.values()
         position = live.stream.graph.cut(window.position)
         if not writers or not all(chain.last is None or chain.last.cut.le(position) for chain in live.chains.values()):
-            return False
-        if settings.idle_timeout_ms is not None:
+            return Standing.COUNTED
+        if idle_timeout_ms is not None:
             silent_since = max(writer.heard_at for writer in writers)
-            if now - silent_since >= settings.idle_timeout_ms:
-                return True
-        # The first writer that goes on decides, of however many.
-        return all(state in _AT_REST for writer in writers for state in live.stream.states(writer).values())
-
-
-def coalesce(
-    streams: Mapping[str, StreamWindow], idle: Sequence[str], held: Mapping[str, int]
-) -> tuple[dict[str, int | None], dict[str, int]]:
-    """One watermark for each key, and what has to be kept for the next time.
-
-    It is the least lower bound of the streams that are not idle; null where one of them has none. It never goes back:
-    not where an idle stream wakes with an older time, nor where the last one goes idle too. So what was told is kept,
-    by key, for as long as it is above the least bound of *all* streams, which by itself never goes back.
-    """
-    counted = [window for name, window in streams.items() if name not in idle]
-    watermarks: dict[str, int | None] = {}
-    kept: dict[str, int] = {}
-    for key in sorted({key for window in streams.values() for key in window.keys} | set(held)):
-        proven = _least(key, streams.values())
-        active = _least(key, counted) if counted else None
-        known = [time for time in (proven, active, held.get(key)) if time is not None]
-        watermark = watermarks[key] = max(known, default=None)
-        if watermark is not None and (proven is None or watermark > proven):
-            kept[key] = watermark
-    return watermarks, kept
-
-
-def _least(key: str, windows: Iterable[StreamWindow]) -> int | None:
-    """Null where one of them does not have the key, or no bound for it yet."""
-    lowers = [window.keys[key].lower if key in window.keys else None for window in windows]
-    known = [lower for lower in lowers if lower is not None]
-    return min(known) if len(known) == len(lowers) else None
+            if now - silent_since >= idle_timeout_ms:
+                return Standing.IDLE
+        stands = Standing.IDLE
+        for writer in writers:  # the first writer that goes on decides, of however many
+            for state in live.stream.states(writer).values():
+                if state is WriterState.EXCLUDED:
+                    stands = Standing.SET_ASIDE
+                elif state not in _AT_REST:
+                    return Standing.COUNTED
+        return stands

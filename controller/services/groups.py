@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from heapq import nlargest
+from itertools import islice
+from typing import Any
 
+from controller.limits import METRICS_LAGGING_SEGMENTS
 from controller.services.clock import Clock
 from controller.services.commits import Committer
 from controller.services.group_windows import GroupWindows
@@ -21,7 +26,7 @@ from controller.storage.spells import Gaps
 from controller.storage.writing import Spell
 from strandline.backlog import BacklogDetector
 from strandline.cut import Cut
-from strandline.errors import InvalidConfig, Refused, TooMany, UnknownGroup
+from strandline.errors import GroupExists, InvalidConfig, Refused, TooMany, UnknownGroup
 from strandline.limits import STREAMS_PER_GROUP
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, check_position
@@ -35,6 +40,7 @@ from strandline.protocol.group_wire import (
     GroupWindow,
     ReaderAnswer,
     SegmentLag,
+    Start,
     group_to_wire,
 )
 from strandline.segment import SegmentGraph
@@ -84,16 +90,20 @@ class Groups:
         return self._shelf.items()
 
     async def create(self, name: str, settings: GroupSettings, by: str | None = None) -> bool:
-        """Creates a group; False where it is there already with the same streams, its settings left as they are."""
+        """Creates a group; False where it is there already. Raises GroupExists where its settings are others."""
         check_name("group", name)
         _check(settings)
         starts = {stream: await self._start(settings, stream) for stream in settings.streams}
         found = await self._find(name)
         self._committer.admit()
         if found is not None:
-            if set(found.membership.settings.streams) != set(settings.streams):
-                has = ", ".join(found.membership.settings.streams)
-                raise InvalidConfig(name="streams", value=list(settings.streams), wanted=f"those of the group: {has}")
+            differs = _differences(found.membership.settings, settings)
+            if differs:
+                exists = GroupExists(group=name, differs=differs)
+                if found.journal.refuse(exists, self._clock.now(), by=by, call="created"):
+                    self._committer.keep(found)
+                    tell_refused("group", name, exists, call="created")
+                raise exists
             await self._committer.join(found)
             return False
         membership = Membership(name, settings)
@@ -106,6 +116,32 @@ class Groups:
         self._shelf.put(name, live)
         await self._committer.join(live)
         return True
+
+    async def configure(
+        self, name: str, changes: Mapping[str, Any], start: Start | None, by: str | None = None
+    ) -> None:
+        """Changes settings of a group. Streams that are added begin at `start`, or else at their heads."""
+        while True:
+            before = (await self.get(name)).membership.settings
+            settings = replace(before, **changes)
+            _check(settings)
+            added = [stream for stream in settings.streams if stream not in before.streams]
+            if start is not None and not added:
+                raise InvalidConfig(name="start", value="…", wanted="left out, where no stream is added")
+            begun = replace(settings, start=start if start is not None else FromHead())
+            starts = {stream: await self._start(begun, stream) for stream in added}
+            told = (await self.window(name)).watermarks
+            live = await self.get(name)
+            if live.membership.settings is before:  # else another call changed them meanwhile
+                break
+        self._committer.admit()
+        if not _differences(settings, before):
+            await self._committer.join(live)
+            return
+        now = self._clock.now()
+        live.configure(settings, starts, told, now)
+        live.journal.act(Act("configured", by, _changed(before, settings)), now)
+        await self._committer.join(live)
 
     async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a group with its journal; the journals of its streams tell of it."""
@@ -209,13 +245,17 @@ class Groups:
         call: Callable[[Membership, Mapping[str, SegmentGraph], int], None],
         act: Act | None = None,
     ) -> ReaderAnswer:
-        settings = (await self.get(group)).membership.settings
-        for stream, position in positions.items():
-            if stream not in settings.streams:
-                raise InvalidConfig(name="positions", value=stream, wanted=f"streams of the group: {settings.streams}")
-            check_position(position)
-        graphs = {stream: (await self._streams.get(stream)).stream.graph for stream in settings.streams}
-        live = await self.get(group)
+        while True:
+            settings = (await self.get(group)).membership.settings
+            for stream, position in positions.items():
+                if stream not in settings.streams:
+                    wanted = f"streams of the group: {', '.join(settings.streams)}"
+                    raise InvalidConfig(name="positions", value=stream, wanted=wanted)
+                check_position(position)
+            graphs = {stream: (await self._streams.get(stream)).stream.graph for stream in settings.streams}
+            live = await self.get(group)
+            if live.membership.settings is settings:  # else the streams of the group were changed meanwhile
+                break
         self._committer.admit()
         live.heard_at = now = self._clock.now()
         try:
@@ -270,11 +310,45 @@ class Groups:
             )
         return GroupLag(lag_ms=window.lag_ms, streams=streams)
 
+    async def segment_lags(self, group: str, most: int) -> dict[Place, int]:
+        """How far a group is behind the clock in the segments that are furthest behind, by the marks in memory. Nothing
+        for a group that can read very many segments."""
+        live = await self.get(group)
+        streams = {name: self._streams.at_hand(name) for name in live.membership.settings.streams}
+        graphs = {name: found.stream.graph for name, found in streams.items() if found is not None}
+        now = self._clock.now()
+        lags: dict[Place, int] = {}
+        places = list(islice(live.membership.readable(graphs), METRICS_LAGGING_SEGMENTS + 1))
+        for place in places if len(places) <= METRICS_LAGGING_SEGMENTS else ():
+            behind = lag(self._bound(place, live.membership.offsets.get(place, 0)), None, now).lag_ms
+            if behind is not None:
+                lags[place] = behind
+        return dict(nlargest(most, lags.items(), key=lambda each: each[1]))
+
     def _bound(self, place: Place, offset: int) -> int | None:
         """The time than which nothing of a segment is older from there on, as far as the marks in memory tell."""
         live = self._streams.at_hand(place[0])
         chain = live.chains.get(DEFAULT_KEY) if live is not None else None
         return None if chain is None else bound_at(chain, place[1], offset)
+
+
+def _differences(one: GroupSettings, other: GroupSettings) -> tuple[str, ...]:
+    """The settings that are not the same. The order of the streams does not matter."""
+    return tuple(
+        field.name
+        for field in fields(GroupSettings)
+        if _comparable(getattr(one, field.name)) != _comparable(getattr(other, field.name))
+    )
+
+
+def _comparable(value: object) -> object:
+    return set(value) if isinstance(value, tuple) else value
+
+
+def _changed(before: GroupSettings, after: GroupSettings) -> dict[str, Any]:
+    """What the journal tells of changed settings."""
+    wire = group_to_wire(after)
+    return {name: wire[name] for name in _differences(before, after)}
 
 
 def _check(settings: GroupSettings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,8 @@ from controller.storage.groups import StoredGroup, group_values
 from controller.storage.journal import JOURNAL_OF_GROUP
 from controller.storage.writing import Writing
 from strandline.backlog import BacklogDetector
+from strandline.coalesce import OnAllIdle
+from strandline.cut import Cut
 from strandline.order import Place
 from strandline.protocol.group_wire import FromHead, FromPositions, FromTime, GroupSettings, group_to_wire
 
@@ -57,6 +59,15 @@ class LiveGroup:
         """The store was brought back to an earlier moment: as with a stream (`Live.begin_anew`)."""
         self.membership.begin_anew(restored_at)
         self.journal.act(Act("restored", None, {"restored_at": restored_at}), now)
+
+    def configure(
+        self, settings: GroupSettings, starts: Mapping[str, Cut], told: Mapping[str, int | None], now: int
+    ) -> None:
+        """Goes by other settings from now on, see `Membership.configure`. Another threshold is judged anew."""
+        if settings.backlog_threshold_ms != self.membership.settings.backlog_threshold_ms:
+            self._backlog = BacklogDetector(settings.backlog_threshold_ms)
+            self.caught_up = False
+        self.membership.configure(settings, starts, told, now)
 
     def in_backlog(self, watermark: int | None, now: int, *, asleep: bool) -> bool:
         """Whether the group is in backlog; remembers whether it was found not to be."""
@@ -123,7 +134,10 @@ class LiveGroup:
             place = (stream, segment)
             values = {"offset": members.offsets.get(place, 0), "reader": members.owners.get(place)}
             key = {"group": members.name, "stream": stream, "segment": segment}
-            writing.put_row(schema.reader_position, key | values)
+            if stream in members.settings.streams:
+                writing.put_row(schema.reader_position, key | values)
+            else:
+                writing.remove(schema.reader_position, key)
         return partial(tell_entries, "group", members.name, told)  # windows are worked out when asked for
 
     def discard(self) -> None:
@@ -149,5 +163,6 @@ def settings_of(wire: dict[str, Any]) -> GroupSettings:
         backlog_threshold_ms=wire["backlog_threshold_ms"],
         reader_timeout_ms=wire["reader_timeout_ms"],
         idle_timeout_ms=wire["idle_timeout_ms"],
+        on_all_idle=OnAllIdle(wire.get("on_all_idle", OnAllIdle.HOLD)),
         start=begins,
     )

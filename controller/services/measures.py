@@ -26,6 +26,7 @@ from controller.limits import (
     METRICS_KEYS_OF_STREAM,
     METRICS_LOADED_STREAMS,
     METRICS_PENDING_SEGMENTS,
+    METRICS_SEGMENT_LAGS,
     METRICS_STORE_WAIT_MS,
 )
 from controller.services.clock import Clock
@@ -38,6 +39,7 @@ from controller.services.slices import Slices
 from controller.services.streams import Streams
 from strandline.errors import StrandlineError
 from strandline.note import DEFAULT_KEY
+from strandline.order import Place
 from strandline.protocol.group_wire import GroupWindow, StreamWindow
 from strandline.writer import Phase, Writer
 
@@ -102,10 +104,12 @@ class StreamMeasures:
 
 @dataclass(slots=True)
 class GroupMeasures:
-    """A reader group, its window, and by stream how many offsets below the newest mark it has not read."""
+    """A reader group, its window, by stream how many offsets below the newest mark it has not read, and how far it is
+    behind the clock in the segments that are furthest behind."""
 
     window: GroupWindow
     pending: dict[str, int]
+    segment_lags: dict[Place, int]
 
 
 @dataclass(slots=True)
@@ -266,7 +270,8 @@ class Measures:
     async def _group(self, name: str) -> GroupMeasures:
         window = await self._groups.window(name)
         pending = {stream: self._pending(stream, each) for stream, each in window.streams.items()}
-        return GroupMeasures(window, {stream: count for stream, count in pending.items() if count is not None})
+        counts = {stream: count for stream, count in pending.items() if count is not None}
+        return GroupMeasures(window, counts, await self._groups.segment_lags(name, METRICS_SEGMENT_LAGS))
 
     def _pending(self, name: str, window: StreamWindow) -> int | None:
         live = self._streams.at_hand(name)

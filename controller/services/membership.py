@@ -151,6 +151,26 @@ class Membership:
             reader.heard_at = min(reader.heard_at + gap, now)
             self.touched.readers.add(name)
 
+    def configure(
+        self, settings: GroupSettings, starts: Mapping[str, Cut], told: Mapping[str, int | None], now: int
+    ) -> None:
+        """Goes by other settings from now on. A stream that is added begins at its cut in `starts`. What was read of a
+        stream that is removed is forgotten, and its readers lose it. The watermarks that were `told` stay told: a
+        stream that is added holds back what comes after them."""
+        self.let_silent_go(now)
+        streams = set(settings.streams)
+        if streams != set(self.settings.streams):
+            self.held = {key: time for key, time in told.items() if time is not None}
+            removed = [place for place in {*self.offsets, *self.owners} if place[0] not in streams]
+            self._free(removed)
+            for place in removed:
+                del self.offsets[place]
+                self.touched.places.add(place)
+        self.settings = settings
+        self.touched.group = True
+        for stream, cut in starts.items():
+            self.start(stream, cut)
+
     def begin_anew(self, epochs: int) -> None:
         """No epoch up to this one is given out any more, and every reader is fenced until it registers anew."""
         self.epochs = max(self.epochs, epochs) + 1

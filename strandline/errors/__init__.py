@@ -8,6 +8,7 @@
     │   │   ├── Fenced               fenced
     │   │   ├── StreamSealed         stream_sealed
     │   │   ├── StreamExists         stream_exists
+    │   │   ├── GroupExists          group_exists
     │   │   └── WrongDomain          wrong_domain
     │   ├── Missing                  what the call names is not there
     │   │   ├── UnknownStream        unknown_stream
@@ -65,6 +66,7 @@ from strandline.errors.refused import (
     Denied,
     Fenced,
     Forbidden,
+    GroupExists,
     Missing,
     PositionWentBack,
     Refused,
@@ -99,6 +101,7 @@ __all__ = [
     "Denied",
     "Fenced",
     "Forbidden",
+    "GroupExists",
     "InputDone",
     "Invalid",
     "InvalidConfig",

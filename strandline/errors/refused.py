@@ -3,6 +3,7 @@ not allowed to this caller."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -86,6 +87,20 @@ class StreamExists(Conflict):
         return (
             f"stream {self.stream!r} exists with other {self.differs}: "
             f"create it with the same {self.differs}, or take another name"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class GroupExists(Conflict):
+    code: ClassVar[str] = "group_exists"
+    group: str
+    differs: Sequence[str]
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"reader group {self.group!r} exists with other settings ({', '.join(self.differs)}): "
+            f"change them with PATCH, create it with the same settings, or take another name"
         )
 
 

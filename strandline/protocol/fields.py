@@ -63,6 +63,10 @@ class Fields:
     def numbers_or_none(self, name: str) -> dict[str, int | None]:
         return self.by_name(name, _number_or_none)
 
+    def texts_or_none(self, name: str) -> dict[str, str | None]:
+        """An object whose values are texts or null."""
+        return self.by_name(name, _text_or_none)
+
     def list(self, name: str, read: Callable[[Any, str], Value]) -> tuple[Value, ...]:
         values = self._of(name, list, "a list")
         return tuple(read(value, f"{self._where}.{name}[{place}]") for place, value in enumerate(values))
@@ -95,6 +99,10 @@ def _text(value: object, where: str) -> str:
     if type(value) is not str:
         raise ValueError(f"{where} is {_short(value)}, and not a text")
     return value
+
+
+def _text_or_none(value: object, where: str) -> str | None:
+    return _text(value, where) if value is not None else None
 
 
 def _number(value: object, where: str) -> int:

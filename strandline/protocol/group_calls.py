@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from strandline.names import check_name
 from strandline.note import check_position
 from strandline.protocol import group_wire
@@ -13,6 +15,7 @@ from strandline.protocol.group_wire import (
     GroupWindow,
     Positions,
     ReaderAnswer,
+    Start,
 )
 from strandline.protocol.journal_wire import JournalPage, journal_from_wire
 from strandline.protocol.wire import MarksAt
@@ -23,6 +26,12 @@ def create_group(group: str, settings: GroupSettings) -> Call[bool]:
     for stream in settings.streams:
         check_name("stream", stream)
     return (yield from ask_whether_new("PUT", group_path(group), group_wire.group_to_wire(settings)))
+
+
+def change_group(group: str, changes: Mapping[str, object], start: Start | None = None) -> Call[GroupDescription]:
+    """Changes settings of a reader group; `start` is where streams that are added begin. Returns what it is now."""
+    body = dict(changes) if start is None else {**changes, "start": group_wire.start_to_wire(start)}
+    return (yield from ask("PATCH", group_path(group), group_wire.group_from_wire, body))
 
 
 def describe_group(group: str) -> Call[GroupDescription]:

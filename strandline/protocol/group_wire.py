@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TypeAlias, assert_never
 
+from strandline.coalesce import OnAllIdle
 from strandline.limits import READER_TIMEOUT_DEFAULT_MS
 from strandline.protocol.fields import Fields
 from strandline.protocol.wire import JsonObject
@@ -38,12 +39,14 @@ Start: TypeAlias = FromHead | FromTime | FromPositions
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
     """What a reader group reads, and how. `backlog_threshold_ms` null: it is never in backlog; `idle_timeout_ms`
-    null: silence is never taken for idleness."""
+    null: silence is never taken for idleness. `on_all_idle`: whether the watermark holds or jumps to the greatest bound
+    of any stream when all of them are idle; a jump is a guess."""
 
     streams: tuple[str, ...]
     backlog_threshold_ms: int | None = None
     reader_timeout_ms: int | None = READER_TIMEOUT_DEFAULT_MS
     idle_timeout_ms: int | None = None
+    on_all_idle: OnAllIdle = OnAllIdle.HOLD
     start: Start = field(default_factory=FromHead)
 
 
@@ -72,10 +75,14 @@ class StreamWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupWindow:
-    """Where a group stands. `watermarks` are, by key, the least of its streams that are not idle."""
+    """Where a group stands. `watermarks` are, by key, the least of its streams that are not `idle`, and `held_by` names
+    the stream that has it. `idle` are the streams that are left out: idle, or read to their end. `complete`: every mark
+    that counts left no writer out, and no stream is left out for writers that were excluded."""
 
     streams: Mapping[str, StreamWindow]
     watermarks: Mapping[str, int | None]
+    held_by: Mapping[str, str | None]
+    complete: bool
     lag_ms: int | None
     backlog: bool
     idle: tuple[str, ...]
@@ -129,6 +136,7 @@ class GroupDescription:
     backlog_threshold_ms: int | None
     reader_timeout_ms: int | None
     idle_timeout_ms: int | None
+    on_all_idle: OnAllIdle
     readers: tuple[GroupMember, ...]
 
 
@@ -150,6 +158,7 @@ def group_to_wire(settings: GroupSettings) -> JsonObject:
         "backlog_threshold_ms": settings.backlog_threshold_ms,
         "reader_timeout_ms": settings.reader_timeout_ms,
         "idle_timeout_ms": settings.idle_timeout_ms,
+        "on_all_idle": settings.on_all_idle,
         "start": start_to_wire(settings.start),
     }
 
@@ -167,6 +176,8 @@ def group_window_from_wire(value: object, where: str = "the answer") -> GroupWin
     return GroupWindow(
         streams=given.by_name("streams", _stream_window),
         watermarks=given.numbers_or_none("watermarks"),
+        held_by=given.texts_or_none("held_by"),
+        complete=given.flag("complete"),
         lag_ms=given.number_or_none("lag_ms"),
         backlog=given.flag("backlog"),
         idle=given.texts("idle"),
@@ -210,6 +221,7 @@ def group_from_wire(value: object, where: str = "the answer") -> GroupDescriptio
         backlog_threshold_ms=given.number_or_none("backlog_threshold_ms"),
         reader_timeout_ms=given.number_or_none("reader_timeout_ms"),
         idle_timeout_ms=given.number_or_none("idle_timeout_ms"),
+        on_all_idle=OnAllIdle(given.text("on_all_idle")),
         readers=given.list("readers", member),
     )
 

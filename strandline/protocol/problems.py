@@ -47,6 +47,7 @@ STATUS: Final[Mapping[type[StrandlineError], int]] = {
     errors.Fenced: 409,
     errors.StreamSealed: 409,
     errors.StreamExists: 409,
+    errors.GroupExists: 409,
     errors.WrongDomain: 409,
     errors.TooLarge: 413,
     errors.TooMany: 422,

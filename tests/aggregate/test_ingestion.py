@@ -203,3 +203,32 @@ def test_a_tail_reporter_that_was_lost_before_it_closed_is_forgotten_so_long_aft
     book.after(500).call("close", "t", None)
     assert book.after(50 + 1_000 - 500 - 1).stream.resting(book.now) is None
     assert book.after(1).stream.resting(book.now) is not None
+
+
+def test_a_lost_reporter_that_keeps_a_stream_from_resting_is_named_until_it_is_forgotten() -> None:
+    book = ingestion(writer_timeout_ms=1_000, forget_after_ms=60_000)
+    book.note("lost", book.now)
+    book.note("quiet", book.now)
+    book.stream.idle("quiet", None, book.now)
+    book.after(5_000).stream.advance(book.now)
+
+    held = book.stream.held_by("", book.now)
+
+    assert book.stream.resting(book.now) is None and held is not None
+    assert (held.writer, held.state, held.last_heard_ms_ago) == ("lost", "timed_out", 5_000)
+    assert held.released_in_ms == 1_000 + 60_000 - 5_000
+    forgotten = book.now + held.released_in_ms
+    assert book.stream.held_by("", forgotten) is None and book.stream.resting(forgotten) is not None
+
+
+def test_a_lost_reporter_that_is_excluded_keeps_no_stream_from_resting() -> None:
+    book = ingestion(writer_timeout_ms=1_000)
+    book.note("lost", book.now)
+    book.note("quiet", book.now)
+    book.stream.idle("quiet", None, book.now)
+    book.after(60_000).stream.advance(book.now)
+    assert book.stream.held_by("", book.now) is not None
+
+    book.stream.exclude("lost", book.now)
+
+    assert book.stream.held_by("", book.now) is None and book.stream.resting(book.now) is not None

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.services.group_windows import coalesce
-from strandline.coalesce import Coalescer
-from strandline.protocol.group_wire import KeyWindow, StreamWindow
+from strandline.coalesce import Coalescer, combine, holder
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
 GROUP = "/v1/reader-groups/g"
@@ -111,31 +109,21 @@ def test_a_group_on_an_ingestion_stream_at_rest_follows_the_clock(controller: An
         assert window["streams"]["s"]["lower"] == now + waited - 10_000 and window["idle"] == ["s"]
 
 
-def one(lower: int | None) -> StreamWindow:
-    return StreamWindow(
-        lower=lower,
-        upper=None,
-        complete=True,
-        end_of_stream=False,
-        lag_ms=None,
-        behind_ms=None,
-        position={},
-        keys={"": KeyWindow(lower, None, True)},
-    )
-
-
 NAMES = ("a", "b", "c")
 STEPS = st.lists(st.tuples(st.sampled_from(NAMES), st.one_of(st.none(), st.integers(1, 30))), max_size=30)
 
 
-def windows_after(
-    steps: list[tuple[str, int | None]],
-) -> Iterator[tuple[dict[str, StreamWindow], list[str], int | None]]:
-    """After each step, the streams' windows, who is idle, and what a coalescer has emitted.
+Bounds = dict[str, dict[str, int | None]]
+
+
+def bounds_after(
+    steps: list[tuple[str, int | None]], on_all_idle: str = "hold"
+) -> Iterator[tuple[Bounds, list[str], Coalescer]]:
+    """After each step, the streams' bounds, who is idle, and a coalescer that heard the same.
 
     A time is by how much the input's own rises; `None`: it falls asleep.
     """
-    coalescer = Coalescer(NAMES)
+    coalescer = Coalescer(NAMES, on_all_idle)
     lowers: dict[str, int | None] = dict.fromkeys(NAMES)
     idle: set[str] = set()
     for name, time in steps:
@@ -146,15 +134,27 @@ def windows_after(
             idle.discard(name)
             lowers[name] = risen = (lowers[name] or 0) + time
             coalescer.observe(name, risen)
-        yield {each: one(lowers[each]) for each in NAMES}, sorted(idle), coalescer.value()
+        yield {each: {"": lowers[each]} for each in NAMES}, sorted(idle), coalescer
+
+
+@pytest.mark.parametrize("on_all_idle", ["hold", "jump"])
+@given(steps=STEPS)
+def test_who_looks_after_every_step_is_told_what_a_coalescer_emits(
+    on_all_idle: str, steps: list[tuple[str, int | None]]
+) -> None:
+    held: dict[str, int] = {}
+    for bounds, idle, coalescer in bounds_after(steps, on_all_idle):
+        watermarks, held = combine(bounds, idle, held, jump=on_all_idle == "jump")
+        assert watermarks[""] == coalescer.value()
 
 
 @given(STEPS)
-def test_who_looks_after_every_step_is_told_what_a_coalescer_emits(steps: list[tuple[str, int | None]]) -> None:
-    held: dict[str, int] = {}
-    for windows, idle, emitted in windows_after(steps):
-        watermarks, held = coalesce(windows, idle, held)
-        assert watermarks[""] == emitted
+def test_the_stream_that_is_named_is_one_that_the_coalescer_waits_for(steps: list[tuple[str, int | None]]) -> None:
+    for bounds, idle, coalescer in bounds_after(steps):
+        named, waited_for = holder(bounds, idle, ""), coalescer.held_by()
+        assert (named is None) == (waited_for is None)
+        if named is not None:
+            assert bounds[named] == bounds[str(waited_for)] and named not in idle
 
 
 @given(STEPS, st.sets(st.integers(0, 30)))
@@ -163,9 +163,9 @@ def test_who_looks_now_and_then_is_never_told_less_than_before(
 ) -> None:
     held: dict[str, int] = {}
     told = 0
-    for number, (windows, idle, _) in enumerate(windows_after(steps)):
+    for number, (bounds, idle, _) in enumerate(bounds_after(steps)):
         if number in looks:
-            watermarks, held = coalesce(windows, idle, held)
+            watermarks, held = combine(bounds, idle, held)
             assert (watermarks[""] or 0) >= told
             told = watermarks[""] or 0
 

@@ -236,14 +236,6 @@ def test_a_deleted_group_is_gone(group: Any) -> None:
     assert group.call("GET", GROUP)["readers"] == [] and bounds(group) == (None, 100)
 
 
-def test_a_group_does_not_change_its_streams(group: Any) -> None:
-    group.call("PUT", "/v1/streams/t", CONFIG)
-
-    group.call("PUT", GROUP, {"streams": ["s"], "reader_timeout_ms": 1}, expect=200)
-    assert group.call("PUT", GROUP, {"streams": ["s", "t"]}, expect=422)["code"] == "invalid_config"
-    assert group.call("GET", GROUP)["reader_timeout_ms"] == 30_000
-
-
 def test_what_was_put_back_stays_so_when_a_successor_goes_on(group: Any) -> None:
     scale = {"seal": {"0": 40, "1": 50}, "create": [{"id": "2", "low": 0, "high": 1}]}
     group.call("POST", "/v1/streams/s/scale", scale)

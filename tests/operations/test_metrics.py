@@ -47,6 +47,8 @@ def test_a_group_shows_its_lag_its_backlog_and_what_it_has_to_read(busy: Scrape)
     assert busy.value("group_stream_lag_seconds", group="readers", stream="orders") == 21
     assert busy.value("group_behind_seconds", group="readers", stream="orders") == 0
     assert busy.value("group_pending_offsets", group="readers", stream="orders") == 0
+    lags = busy.of("group_segment_lag_seconds")
+    assert {dict(labels)["segment"] for labels in lags} == {"0", "1"} and set(lags.values()) == {21}
     assert busy.value("group_backlog", group="readers") in (0, 1)
 
 

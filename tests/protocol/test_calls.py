@@ -21,7 +21,15 @@ from strandline.segment import NewSegment
 
 NOTE = Note(writer="w1", times={"": 100}, position={"0": 5}, epoch=3)
 NOTE_BODY = {"writer": "w1", "time": 100, "position": {"0": 5}, "epoch": 3}
-WINDOW: dict[str, object] = {"streams": {}, "watermarks": {}, "lag_ms": None, "backlog": False, "idle": []}
+WINDOW: dict[str, object] = {
+    "streams": {},
+    "watermarks": {},
+    "held_by": {},
+    "complete": True,
+    "lag_ms": None,
+    "backlog": False,
+    "idle": [],
+}
 READER = {"epoch": 2, "owned": {"orders": {"0": 7}}, "share": 1, "free": 0, "window": WINDOW}
 
 
@@ -101,6 +109,7 @@ def answered(call: Call[Any], status: int, body: object, headers: dict[str, str]
                 "backlog_threshold_ms": None,
                 "reader_timeout_ms": 30000,
                 "idle_timeout_ms": None,
+                "on_all_idle": "hold",
                 "start": {"time": 5},
             },
         ),

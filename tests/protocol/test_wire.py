@@ -275,6 +275,8 @@ GROUP_WINDOWS = st.builds(
         max_size=2,
     ),
     watermarks=FLOORS,
+    held_by=st.dictionaries(KEYS, st.none() | NAMES, max_size=2),
+    complete=st.booleans(),
     lag_ms=st.none() | TIMES,
     backlog=st.booleans(),
     idle=st.lists(NAMES, max_size=2).map(tuple),

@@ -47,6 +47,7 @@ WANTED = {
     f"DELETE {STREAM}/writers/{{writer}}/exclude": ("admin", "stream"),
     f"PUT {GROUP}": ("reader", "group"),
     f"GET {GROUP}": ("reader", "group"),
+    f"PATCH {GROUP}": ("reader", "group"),
     f"DELETE {GROUP}": ("reader", "group"),
     f"GET {GROUP}/journal": ("reader", "group"),
     f"GET {GROUP}/time-window": ("reader", "group"),
