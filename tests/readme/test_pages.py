@@ -85,12 +85,13 @@ def test_the_page_about_readers_reads_what_was_written(controller: str, tmp_path
                 stranger.do(block)
                 said.append(stranger.said.splitlines())
         stranger.names["logs"]["orders"].close()
-    events, windows, late, work, order, backlog, position_ = said
+    events, windows, late, work, order, changed, backlog, position_ = said
     assert len(events) == 8 and "nothing older than 32000 follows" in events
     assert sum(int(line.split()[-1]) for line in windows) >= 5  # 31 000 lies in a window that is still open
     assert late[0].startswith(("6 on time, 1 late", "7 on time, 0 late"))  # late once the bound was known
     assert len(work) == 8 and "W 32000" in work
     assert any("32000" in line for line in order)
+    assert changed == []  # the group was changed, and nothing is said of it
     assert backlog[0] == "backlog: True"
     assert position_[-1] == "0"
 
