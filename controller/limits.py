@@ -29,6 +29,20 @@ TAKE_OVER_WAIT_MS: Final = 3_000  # for the session of a controller before this 
 STATEMENT_TIMEOUT_MS: Final = 30_000  # PostgreSQL: how long a statement may take
 LOST_PEER_S: Final = 20  # without a sign of life on a connection, either side takes it for lost
 
+# Loading a stream
+PAGE_FIRST_ROWS: Final = 256  # it shows how large rows are
+PAGE_GROWTH_TIMES: Final = 4  # longer than the one before is a page at most
+PAGE_ROWS: Final = 4_096  # the most rows of a page
+PAGE_CHARACTERS: Final = 256 * 1024  # about as many in a page
+STEP_ITEMS: Final = 1_024  # a writer in a key is one; so many are worked on before others get their turn
+ITEM_CHARACTERS: Final = 256  # of a row's text: to decode them is as much work as one item
+MARK_ITEMS: Final = 8  # to take in a mark is as much work as so many
+QUERY_ITEMS: Final = 32  # to run a query is as much work as so many
+STEPS_AT_HAND: Final = 4  # what takes more of them is loaded over a connection of its own
+LOADS_AT_ONCE: Final = 4  # over such connections
+LOAD_WAIT_MS: Final = 5_000  # a call waits so long for a stream that is being loaded, then it is told to come again
+SPELLS_KEPT: Final = 100  # times of serving that stay known from before the oldest that wrote a stream last
+
 # Tokens
 TOKENS: Final = 10_000  # that are not revoked
 TOKENS_LOOK_MS: Final = 500  # how often a controller looks whether one was made or revoked
@@ -71,6 +85,7 @@ LOOK_TTL_MS: Final = 900  # all who ask within it share one look; pages ask each
 LOOK_STREAMS: Final = 10_000  # the first by name
 LOOK_GROUPS: Final = 1_000  # the first by name
 LOOK_LOADS: Final = 100  # streams that are not in memory, read from the store for one look
+LOOK_LOAD_WAIT_MS: Final = 500  # for each of these; one with very much in it is loaded for a later look
 LOOK_PAGE_NAMES: Final = 1_000  # read from the store at a time
 LOOK_REST: Final = 20  # a look that took long is shared for so many times as long: it never takes more than a 20th
 LOOKS_SHARED: Final = 256  # of each kind, kept

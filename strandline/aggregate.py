@@ -69,8 +69,8 @@ class Aggregate:
         self._groups = ((self._lost, Role.LOST), (self._skipped, Role.SKIPPED), (self._blocking, Role.BLOCKING))
         self._by_time: list[tuple[int, str]] = []  # counted writers, some entries stale
         self._have_noted: set[str] = set()
-        self._peak: int | None = None  # the highest noted time, excluded writers aside; worked out when asked
-        self._peak_known = False
+        self._peak: tuple[int, str] | None = None  # the highest noted time, and who has it, excluded ones aside
+        self._peak_known = False  # else it is worked out when it is asked for
         self._stale: set[str] = set()  # whose contribution may have changed since the last mark
         self._expiring: list[tuple[int, str]] = []  # the time above which a contribution changes, some entries stale
         self._newest: dict[str, int | None] = {}  # of what each writer contributed to the last mark
@@ -87,9 +87,10 @@ class Aggregate:
             standing.lost_at = now
             self.let_go.add(name)
             role = Role.LOST
-        if self._roles.get(name) is not role:
+        before = self._roles.get(name)
+        if before is not role:
             self._roles[name] = role
-            for group, wanted in self._groups:
+            for group, wanted in self._groups if before is not None or role is not COUNTED else ():
                 if role is wanted:
                     group.add(name)
                 else:
@@ -102,7 +103,8 @@ class Aggregate:
             self._have_noted.add(name)
         if not standing.lasting:
             self._stale.add(name)
-        self._peak_known = False
+        if self._peak_known:
+            self._follow_peak(writer, standing)
 
     def role(self, name: str) -> Role:
         return self._roles[name]
@@ -166,14 +168,20 @@ class Aggregate:
     def peak(self) -> int | None:
         """The highest time that any writer noted in its present life, excluded ones aside."""
         if not self._peak_known:
-            times = (
-                standing.time
-                for writer in self._writers.values()
-                if writer.excluded_at is None and (standing := writer.standings.get(self.key)) is not None
-            )
-            self._peak = max((time for time in times if time is not None), default=None)
-            self._peak_known = True
-        return self._peak
+            self._peak, self._peak_known = None, True
+            for name in self._roles:
+                writer = self._writers[name]
+                self._follow_peak(writer, writer.standings[self.key])
+        return None if self._peak is None else self._peak[0]
+
+    def _follow_peak(self, writer: Writer, standing: Standing) -> None:
+        """Takes a writer into the highest time; that is unknown then where the writer that had it no longer does."""
+        time = standing.time if writer.excluded_at is None else None
+        peak = self._peak
+        if time is not None and (peak is None or time >= peak[0]):
+            self._peak = (time, writer.name)
+        elif peak is not None and peak[1] == writer.name:
+            self._peak_known = False
 
     @property
     def someone_counts(self) -> bool:

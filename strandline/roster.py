@@ -15,7 +15,7 @@ from strandline.errors import TooMany
 from strandline.limits import KEYS_PER_STREAM
 from strandline.mark import Mark
 from strandline.note import DEFAULT_KEY
-from strandline.writer import Phase, Standing, Writer, WriterState
+from strandline.writer import Phase, Standing, Writer
 
 INGESTION = TimeDomain.INGESTION  # looking it up in its class takes longer than all else in `resting`
 AWAITED = frozenset({Role.COUNTED, Role.BLOCKING, Role.SKIPPED})  # whose silence is looked at
@@ -31,7 +31,6 @@ class Roster:
         self.changes = Changes()
         self._deadlines: list[tuple[int, str]] = []  # at or before the moment when a writer has been silent too long
         self._armed: set[str] = set()
-        self._seen: dict[tuple[str, str], WriterState] = {}
 
     @property
     def keys(self) -> set[str]:
@@ -69,17 +68,23 @@ class Roster:
         rest = self.resting(now) if key == DEFAULT_KEY else None
         return self.last_time(key) if rest is None else rest.time
 
-    def restore(self, writers: Iterable[Writer], last_marks: Iterable[Mark], now: int) -> None:
-        """Takes up writers and last marks as they were stored. Nothing of it is a change."""
+    def restore_marks(self, last_marks: Iterable[Mark]) -> None:
+        """Takes over the last marks as they were stored, before any writer."""
         for mark in last_marks:
             self.aggregates[mark.key] = Aggregate(mark.key, self.writers, self.config, mark)
-        for writer in writers:
-            self.writers[writer.name] = writer
-        for writer in self.writers.values():
-            for standing in writer.standings.values():
-                standing.lasting = False  # what it gave to the last mark is worked out again
-            self.changed(writer, now)
-        self.changes = Changes()
+
+    def restore_writer(self, writer: Writer, now: int) -> None:
+        """Takes over a writer as it was stored, which is no change. It costs what the writer holds, however many
+        writers there are."""
+        self.writers[writer.name] = writer
+        for key, standing in writer.standings.items():
+            standing.lasting = False  # what it gave to the last mark is worked out again
+            aggregate = self.aggregates.get(key) or self._begin(key)
+            aggregate.place(writer, now)
+            if aggregate.let_go:
+                aggregate.let_go.discard(writer.name)
+            standing.seen = writer.state(standing, aggregate.last.time if aggregate.last is not None else None)
+        self._arm(writer)
 
     # -- changes -------------------------------------------------------------------------------------------------
 
@@ -92,6 +97,10 @@ class Roster:
             if aggregate.let_go:
                 aggregate.let_go.discard(writer.name)
             self._journal(writer, aggregate, standing, now)
+        self._arm(writer)
+
+    def _arm(self, writer: Writer) -> None:
+        """Has a writer looked at when it has been silent too long."""
         if writer.name not in self._armed and self.config.writer_timeout_ms and self._waits_for(writer):
             heappush(self._deadlines, (writer.heard_at + self.config.writer_timeout_ms, writer.name))
             self._armed.add(writer.name)
@@ -127,9 +136,10 @@ class Roster:
 
     def resume(self, gap: int, now: int) -> None:
         """Counts `gap` milliseconds of silence against nobody."""
+        if not gap:
+            return
         for writer in self.writers.values():
-            if not writer.closed:
-                writer.heard_at = min(writer.heard_at + gap, now)
+            if writer.forgive(gap, now):
                 self.changes.writers.add(writer.name)
 
     def _waits_for(self, writer: Writer) -> bool:
@@ -137,10 +147,9 @@ class Roster:
 
     def _journal(self, writer: Writer, aggregate: Aggregate, standing: Standing, now: int) -> None:
         after = writer.state(standing, aggregate.last.time if aggregate.last is not None else None)
-        place = (writer.name, aggregate.key)
-        before = self._seen.get(place)
+        before = standing.seen
         if before is not after:
-            self._seen[place] = after
+            standing.seen = after
             self.changes.states.append(StateChange(now, writer.name, aggregate.key, before, after))
 
     # -- marks ---------------------------------------------------------------------------------------------------

@@ -63,8 +63,15 @@ class Stream:
         """The stream as it was stored: it goes on exactly as the one that was not interrupted."""
         stream = cls(name, config, graph, now=clock, history_notes=history_notes)
         stream.sealed, stream.epochs, stream.head = sealed, epochs, head
-        stream._roster.restore(writers, last_marks, clock)
+        stream._roster.restore_marks(last_marks)
+        for writer in writers:
+            stream.restore_writer(writer)
         return stream
+
+    def restore_writer(self, writer: Writer) -> None:
+        """Takes over a writer as it was stored. `restored` does so with all that it is given; who has very many of them
+        hands them in by this, and may do other things in between."""
+        self._roster.restore_writer(writer, self.clock)
 
     @property
     def config(self) -> StreamConfig:

@@ -83,6 +83,7 @@ class Standing:
     lasting: bool = False  # what the last mark took from it still stands, whatever it notes next
     fresh: int = 0  # how many of the newest in the history came since the last drain
     rewritten: bool = False  # whether since then it became another than marks and new notes make of it
+    seen: WriterState | None = None  # what the journal has it as
 
     @property
     def value(self) -> int | None:
@@ -190,6 +191,13 @@ class Writer:
 
     def hear(self, now: int) -> None:
         self.heard_at = max(self.heard_at, now)
+
+    def forgive(self, silence_ms: int, now: int) -> bool:
+        """Counts so many milliseconds of silence not against it, since nobody served; whether that changed it."""
+        before = self.heard_at
+        if not self.closed:
+            self.heard_at = min(before + silence_ms, now)
+        return self.heard_at != before
 
     def close(self, epoch: int | None, now: int) -> None:
         """It is done. A lost one that cannot show its epoch becomes excluded: nobody knows what it wrote."""

@@ -112,6 +112,7 @@ class Controller:
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+        await self.streams.stop()
         self.streams.settle()
         with contextlib.suppress(StrandlineError):
             await self._committer.stop()

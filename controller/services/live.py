@@ -73,20 +73,17 @@ class Live:
     @classmethod
     def loaded(cls, stored: StoredStream, watch: Callable[[Live], None], counts: StreamCounts | None = None) -> Live:
         live = cls(stored.stream, stored.origin, stored_fence=stored.fence, watch=watch, counts=counts)
-        for key, marks in stored.marks.items():
-            chain = MarkChain(key, first_seq=marks[0].seq)
-            for mark in marks:
-                chain.append(mark)
-            live.chains[key] = chain
+        for key, marks in stored.heads.items():
             if key not in live.counts.made_at:
                 live.counts.made(key, (mark.created_at for mark in marks))
-            live.oldest_seqs[key] = stored.first_seqs[key]
+        live.chains, live.oldest_seqs = stored.chains, stored.first_seqs
         live.log = WriterLog(live.name, stored.log)
-        live._places = dict(stored.places)
-        live.noted_at = dict(stored.noted_at)
+        live._places = stored.places
+        live.noted_at = stored.noted_at
         live.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
         live._telling = Telling(live.journal, live.counts)
-        live._telling.resume(stored.marks)
+        live._telling.resume(stored.heads)
+        live._earlier.writers = stored.old_writers
         return live
 
     @property

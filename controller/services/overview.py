@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from controller.limits import LOOK_GROUPS, LOOK_LOADS, LOOK_PAGE_NAMES, LOOK_STREAMS
+from controller.limits import LOOK_GROUPS, LOOK_LOAD_WAIT_MS, LOOK_LOADS, LOOK_PAGE_NAMES, LOOK_STREAMS
 from controller.services.clock import Clock
 from controller.services.groups import Groups
 from controller.services.live import Live
@@ -18,7 +18,7 @@ from controller.services.reading import Reading
 from controller.services.sharing import Shared
 from controller.services.slices import Slices
 from controller.services.streams import Streams
-from strandline.errors import UnknownGroup, UnknownStream
+from strandline.errors import StreamLoading, UnknownGroup, UnknownStream
 from strandline.note import DEFAULT_KEY
 
 
@@ -68,9 +68,11 @@ class Overview:
             if live is None and loads:
                 loads -= 1
                 try:
-                    live = await self._streams.get(name)
+                    live = await self._streams.get(name, wait_ms=LOOK_LOAD_WAIT_MS)
                 except UnknownStream:
                     continue
+                except StreamLoading:
+                    pass  # it counts as unread until it is there
             if live is not None:
                 seen.append(await look_at(live, self._resting(live), self._clock.now(), slices))
             await slices.turn()
@@ -96,8 +98,8 @@ class Overview:
         for name in await self._groups.streams_by_name("", LOOK_GROUPS):
             try:
                 looks.append(await self._look_at_group(name, slices))
-            except (UnknownGroup, UnknownStream):
-                continue  # it was deleted, or a stream of its was
+            except (UnknownGroup, UnknownStream, StreamLoading):
+                continue  # it was deleted, or a stream of its was, or that is not there yet
             await slices.turn()
         looks.sort(key=lambda each: (not each.window.backlog, -(each.window.lag_ms or 0), each.name))
         return tuple(looks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 
@@ -15,6 +16,10 @@ class Shelved(Protocol):
 
 
 Item = TypeVar("Item", bound=Shelved)
+
+
+class StillLoading(Exception):
+    """It takes longer to load than anyone is to wait. Loading goes on."""
 
 
 class Shelf(Generic[Item]):
@@ -37,8 +42,14 @@ class Shelf(Generic[Item]):
         item = self._items.get(name)
         return item if item is not None and not item.discarded and item.ending is None else None
 
-    async def find(self, name: str) -> Item | None:
-        """The thing, loaded if need be; None where the store has none. Right after it, memory still agrees."""
+    async def find(self, name: str, wait_s: float | None = None) -> Item | None:
+        """The thing, loaded if need be; None where the store has none. Right after it, memory still agrees.
+
+        Raises StillLoading where that takes longer than `wait_s`. Then, or if this is cancelled, loading goes on all
+        the same, for whoever asks next.
+        """
+        loop = asyncio.get_running_loop()
+        until = None if wait_s is None else loop.time() + wait_s
         while True:
             item = self._items.get(name)
             if item is not None and not item.discarded:
@@ -49,10 +60,26 @@ class Shelf(Generic[Item]):
             loading = self._loading.get(name)
             if loading is None:
                 loading = self._loading[name] = asyncio.create_task(self._fetch(name, item))
-                loading.add_done_callback(lambda _: self._loading.pop(name, None))
-            await asyncio.shield(loading)
+                loading.add_done_callback(partial(self._loaded, name))
+            left = None if until is None else max(0.0, until - loop.time())
+            done, _ = await asyncio.wait([loading], timeout=left)
+            if not done:
+                raise StillLoading
+            await loading
             if name not in self._items:
                 return None
+
+    async def stop(self) -> None:
+        """Gives up what is being loaded."""
+        loading = list(self._loading.values())
+        for task in loading:
+            task.cancel()
+        await asyncio.gather(*loading, return_exceptions=True)
+
+    def _loaded(self, name: str, task: asyncio.Task[None]) -> None:
+        del self._loading[name]
+        if not task.cancelled():
+            task.exception()  # seen, even where nobody waits any more
 
     def put(self, name: str, item: Item) -> None:
         """Puts in a new thing, right after `find` found none."""

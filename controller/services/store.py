@@ -1,4 +1,7 @@
-"""The store as services see it: reads in one thread, commits in another, so that no reader waits for a sync."""
+"""The store as services see it: reads in one thread, commits in another, so that no reader waits for a sync.
+
+What takes long to read is read in a third one, in steps, between which the event loop and other such reads go on.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,19 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Concatenate, ParamSpec, TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from controller.limits import LOADS_AT_ONCE, STEPS_AT_HAND
+from controller.services.garbage import lasting_objects
 from controller.services.health import StoreHealth
 from controller.storage.database import Database
 from controller.storage.refusals import AlreadyServed
+from controller.storage.steps import Steps
 from controller.storage.writing import CommitUnknown, Scribe, Writing
 from strandline.errors import StoreUnavailable
 
@@ -21,8 +29,15 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
+@dataclass(frozen=True, slots=True)
+class _Done(Generic[Result]):
+    """What came of steps that have all been taken."""
+
+    result: Result
+
+
 class Store:
-    """An open database with a thread for each of its two connections.
+    """An open database with a thread for each of its two connections, and one for long reads.
 
     After a commit of which nobody knows how it went, nothing is read before that is settled: what was read earlier
     could be overtaken by that commit, and memory would not have what the store has.
@@ -34,6 +49,8 @@ class Store:
         self._scribe = Scribe(database.writer)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="store-reader")
+        self._loader = ThreadPoolExecutor(1, thread_name_prefix="store-loader")
+        self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self._settled = True
 
     def commit(self, writing: Writing) -> asyncio.Future[None]:
@@ -79,6 +96,55 @@ class Store:
         except AlreadyServed as error:
             raise StoreUnavailable(reason=str(error)) from error
 
+    async def load(
+        self,
+        steps: Callable[Concatenate[Connection, Given], Steps[Result]],
+        *args: Given.args,
+        **kwargs: Given.kwargs,
+    ) -> Result:
+        """Takes the steps of a function of `controller.storage`; raises StoreUnavailable where the store fails.
+
+        A few of them are taken at once, like any read. Where they do not suffice it begins again, over a connection of
+        its own, and between any two steps others have their turn.
+        """
+
+        def begin(connection: Connection) -> _Done[Result] | None:
+            taken = steps(connection, *args, **kwargs)
+            for _ in range(STEPS_AT_HAND):
+                done = _next(taken)
+                if done is not None:
+                    return done
+            taken.close()
+            return None
+
+        done = await self.read(begin)
+        if done is None:
+            async with self._loads:
+                with lasting_objects():
+                    done = await self._load(lambda connection: steps(connection, *args, **kwargs))
+        return done.result
+
+    async def _load(self, steps: Callable[[Connection], Steps[Result]]) -> _Done[Result]:
+        try:
+            connection = await self.aside(self._database.reading.connect)
+            try:
+                taken = steps(connection)
+                try:
+                    while (done := await self.aside(_next, taken)) is None:
+                        pass
+                    return done
+                finally:
+                    await self.aside(taken.close)
+            finally:
+                await self.aside(connection.close)
+        except DBAPIError as error:
+            self._health.failed("read", error)
+            raise StoreUnavailable(reason=type(error).__name__) from error
+
+    async def aside(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        """Calls a function in the thread for what takes long, where nothing that it uses may be used meanwhile."""
+        return await asyncio.get_running_loop().run_in_executor(self._loader, partial(function, *args, **kwargs))
+
     async def write(
         self,
         function: Callable[Concatenate[Connection, Given], Result],
@@ -98,7 +164,17 @@ class Store:
             raise StoreUnavailable(reason=str(error)) from error
 
     def close(self) -> None:
-        """Waits for both threads, then closes the connections."""
+        """Waits for all threads, then closes the connections."""
         self._writer.shutdown()
         self._reader.shutdown()
+        self._loader.shutdown()
         self._database.close()
+
+
+def _next(steps: Steps[Result]) -> _Done[Result] | None:
+    """Takes a step; what came of them all, if it was the last."""
+    try:
+        next(steps)
+    except StopIteration as done:
+        return _Done(done.value)
+    return None

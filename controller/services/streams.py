@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from controller.limits import JOURNAL_HELD_MS
+from controller.limits import JOURNAL_HELD_MS, LOAD_WAIT_MS, STEP_ITEMS
 from controller.services.clock import Clock
 from controller.services.commits import Committer, Durable
 from controller.services.counts import StreamCounts
@@ -15,16 +15,16 @@ from controller.services.deadlines import Deadlines
 from controller.services.journal import REGISTRATIONS, Act, tell_refused
 from controller.services.live import Live
 from controller.services.operator_log import tell
-from controller.services.shelf import Shelf
+from controller.services.shelf import Shelf, StillLoading
 from controller.services.store import Store
-from controller.storage.reading import load_stream, stream_names
+from controller.storage.reading import stream_names, stream_steps
 from controller.storage.rows import Origin
 from controller.storage.spells import Gaps
 from controller.storage.writing import Spell
 from strandline.aggregate import Holder
 from strandline.changes import Registered
 from strandline.config import StreamConfig
-from strandline.errors import Refused, StreamExists, UnknownStream
+from strandline.errors import Refused, StreamExists, StreamLoading, UnknownStream
 from strandline.mark import Mark
 from strandline.names import check_name
 from strandline.protocol.wire import config_to_wire
@@ -42,6 +42,7 @@ class Streams:
         self._spell = spell
         self._gaps = gaps
         self._shelf: Shelf[Live] = Shelf(self._load)
+        self.load_wait_ms = LOAD_WAIT_MS
         self.deadlines = Deadlines(clock, committer.keep)
         self._holding: set[StreamCounts] = set()
         self._counts: dict[str, StreamCounts] = {}  # by name, also while a stream is loaded again
@@ -53,9 +54,12 @@ class Streams:
         """The stream if it is in memory: the hot path's look, without a wait."""
         return self._shelf.at_hand(name)
 
-    async def get(self, name: str) -> Live:
-        """The stream; raises UnknownStream, or StoreUnavailable. Not to be kept over an `await`."""
-        live = self.at_hand(name) or await self._find(name)
+    async def get(self, name: str, *, wait_ms: int | None = None) -> Live:
+        """The stream; raises UnknownStream, or StoreUnavailable. Not to be kept over an `await`.
+
+        Raises StreamLoading where loading it takes longer than `wait_ms`, or else longer than any call is to wait.
+        """
+        live = self.at_hand(name) or await self._find(name, wait_ms)
         if live is None:
             raise UnknownStream(stream=name)
         return live
@@ -99,26 +103,46 @@ class Streams:
             found = self._counts[name] = StreamCounts(name, self._holding)
         return found
 
-    async def _find(self, name: str) -> Live | None:
+    async def _find(self, name: str, wait_ms: int | None = None) -> Live | None:
         check_name("stream", name)
-        return await self._shelf.find(name)
+        try:
+            return await self._shelf.find(name, (self.load_wait_ms if wait_ms is None else wait_ms) / 1000)
+        except StillLoading:
+            raise StreamLoading(stream=name) from None
+
+    async def stop(self) -> None:
+        """Gives up what is being loaded."""
+        await self._shelf.stop()
 
     async def _load(self, name: str) -> Live | None:
-        stored = await self._store.read(load_stream, name)
+        began = self._clock.now()
+        stored = await self._store.load(stream_steps, name, self._gaps)
         if stored is None:
             return None
         live = Live.loaded(stored, self._watch, self._counts_of(name))
-        if stored.fence != self._spell.fence:
-            started_at = self._spell.started_at
-            live.stream.resume(started_at - self._gaps.since(stored.fence), started_at)
-            restored_at = self._gaps.restored_at(stored.fence)
-            if restored_at is not None:
-                live.begin_anew(restored_at)
-                self._committer.keep(live)
-        if live.stream.advance(self._clock.now()):
+        now = self._clock.now()
+        if len(live.stream.writers) <= STEP_ITEMS:
+            changed = self._bring_up(live, stored.fence, began, now)
+        else:
+            changed = await self._store.aside(self._bring_up, live, stored.fence, began, now)
+        if changed:
             self._committer.keep(live)
         self._watch(live)
         return live
+
+    def _bring_up(self, live: Live, fence: int, began: int, now: int) -> bool:
+        """Brings a stream that was loaded, and which nobody knows of yet, to the present; whether that changed it.
+
+        `fence` is that of the spell that wrote it last. Since `began` nobody could be heard who writes to it.
+        """
+        stream = live.stream
+        stream.clock = max(stream.clock, self._spell.started_at)
+        restored_at = self._gaps.restored_at(fence)
+        if restored_at is not None:
+            live.begin_anew(restored_at)
+        for writer in stream.writers.values():
+            writer.forgive(now - began, now)
+        return bool(stream.advance(now)) or restored_at is not None
 
     def _watch(self, live: Live) -> None:
         """Looks again at when a stream has something to do by itself."""

@@ -69,13 +69,18 @@ class Telling:
         if len(stream.writers) < 2 and not self._held and stream.config.min_writers < 2:
             return
         marked = {mark.key for mark in changes.marks} if changes.marks else ()
+        times: Mapping[str, int] | None = None
         for key in self._keys(changes, stream):
             span = self._held.get(key)
             if key in marked or (span is not None and not changes.stream and not _concerns(span, changes)):
                 continue
             holder = stream.held_by(key, stream.clock)
             if span is None:
-                if holder is not None and _someone_is_ahead(holder, key, changes.writers, stream):
+                if holder is None:
+                    continue
+                if times is None:  # of all keys at once: there may be many of them, and of writers
+                    times = _greatest_times(changes.writers, stream)
+                if key in times and (holder.time is None or times[key] > holder.time):
                     self._hold(key, holder, stream.clock)
             elif holder is None or holder.writer != span.holder.writer:
                 self._let_go(key, stream.clock)
@@ -134,10 +139,15 @@ def _concerns(span: _Span, changes: Changes) -> bool:
     return span.holder.writer is None or span.holder.writer in changes.writers
 
 
-def _someone_is_ahead(holder: Holder, key: str, writers: Iterable[str], stream: Stream) -> bool:
-    for name in writers:
+def _greatest_times(names: Iterable[str], stream: Stream) -> dict[str, int]:
+    """By key, the greatest time that any of these writers noted, excluded ones aside."""
+    greatest: dict[str, int] = {}
+    for name in names:
         writer = stream.writers.get(name)
-        standing = writer.standings.get(key) if writer is not None and writer.excluded_at is None else None
-        if standing is not None and standing.time is not None and (holder.time is None or standing.time > holder.time):
-            return True
-    return False
+        if writer is None or writer.excluded_at is not None:
+            continue
+        for key, standing in writer.standings.items():
+            time = standing.time
+            if time is not None and time > greatest.get(key, time - 1):
+                greatest[key] = time
+    return greatest

@@ -11,7 +11,6 @@ nothing has to be tidied up when a stream goes quiet or a controller ends.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from controller.limits import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_WRITER
@@ -24,19 +23,12 @@ from strandline.writer import Writer
 class WriterLog:
     """One stream's log: what is in the store, or on its way there."""
 
-    __slots__ = ("_first", "_rows", "_seq", "_states", "_states_per_writer", "_stream", "_times")
+    __slots__ = ("_log", "_states_per_writer", "_stream")
 
     def __init__(self, stream: str, stored: StoredLog, *, states_per_writer: int = LOG_STATES_PER_WRITER) -> None:
         self._stream = stream
         self._states_per_writer = states_per_writer
-        self._rows: deque[tuple[int, Collection[str]]] = deque()
-        self._states = 0  # in all rows
-        self._times: dict[str, int] = {}  # by writer, in how many rows it is
-        self._first: dict[str, int] = {}  # by writer, the first of these that its own row does not know
-        self._seq = max(stored.through.values(), default=0)
-        for seq, names in stored.rows:
-            through = stored.through
-            self._add(seq, names, {name for name in names if seq > through.get(name, 0)})
+        self._log = stored
 
     def write(self, writers: Mapping[str, Writer], changed: Collection[str], writing: Writing) -> None:
         """Adds what changed to the log, and lets go of its oldest rows where it has grown long."""
@@ -45,35 +37,27 @@ class WriterLog:
         fence = writing.spell.fence
         for names in _parts(sorted(changed)):
             documents = [document_of(writers[name], whole=False) for name in names]
-            self._add(self._seq + 1, names, names)
-            writing.add_row(schema.writer_change, change_values(self._stream, self._seq, documents, fence))
-        bound = self._states_per_writer * (LOG_LEAST_WRITERS + len(self._times))
-        if self._states > bound:
+            self._log.add(self._log.seq + 1, names, names)
+            writing.add_row(schema.writer_change, change_values(self._stream, self._log.seq, documents, fence))
+        bound = self._states_per_writer * (LOG_LEAST_WRITERS + len(self._log.times))
+        if self._log.states > bound:
             self._let_go(bound - min(bound // 8, LOG_ROW_STATES), writers, writing)
-
-    def _add(self, seq: int, names: Collection[str], unknown: Collection[str]) -> None:
-        self._seq = max(self._seq, seq)
-        self._rows.append((seq, names))
-        self._states += len(names)
-        for name in names:
-            self._times[name] = self._times.get(name, 0) + 1
-        for name in unknown:
-            self._first.setdefault(name, seq)
 
     def _let_go(self, wanted: int, writers: Mapping[str, Writer], writing: Writing) -> None:
         """Lets the oldest rows go until there are no more than so many states."""
-        while self._states > wanted:
-            seq, names = self._rows.popleft()
-            self._states -= len(names)
+        log = self._log
+        while log.states > wanted:
+            seq, names = log.rows.popleft()
+            log.states -= len(names)
             for name in names:
-                self._times[name] -= 1
-                if not self._times[name]:
-                    del self._times[name]
-                if self._first.get(name) == seq:
-                    del self._first[name]
-                    values = state_values(self._stream, writers[name], self._seq, writing.spell.fence)
+                log.times[name] -= 1
+                if not log.times[name]:
+                    del log.times[name]
+                if log.first.get(name) == seq:
+                    del log.first[name]
+                    values = state_values(self._stream, writers[name], log.seq, writing.spell.fence)
                     writing.put_row(schema.writer_state, values)
-        writing.logged.append({"stream": self._stream, "seq": self._rows[0][0] if self._rows else self._seq + 1})
+        writing.logged.append({"stream": self._stream, "seq": log.rows[0][0] if log.rows else log.seq + 1})
 
 
 def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:

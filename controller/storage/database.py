@@ -35,10 +35,14 @@ def shown(url: URL) -> str:
 
 @dataclass(slots=True)
 class Database:
-    """An open store. `writer` is for the one flusher, `reader` for everything that only looks."""
+    """An open store. `writer` is for the one flusher, `reader` for everything that only looks.
+
+    What takes long to look at gets a connection of its own from `reading`.
+    """
 
     writer: Connection
     reader: Connection
+    reading: Engine
     _open: ExitStack
     fresh: bool = False  # its schema was made just now
 
@@ -80,7 +84,8 @@ def open_database(url: str) -> Database:
                 if fresh:
                     upgrade.upgrade(writer)
                 upgrade.check(writer)
-            return Database(writer, opened.enter_context(reading.connect()), opened.pop_all(), fresh)
+            reader = opened.enter_context(reading.connect())
+            return Database(writer, reader, reading, opened.pop_all(), fresh)
         except DBAPIError as error:
             raise away(parsed, error) from error
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, func, select
+from sqlalchemy import Connection, Select, bindparam, select
 
-from controller.limits import LOADED_MARKS
+from controller.limits import ITEM_CHARACTERS, LOADED_MARKS, MARK_ITEMS, QUERY_ITEMS
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_OF_STREAM, Ends, journal_ends
 from controller.storage.rows import (
@@ -21,24 +21,35 @@ from controller.storage.rows import (
     rows_of,
     segment_of,
 )
-from controller.storage.writer_states import StoredLog, load_writers
-from strandline.cut import Cut
+from controller.storage.spells import Gaps
+from controller.storage.steps import Step, Steps, at_once, pages
+from controller.storage.writer_states import StoredLog, writer_steps
+from strandline.chain import MarkChain
+from strandline.cut import NOTHING, Cut
 from strandline.mark import Mark
-from strandline.segment import SegmentGraph
+from strandline.segment import Segment, SegmentGraph
 from strandline.stream import Stream
 from strandline.writer import Writer
 
 # Made once: putting a query together costs more than running it.
 _STREAM = select(schema.stream).where(schema.stream.c.name == bindparam("stream"))
-_SEGMENTS = rows_of(schema.segment).order_by(schema.segment.c.place)
+_segment = schema.segment.c
+_SEGMENTS = (
+    rows_of(schema.segment).where(_segment.id > bindparam("after")).order_by(_segment.id).limit(bindparam("rows"))
+)
 _mark = schema.mark.c
-_RANGES = (
-    select(_mark.key, func.min(_mark.seq).label("first"), func.max(_mark.seq).label("last"))
-    .where(_mark.stream == bindparam("stream"))
-    .group_by(_mark.key)
+_KEYS = select(_mark.key, _mark.seq).where(_mark.stream == bindparam("stream")).order_by(_mark.key, _mark.seq).limit(1)
+_FIRST_KEY = _KEYS  # with the seq of its oldest mark
+_NEXT_KEY = _KEYS.where(_mark.key > bindparam("after"))
+_LAST_SEQ = (
+    select(_mark.seq)
+    .where(_mark.stream == bindparam("stream"), _mark.key == bindparam("key"))
+    .order_by(_mark.seq.desc())
+    .limit(1)
 )
 _OF_KEY = rows_of(schema.mark).where(_mark.key == bindparam("key"))
 _MARKS = _OF_KEY.where(_mark.seq >= bindparam("first"), _mark.seq <= bindparam("last")).order_by(_mark.seq)
+_NEWEST = _OF_KEY.where(_mark.seq > bindparam("after")).order_by(_mark.seq).limit(bindparam("rows"))
 _FLOOR = _OF_KEY.where(_mark.time <= bindparam("time")).order_by(_mark.time.desc()).limit(1)
 _CEILING = _OF_KEY.where(_mark.time >= bindparam("time")).order_by(_mark.time).limit(1)
 _START = _OF_KEY.where(_mark.newest < bindparam("time")).order_by(_mark.seq.desc()).limit(1)
@@ -46,62 +57,120 @@ _START = _OF_KEY.where(_mark.newest < bindparam("time")).order_by(_mark.seq.desc
 
 @dataclass(frozen=True, slots=True)
 class StoredStream:
-    """A stream as the store has it, with the newest marks of each key, oldest first."""
+    """A stream as the store has it, with the newest marks of each key, oldest first and packed."""
 
     stream: Stream
     origin: Origin
     fence: int
-    marks: dict[str, list[Mark]]
+    chains: dict[str, MarkChain]
+    heads: dict[str, list[Mark]]  # the same marks without their cuts
     first_seqs: dict[str, int]
     places: dict[str, int]  # of the segments; one that was dropped leaves a gap
     noted_at: dict[str, int]  # when each segment was last noted, as far as that was stored
     journal: Ends
     log: StoredLog
+    old_writers: set[str]  # which a spell wrote that is old: to be written anew
 
 
-def load_stream(connection: Connection, name: str) -> StoredStream | None:
+def load_stream(connection: Connection, name: str, gaps: Gaps | None = None) -> StoredStream | None:
     """A stream by its name, all of it from one moment; None where there is none."""
+    return at_once(stream_steps(connection, name, gaps if gaps is not None else Gaps([])))
+
+
+def stream_steps(connection: Connection, name: str, gaps: Gaps) -> Steps[StoredStream | None]:
+    """The same in steps, which have to be taken to their end, or closed, in one thread.
+
+    It takes as long as what is there is large: rows, times what is in each.
+    """
     with connection.begin():
         row = connection.execute(_STREAM, {"stream": name}).one_or_none()
         if row is None:
             return None
-        marks, first_seqs = _newest_marks(connection, name)
-        last_marks = [of_key[-1] for of_key in marks.values()]
-        segments = connection.execute(_SEGMENTS, {"stream": name}).all()
-        noted_at = {each.id: each.last_noted_at for each in segments if each.last_noted_at is not None}
-        writers, log = load_writers(connection, name)
-        _forget_passed(writers, {mark.key: mark.time for mark in last_marks})
+        step = Step()
+        chains, heads, first_seqs = yield from _newest_marks(connection, name, step)
+        last_marks = [chain.last for chain in chains.values() if chain.last is not None]
+        graph, places, noted_at = yield from _segments(connection, name, row.open, step)
+        stored = yield from writer_steps(connection, name, gaps)
         stream = Stream.restored(
             name,
             config_of(row.config),
-            SegmentGraph((segment_of(each) for each in segments), open=row.open),
+            graph,
             sealed=row.sealed,
             epochs=row.epochs,
             head=cut_of(row.head),
             clock=row.clock,
-            writers=writers,
+            writers=(),
             last_marks=last_marks,
         )
+        last_times = {mark.key: mark.time for mark in last_marks}
+        for writer in stored.writers.values():
+            _forget_passed(writer, last_times)
+            stream.restore_writer(writer)
+            if step.did(1 + len(writer.standings)):
+                yield
         journal = journal_ends(connection, JOURNAL_OF_STREAM, name)
-        places = {each.id: each.place for each in segments}
-        return StoredStream(stream, origin_of(row), row.fence, marks, first_seqs, places, noted_at, journal, log)
+        return StoredStream(
+            stream=stream,
+            origin=origin_of(row),
+            fence=row.fence,
+            chains=chains,
+            heads=heads,
+            first_seqs=first_seqs,
+            places=places,
+            noted_at=noted_at,
+            journal=journal,
+            log=stored.log,
+            old_writers=stored.old,
+        )
 
 
-def _forget_passed(writers: Iterable[Writer], last_times: dict[str, int]) -> None:
+def _forget_passed(writer: Writer, last_times: dict[str, int]) -> None:
     """Drops from histories what a mark has left behind: that is never written."""
-    for each in writers:
-        for key, standing in each.standings.items():
-            if key in last_times:
-                standing.drop_below(last_times[key])
+    for key, standing in writer.standings.items():
+        if key in last_times:
+            standing.drop_below(last_times[key])
 
 
-def _newest_marks(connection: Connection, name: str) -> tuple[dict[str, list[Mark]], dict[str, int]]:
-    ranges = connection.execute(_RANGES, {"stream": name}).all()
-    marks = {
-        row.key: StoredMarks(connection, name, row.key).between(max(row.first, row.last - LOADED_MARKS + 1), row.last)
-        for row in ranges
-    }
-    return marks, {row.key: row.first for row in ranges}
+def _newest_marks(
+    connection: Connection, name: str, step: Step
+) -> Steps[tuple[dict[str, MarkChain], dict[str, list[Mark]], dict[str, int]]]:
+    """By key the newest marks, the same without their cuts, and the seq of the oldest one of all."""
+    chains, heads, first_seqs = dict[str, MarkChain](), dict[str, list[Mark]](), dict[str, int]()
+    found = connection.execute(_FIRST_KEY, {"stream": name}).one_or_none()
+    while found is not None:
+        key, first = found
+        of_key = {"stream": name, "key": key}
+        last = connection.execute(_LAST_SEQ, of_key).scalar_one()
+        begin = max(first, last - LOADED_MARKS + 1)
+        chain = chains[key] = MarkChain(key, first_seq=begin)
+        heads[key], first_seqs[key] = [], first
+        for page in pages(connection, _NEWEST, of_key, begin - 1, "seq", lambda row: len(row.cut)):
+            for row in page:
+                mark = mark_of(row)
+                chain.append(mark)
+                heads[key].append(replace(mark, cut=NOTHING))
+                if step.did(MARK_ITEMS + len(row.cut) // ITEM_CHARACTERS):
+                    yield
+        if step.did(2 * QUERY_ITEMS):
+            yield
+        found = connection.execute(_NEXT_KEY, {"stream": name, "after": key}).one_or_none()
+    return chains, heads, first_seqs
+
+
+def _segments(
+    connection: Connection, name: str, open: bool, step: Step
+) -> Steps[tuple[SegmentGraph, dict[str, int], dict[str, int]]]:
+    """The segments of a stream, their places, and when each was last noted."""
+    segments, places, noted_at = dict[int, Segment](), dict[str, int](), dict[str, int]()
+    for page in pages(connection, _SEGMENTS, {"stream": name}, "", "id", lambda row: len(row.predecessors)):
+        for row in page:
+            segments[row.place] = segment_of(row)
+            places[row.id] = row.place
+            if row.last_noted_at is not None:
+                noted_at[row.id] = row.last_noted_at
+            if step.did(1 + len(row.predecessors) // ITEM_CHARACTERS):
+                yield
+    return SegmentGraph((segments[place] for place in sorted(segments)), open=open), places, noted_at
 
 
 def stream_names(connection: Connection, after: str, limit: int) -> Sequence[str]:

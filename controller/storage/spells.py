@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlalchemy import Connection, delete, func, insert, select
 
-from controller.limits import CLOCK_LEAD_MS, FENCES_SINCE_S
+from controller.limits import CLOCK_LEAD_MS, FENCES_SINCE_S, SPELLS_KEPT
 from controller.storage import schema
 from controller.storage.writing import Spell
 
@@ -25,10 +25,15 @@ class Gaps:
             (fence, max(0, started_at - served_until))
             for (fence, _, served_until), (_, started_at, _) in pairwise(spells)
         ]
+        self.ended_at = spells[-1][1] if spells else 0  # when the newest spell began
 
     def since(self, fence: int) -> int:
         """The milliseconds without service between that spell and the newest."""
         return sum(gap for before, gap in self._gaps if before >= fence)
+
+    def is_old(self, fence: int) -> bool:
+        """Whether what came after that spell may be forgotten before long, as so many followed it."""
+        return len(self._gaps) > SPELLS_KEPT // 2 and fence < self._gaps[-SPELLS_KEPT // 2][0]
 
     def restored_at(self, fence: int) -> int | None:
         """When the store was brought back, the last time after that spell; None where it was not."""
@@ -48,7 +53,11 @@ def begin_spell(connection: Connection, owner: str, now: int) -> tuple[Spell, Ga
                 for each in (schema.stream, schema.reader_group)
             ]
             oldest = min((fence for fence in written if fence is not None), default=newest)
-            connection.execute(delete(table).where(table.c.fence < oldest))
+            # What a stream has of its writers may be from some spells before that, and which ones is not looked for.
+            earlier = select(table.c.fence).where(table.c.fence < oldest).order_by(table.c.fence.desc())
+            first_to_go = connection.execute(earlier.offset(SPELLS_KEPT).limit(1)).scalar_one_or_none()
+            if first_to_go is not None:
+                connection.execute(delete(table).where(table.c.fence <= first_to_go))
         rows = connection.execute(select(table).order_by(table.c.fence)).all()
         started_at = max([now, *(row.clock_bound for row in rows)])
         spell = Spell(fence=(newest or 0) + 1, owner=owner, started_at=started_at)

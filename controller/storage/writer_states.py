@@ -7,15 +7,20 @@ both: each row as of its `through`, and after it what the log has with a greater
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from functools import cache
+from typing import Any, Final, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection
+from sqlalchemy import BindParameter, Connection, bindparam
 
+from controller.limits import ITEM_CHARACTERS
 from controller.storage import schema
 from controller.storage.rows import Values, rows_of
+from controller.storage.spells import Gaps
+from controller.storage.steps import Step, Steps, pages
 from strandline.cut import NOTHING, Cut
 from strandline.writer import Entry, Phase, Standing, Writer
 
@@ -25,7 +30,7 @@ Document: TypeAlias = tuple[Any, ...]  # a StoredWriter, put together without on
 class StoredStanding(msgspec.Struct, array_like=True, frozen=True):
     """A standing with its history or, unless `whole`, what came to that. An entry without a cut has the position's."""
 
-    phase: str
+    phase: Phase
     floor: int | None
     time: int | None
     newest: int | None
@@ -92,32 +97,89 @@ def change_values(stream: str, seq: int, writers: Sequence[Document], fence: int
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
-_STATES = rows_of(schema.writer_state).order_by(schema.writer_state.c.name)
-_CHANGES = rows_of(schema.writer_change).order_by(schema.writer_change.c.seq)
+_state, _change = schema.writer_state.c, schema.writer_change.c
+_PAGE: Final[BindParameter[int]] = bindparam("rows")
+_STATES = rows_of(schema.writer_state).where(_state.name > bindparam("after")).order_by(_state.name).limit(_PAGE)
+_CHANGES = rows_of(schema.writer_change).where(_change.seq > bindparam("after")).order_by(_change.seq).limit(_PAGE)
 
 
 @dataclass(slots=True)
 class StoredLog:
-    """A log as the store has it: its rows, each with whom it concerns, and up to which seq the writers' own rows go."""
+    """A log as the store has it: its rows, each with whom it concerns; by writer, in how many rows it is, and the first
+    of these that its own row does not know; the greatest seq that any row has."""
 
-    rows: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
-    through: dict[str, int] = field(default_factory=dict)
+    rows: deque[tuple[int, Collection[str]]] = field(default_factory=deque)
+    times: dict[str, int] = field(default_factory=dict)
+    first: dict[str, int] = field(default_factory=dict)
+    states: int = 0
+    seq: int = 0
+
+    def add(self, seq: int, names: Collection[str], unknown: Iterable[str]) -> None:
+        """Adds a row that concerns some writers, and `unknown` as the first that their own rows do not know."""
+        self.seq = max(self.seq, seq)
+        self.rows.append((seq, names))
+        self.states += len(names)
+        times, first = self.times, self.first
+        for name in names:
+            times[name] = times.get(name, 0) + 1
+        for name in unknown:
+            first.setdefault(name, seq)
 
 
-def load_writers(connection: Connection, stream: str) -> tuple[list[Writer], StoredLog]:
-    """The writers of a stream, by name, and its log. Within a transaction of the caller's."""
-    log = StoredLog()
-    writers: dict[str, Writer] = {}
-    for row in connection.execute(_STATES, {"stream": stream}):
-        writers[row.name] = _applied(_writer.decode(row.state), None)
-        log.through[row.name] = row.through
-    for row in connection.execute(_CHANGES, {"stream": stream}):
-        stored = _writers.decode(row.writers)
-        log.rows.append((row.seq, tuple([each.name for each in stored])))
-        for each in stored:
-            if row.seq > log.through.get(each.name, 0):
-                writers[each.name] = _applied(each, writers.get(each.name))
-    return [writers[name] for name in sorted(writers)], log
+@dataclass(frozen=True, slots=True)
+class StoredWriters:
+    """The writers of a stream by name, as the newest spell begins; their log; and who is to be written anew."""
+
+    writers: dict[str, Writer]
+    log: StoredLog
+    old: set[str]
+
+
+def writer_steps(connection: Connection, stream: str, gaps: Gaps) -> Steps[StoredWriters]:
+    """The writers of a stream, and its log. Within a transaction of the caller's.
+
+    Silence while nobody served counts against no writer. It is told by the fence of the row that has the writer, so no
+    writer is written anew only because another spell began; but for those whose spell is old.
+    """
+    found, step = StoredWriters({}, StoredLog(), set()), Step()
+    of_stream, silence_ms, is_old = {"stream": stream}, cache(gaps.since), cache(gaps.is_old)
+    writers, log, through = found.writers, found.log, dict[str, int]()
+
+    def take(stored: StoredWriter, before: Writer | None, fence: int) -> str:
+        writer = _applied(stored, before)
+        if silence_ms(fence):
+            writer.forgive(silence_ms(fence), gaps.ended_at)
+        writers[writer.name] = writer
+        if is_old(fence):
+            found.old.add(writer.name)
+        else:
+            found.old.discard(writer.name)
+        return writer.name
+
+    for page in pages(connection, _STATES, of_stream, "", "name", lambda row: len(row.state)):
+        for row in page:
+            name = take(_writer.decode(row.state), None, row.fence)
+            through[name] = row.through
+            log.seq = max(log.seq, row.through)
+            if step.did(1 + len(writers[name].standings) + len(row.state) // ITEM_CHARACTERS):
+                yield
+    for page in pages(connection, _CHANGES, of_stream, 0, "seq", lambda row: len(row.writers)):
+        for row in page:
+            if step.did(len(row.writers) // ITEM_CHARACTERS):
+                yield
+            names, unknown = [], []
+            for stored in _writers.decode(row.writers):
+                before = writers.get(stored.name)
+                if row.seq > through.get(stored.name, 0):
+                    names.append(take(stored, before, row.fence))
+                    unknown.append(names[-1])
+                else:
+                    assert before is not None  # its own row knows more
+                    names.append(before.name)  # one string for each name, however often it is in the log
+                if step.did(1 + len(stored.standings)):
+                    yield
+            log.add(row.seq, names, unknown)
+    return found
 
 
 def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
@@ -125,20 +187,15 @@ def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
     position = _cut(stored.position)
     standings = {}
     for key, each in stored.standings.items():
-        earlier: Iterable[Entry] = ()
-        if not each.whole and before is not None and key in before.standings:
-            earlier = before.standings[key].history
-        came = [Entry(time, position if cut is None else _cut(cut), newest) for time, cut, newest in each.history]
-        standings[key] = Standing(
-            phase=Phase(each.phase),
-            floor=each.floor,
-            time=each.time,
-            newest=each.newest,
-            has_noted=each.has_noted,
-            lost_at=each.lost_at,
-            told_floor=each.told_floor,
-            history=[*earlier, *came],
+        standing = standings[key] = Standing(
+            each.phase, each.floor, each.time, each.newest, each.has_noted, each.lost_at, each.told_floor
         )
+        if each.history:
+            standing.history = [
+                Entry(time, position if cut is None else _cut(cut), newest) for time, cut, newest in each.history
+            ]
+        if not each.whole and before is not None and key in before.standings:
+            standing.history = before.standings[key].history + standing.history
     return Writer(
         name=stored.name,
         heard_at=stored.heard_at,

@@ -33,6 +33,7 @@
     │       └── Forbidden            forbidden
     ├── Unavailable                  nothing is known to be wrong with the call: try again
     │   ├── Overloaded               overloaded
+    │   ├── StreamLoading            stream_loading
     │   └── StoreUnavailable         store_unavailable
     └── RuleBroken                   a caller of the pure core broke a rule that it documents
         ├── WatermarkWentBack        watermark_went_back
@@ -91,6 +92,7 @@ from strandline.errors.rules import (
 from strandline.errors.unavailable import (
     Overloaded,
     StoreUnavailable,
+    StreamLoading,
     Unavailable,
 )
 
@@ -118,6 +120,7 @@ __all__ = [
     "StoreUnavailable",
     "StrandlineError",
     "StreamExists",
+    "StreamLoading",
     "StreamSealed",
     "TimeTooFarAhead",
     "TimeWentBack",

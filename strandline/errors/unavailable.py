@@ -27,6 +27,18 @@ class Overloaded(Unavailable):
 
 
 @dataclass(kw_only=True, eq=False)
+class StreamLoading(Unavailable):
+    """A stream with very much in it is being loaded, as after a restart. Nothing was changed."""
+
+    code: ClassVar[str] = "stream_loading"
+    stream: str
+
+    @property
+    def detail(self) -> str:
+        return f"the stream {self.stream!r} is still being loaded from the store: nothing was changed, try again"
+
+
+@dataclass(kw_only=True, eq=False)
 class StoreUnavailable(Unavailable):
     code: ClassVar[str] = "store_unavailable"
     reason: str

@@ -69,6 +69,7 @@ STATUS: Final[Mapping[type[StrandlineError], int]] = {
     answers.UnexpectedAnswer: 502,
     errors.Overloaded: 503,
     errors.StoreUnavailable: 503,
+    errors.StreamLoading: 503,
     answers.ControllerAway: 503,
     answers.OutcomeUnknown: 504,
     answers.StoreUndecided: 504,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.services.shelf import Shelf
+from controller.services.shelf import Shelf, StillLoading
 
 
 @dataclass(eq=False)
@@ -86,5 +87,65 @@ def test_creations_that_overlap_create_once_and_all_end_up_with_that_one(turns: 
         found = await asyncio.gather(*map(create, waits))
         assert len(created) == 1 and all(item is created[0] for item in found)
         assert await shelf.find("x") is created[0]
+
+    asyncio.run(scene())
+
+
+def test_who_will_wait_no_longer_is_told_so_and_loading_goes_on_for_the_next() -> None:
+    async def scene() -> None:
+        store = Store([100, 100])
+        store.stored = 7
+        shelf = Shelf(store.load)
+        for _ in range(3):
+            with pytest.raises(StillLoading):
+                await shelf.find("x", 0)
+        found = await shelf.find("x")
+        assert found is not None and found.number == 7 and store.loads == 1
+
+    asyncio.run(scene())
+
+
+def test_a_caller_that_goes_away_leaves_the_load_to_those_who_still_wait() -> None:
+    async def scene() -> None:
+        store = Store([])
+        store.stored = 7
+        shelf = Shelf(store.load)
+        impatient, patient = (asyncio.create_task(shelf.find("x")) for _ in range(2))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        found = await patient
+        assert found is not None and found.number == 7 and store.loads == 1
+
+    asyncio.run(scene())
+
+
+def test_a_load_that_fails_fails_for_all_who_wait_and_the_next_one_loads_again() -> None:
+    async def scene() -> None:
+        tries = 0
+
+        async def load(_name: str) -> Item | None:
+            nonlocal tries
+            tries += 1
+            await asyncio.sleep(0)
+            if tries == 1:
+                raise OSError("away")
+            return Item(7)
+
+        shelf = Shelf(load)
+        heard = await asyncio.gather(*(shelf.find("x") for _ in range(3)), return_exceptions=True)
+        assert [type(each) for each in heard] == [OSError] * 3 and tries == 1
+        found = await shelf.find("x")
+        assert found is not None and tries == 2
+
+    asyncio.run(scene())
+
+
+def test_stopping_gives_up_what_is_being_loaded() -> None:
+    async def scene() -> None:
+        shelf = Shelf(Store([1_000]).load)
+        with pytest.raises(StillLoading):
+            await shelf.find("x", 0)
+        await shelf.stop()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(scene())

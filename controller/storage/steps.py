@@ -1,0 +1,62 @@
+"""Long work in steps, so that others have their turn in between: pages of rows, and when a step has done enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, TypeAlias, TypeVar
+
+from sqlalchemy import Connection, Select
+
+from controller.limits import PAGE_CHARACTERS, PAGE_FIRST_ROWS, PAGE_GROWTH_TIMES, PAGE_ROWS, STEP_ITEMS
+from controller.storage.rows import AnyRow, Values
+
+Result = TypeVar("Result")
+
+# Work that stops after each step and goes on when it is asked to; its result comes with the last one.
+Steps: TypeAlias = Generator[None, None, Result]
+
+
+class Step:
+    """Counts what has been done since the last stop."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self) -> None:
+        self._items = 0
+
+    def did(self, items: int) -> bool:
+        """So many more were done; whether that is enough for now."""
+        self._items += items
+        if self._items < STEP_ITEMS:
+            return False
+        self._items = 0
+        return True
+
+
+def at_once(steps: Steps[Result]) -> Result:
+    """All steps without a stop."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: Result = done.value
+            return result
+
+
+def pages(
+    connection: Connection, query: Select[Any], values: Values, after: Any, place: str, weight: Callable[[AnyRow], int]
+) -> Iterator[list[AnyRow]]:
+    """The rows of a query with the parameters `after` and `rows`, a page at a time, in the order of the column `place`.
+
+    `weight` tells the characters of a row. A page has about PAGE_CHARACTERS, whatever a row has.
+    """
+    rows = PAGE_FIRST_ROWS
+    while True:
+        page = list(connection.execute(query, {**values, "after": after, "rows": rows}))
+        if page:
+            yield page
+        if len(page) < rows:
+            return
+        after = getattr(page[-1], place)
+        fitting = PAGE_CHARACTERS * rows // max(1, sum(map(weight, page)))
+        rows = max(1, min(PAGE_ROWS, PAGE_GROWTH_TIMES * rows, fitting))

@@ -1,0 +1,62 @@
+"""What calls cost, in calls of functions, however many writers there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from strandline.config import StreamConfig
+from strandline.note import Note
+from strandline.segment import SegmentGraph
+from strandline.stream import Stream
+from tests.counting import counted
+
+FEW, MANY = 20, 2_000
+
+
+def idle_stream(writers: int) -> Stream:
+    """Everyone noted, and said idle then."""
+    config = StreamConfig(writer_timeout_ms=None, mark_interval_ms=0, max_ahead_ms=None)
+    stream = Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0)
+    for number in range(writers):
+        stream.note(Note(writer=f"w{number}", times={"": number}, position={"0": number}), 0)
+    for number in range(writers):
+        stream.idle(f"w{number}", None, 0)
+    stream.evaluate("", 0)
+    return stream
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda stream: stream.idle("w3", None, 0), id="idle"),
+        pytest.param(lambda stream: stream.next_wake(), id="next_wake"),
+        pytest.param(lambda stream: stream.held_by("", 0), id="held_by"),
+    ],
+)
+def test_with_everyone_idle_a_call_costs_the_same_however_many_they_are(call: Callable[[Stream], object]) -> None:
+    def cost(writers: int) -> int:
+        stream = idle_stream(writers)
+        return counted(lambda: call(stream))
+
+    assert cost(MANY) <= cost(FEW) + 10
+
+
+def test_the_highest_time_is_that_of_whoever_is_left_when_its_writer_is_set_aside_and_brought_back() -> None:
+    #   a 10 idle │ b 20 idle │ b excluded, c 15 idle: 15 │ b back: 20
+    stream = Stream("s", StreamConfig(mark_interval_ms=None, max_ahead_ms=None), SegmentGraph(open=True), now=0)
+
+    def come_and_go(writer: str, time: int) -> None:
+        stream.note(Note(writer=writer, times={"": time}, position={"0": time}), 0)
+        stream.idle(writer, None, 0)
+
+    come_and_go("a", 10)
+    come_and_go("b", 20)
+    stream.exclude("b", 0)
+    come_and_go("c", 15)
+    mark = stream.evaluate("", 0)
+    assert mark is not None and mark.time == 15
+    stream.include("b", 0)
+    mark = stream.evaluate("", 0)
+    assert mark is not None and mark.time == 20

@@ -1,0 +1,81 @@
+"""Streams with very many writers: while they are loaded, worked on or deleted, everybody else is served."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from controller.limits import STEP_ITEMS, STEPS_AT_HAND
+from controller.services.live import Live
+from controller.storage.database import open_database
+from controller.storage.rows import Origin
+from controller.storage.spells import begin_spell
+from controller.storage.writing import Scribe, Writing
+from strandline.note import Note
+from strandline.segment import SegmentGraph
+from strandline.stream import Stream
+from tests.served import AT_ONCE, NOON, InProcess, ManualClock
+
+WRITERS = STEPS_AT_HAND * STEP_ITEMS
+DEADLINE_S = 60
+
+
+def fill(database: Path, writers: int = WRITERS) -> None:
+    """A store with a large stream and a small one."""
+    with open_database(str(database)) as store:
+        spell, _ = begin_spell(store.writer, "test", NOON)
+        writing = Writing(spell, served_until=NOON, clock_bound=NOON)
+        for name, count in (("large", writers), ("small", 1)):
+            stream = Stream(name, AT_ONCE, SegmentGraph.equal_shares(1, NOON), now=NOON)
+            for number in range(count):
+                stream.note(Note(writer=f"w{number}", times={"": NOON}, position={"0": number}), NOON)
+            Live(stream, Origin(NOON, None), stored_fence=None, watch=lambda _: None).write(writing)
+        Scribe(store.writer).commit(writing)
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Any:
+    """A controller on such a store, where no call waits for a stream to be loaded."""
+    fill(tmp_path / "store.db")
+    with InProcess(tmp_path / "store.db", ManualClock()) as controller:
+        controller.app.state.controller.streams.load_wait_ms = 0
+        yield controller
+
+
+def until_loaded(controller: InProcess, stream: str) -> httpx.Response:
+    until = time.monotonic() + DEADLINE_S
+    while (answer := controller.request("GET", f"/v1/streams/{stream}")).status_code == 503:
+        assert time.monotonic() < until, answer.text
+    return answer
+
+
+def test_a_call_for_a_stream_that_is_still_being_loaded_is_told_so_and_all_else_is_answered(filled: InProcess) -> None:
+    early = filled.request("GET", "/v1/streams/large")
+    assert early.status_code == 503 and "Retry-After" in early.headers, early.text
+    assert early.json()["code"] == "stream_loading" and "is still being loaded" in early.json()["detail"]
+    note = {"writer": "w0", "time": NOON + 1, "position": {"0": 9}}
+    assert filled.request("POST", "/v1/streams/large/notes", json=note).json()["code"] == "stream_loading"
+    assert filled.request("GET", "/healthz").status_code == 200
+    small = until_loaded(filled, "small")
+    assert small.json()["writers"] == {"active": 1}
+
+    assert until_loaded(filled, "large").json()["writers"] == {"active": WRITERS}
+    assert filled.call("POST", "/v1/streams/large/notes", note)["late"] is False
+
+
+def test_a_controller_that_stops_while_it_loads_stops_at_once(filled: InProcess) -> None:
+    assert filled.request("GET", "/v1/streams/large").status_code == 503
+    filled.restart()
+    assert filled.call("GET", "/v1/streams/large")["writers"] == {"active": WRITERS}
+
+
+def test_time_spent_on_loading_counts_as_silence_of_nobody(filled: InProcess) -> None:
+    assert filled.request("GET", "/v1/streams/large").status_code == 503
+    filled.clock.now += 5_000
+    until_loaded(filled, "large")
+    heard = filled.call("GET", "/v1/streams/large/writers?limit=1")["writers"][0]["last_heard_at"]
+    assert heard == filled.clock.now

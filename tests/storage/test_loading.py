@@ -1,0 +1,180 @@
+"""Loading a stream: in steps, as long as what is there is large, and exact however often controllers came and went."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import func, select
+
+from controller.limits import LOADED_MARKS, SPELLS_KEPT, STEP_ITEMS
+from controller.services.live import Live
+from controller.services.writer_log import WriterLog
+from controller.storage import schema
+from controller.storage.database import Database, open_database
+from controller.storage.reading import load_stream, stream_steps
+from controller.storage.rows import Origin
+from controller.storage.spells import Gaps, begin_spell
+from controller.storage.writer_states import StoredLog
+from controller.storage.writing import Scribe, Writing
+from strandline.config import StreamConfig
+from strandline.note import Note
+from strandline.segment import SegmentGraph
+from strandline.stream import Stream
+from tests.counting import counted
+
+AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
+
+
+def new(config: StreamConfig = AT_ONCE, segments: int = 1) -> Live:
+    stream = Stream("s", config, SegmentGraph.equal_shares(segments, 0), now=0)
+    return Live(stream, Origin(0, None), stored_fence=None, watch=lambda _: None)
+
+
+def note(live: Live, writer: str, time: int, *keys: str, now: int = 0) -> None:
+    times = dict.fromkeys(keys or ("",), time)
+    live.stream.note(Note(writer=writer, times=times, position={"0": time}), now)
+
+
+class Served:
+    """A store, and one spell of serving after the other."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._scribe = Scribe(database.writer)
+        self.begin_spell(0)
+
+    def begin_spell(self, now: int) -> None:
+        self.spell, self.gaps = begin_spell(self.database.writer, "test", now)
+
+    def flush(self, live: Live) -> None:
+        now = self.spell.started_at
+        writing = Writing(self.spell, served_until=now, clock_bound=now)
+        publish = live.write(writing)
+        self._scribe.commit(writing)
+        publish()
+
+    def loaded(self) -> Live:
+        stored = load_stream(self.database.reader, "s", self.gaps)
+        assert stored is not None
+        return Live.loaded(stored, watch=lambda _: None)
+
+
+@pytest.fixture
+def served(store_url: str) -> Iterator[Served]:
+    with open_database(store_url) as database:
+        yield Served(database)
+
+
+def fill(served: Served, writers: int, keys: int) -> None:
+    """A stream with so many writers in one key, and one more writer in so many others."""
+    live = new()
+    for number in range(writers):
+        note(live, f"w{number}", 1)
+    note(live, "many-keys", 1, *(f"k{number}" for number in range(keys)))
+    served.flush(live)
+
+
+def test_loading_and_the_first_flush_after_it_cost_what_is_there_and_not_keys_times_writers(served: Served) -> None:
+    def cost(writers: int, keys: int) -> int:
+        with served.database.writer.begin():
+            served.database.writer.execute(schema.stream.delete())
+        fill(served, writers, keys)
+        served.begin_spell(served.spell.started_at + 60_000)
+
+        def first() -> None:
+            live = served.loaded()
+            note(live, "w1", 2, now=served.spell.started_at)
+            served.flush(live)
+
+        return counted(first)
+
+    few, many_writers, many_keys, both = cost(100, 10), cost(1_100, 10), cost(100, 210), cost(1_100, 210)
+    apart = (many_writers - few) + (many_keys - few)
+    assert both - few < 1.2 * apart
+
+
+def test_a_restart_writes_no_writer_anew(served: Served) -> None:
+    fill(served, 50, 1)
+    served.begin_spell(60_000)
+    live = served.loaded()
+    note(live, "w7", 2, now=60_000)
+    served.flush(live)
+    with served.database.reader.begin():
+        rows = served.database.reader.execute(select(schema.writer_change.c.writers)).scalars().all()
+    assert rows[-1].count('["w') == 1 and '"w7"' in rows[-1]
+
+
+def test_silence_while_nobody_served_counts_against_nobody_however_many_controllers_there_were(served: Served) -> None:
+    #   spells   │ a, b note │ gap │ b notes │ gap │ … │ gap │      more of them than stay known
+    live, spells, often = new(), 2 * SPELLS_KEPT, SPELLS_KEPT // 4
+    note(live, "a", 1)
+    for turn in range(spells):
+        if turn % often == 0:
+            live = served.loaded() if turn else live
+            note(live, "b", turn, now=served.spell.started_at)
+            served.flush(live)
+        served.begin_spell(served.spell.started_at + 10_000)
+    writers = served.loaded().stream.writers
+    assert {name: served.spell.started_at - each.heard_at for name, each in writers.items()} == {"a": 0, "b": 0}
+    with served.database.reader.begin():
+        kept = served.database.reader.execute(select(func.count()).select_from(schema.served)).scalar_one()
+    assert kept <= SPELLS_KEPT + often + 1  # and those since the stream was written last
+
+
+@pytest.mark.parametrize("kind", ["writers", "log", "keys", "marks", "segments"])
+def test_no_step_does_more_than_a_bounded_piece_of_the_work(served: Served, kind: str) -> None:
+    large = 4 * STEP_ITEMS
+    live = new(segments=large if kind == "segments" else 1)
+    match kind:
+        case "writers" | "log":
+            live.log = WriterLog("s", StoredLog(), states_per_writer=1)
+            for time in range(1, 4 if kind == "writers" else 2):
+                for number in range(large):
+                    note(live, f"w{number}", time)
+                served.flush(live)
+        case "keys":
+            for number in range(large // 200):
+                note(live, f"w{number}", 1, *(f"k{key}" for key in range(200)))
+        case "marks":
+            for time in range(1, LOADED_MARKS):
+                note(live, "w", time, *(f"k{key}" for key in range(10)))
+    served.flush(live)
+
+    steps, over, taken = stream_steps(served.database.reader, "s", Gaps([])), object(), []
+    last: object = None
+
+    def take() -> None:
+        nonlocal last
+        last = next(steps, over)
+
+    while last is not over:
+        taken.append(counted(take))
+    assert len(taken) > 3
+    assert max(taken) < 30 * STEP_ITEMS
+
+
+def test_a_load_that_is_given_up_leaves_the_connection_for_the_next(served: Served) -> None:
+    fill(served, 3 * STEP_ITEMS, 1)
+    steps = stream_steps(served.database.reader, "s", Gaps([]))
+    next(steps)
+    steps.close()
+    assert len(served.loaded().stream.writers) == 3 * STEP_ITEMS + 1
+
+
+def test_a_stream_goes_from_memory_without_help_of_the_collector(served: Served) -> None:
+    # What was there when a large one was loaded is never looked at by it again (`lasting_objects`).
+    fill(served, 10, 3)
+    gc.disable()
+    try:
+        live = served.loaded()
+        note(live, "w1", 2)
+        served.flush(live)
+        live.discard()
+        gone = [weakref.ref(each) for each in (live, live.stream)]
+        del live
+        assert [each() for each in gone] == [None, None]
+    finally:
+        gc.enable()
