@@ -134,7 +134,7 @@ class Stream:
             note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
         )
         self._roster.check_keys(note.times)
-        floors = self._floors(note, writer, admitted.repeats, now)
+        floors = self._floors(note.writer, writer, admitted, now)
         late = False
         for key, time in admitted.times.items():
             floor = floors[key]
@@ -321,15 +321,23 @@ class Stream:
         self._roster.changed(writer, now)
         return self._roster.evaluate(writer.standings, now)
 
-    def _floors(self, note: Note, writer: Writer | None, repeats: bool, now: int) -> dict[str, int | None]:
-        """For each key in which the writer does not fully count, the time that is reached; to a note that only
-        repeats, since its answer may have been lost, also what the first one was told."""
+    def _floors(self, name: str, writer: Writer | None, admitted: Admitted, now: int) -> dict[str, int | None]:
+        """By key, the time below which what the writer wrote is late; None where nothing of it is.
+
+        A writer that does not fully count is told the time that the key has reached. A joined writer counts, but what
+        it notes below its floor is late, so it is told the floor. A note that only repeats is told what the first one
+        was told, since that answer may have been lost.
+        """
         floors: dict[str, int | None] = {}
-        for key in note.times:
-            if not self._roster.counts(note.writer, key):
+        for key, time in admitted.times.items():
+            if writer is None or not self._roster.counts(name, key):
                 floors[key] = self._roster.reached(key, now)
+                continue
+            standing = writer.standings[key]
+            if standing.floor is not None and time < standing.floor:  # only a joined writer has a floor
+                floors[key] = standing.floor
             else:
-                floors[key] = writer.standings[key].told_floor if writer is not None and repeats else None
+                floors[key] = standing.told_floor if admitted.repeats else None
         return floors
 
     def _take(self, note: Note, admitted: Admitted, floors: Mapping[str, int | None], tail: bool, now: int) -> None:

@@ -24,6 +24,14 @@ def test_a_report_never_counts_for_more_than_the_clock_nor_for_what_brokers_may_
     assert book.times() == [START_MS - 30]
 
 
+def test_a_joined_reporter_that_read_the_clock_before_it_registered_is_late() -> None:
+    book = ingestion(clock_skew_ms=30)
+    book.after(500).note("a", book.now)
+    assert book.register("b").floors == {"": START_MS + 470}
+    answer = book.note("b", START_MS + 499, {"0": 1})
+    assert (answer.late, answer.floor) == (True, START_MS + 470)
+
+
 def test_the_clock_never_steps_back() -> None:
     book = ingestion()
     book.after(500).note("a", book.now)

@@ -190,6 +190,17 @@ def test_a_stream_that_is_taken_up_again_goes_on_from_where_it_was_and_nothing_o
     assert (book.state("a"), book.state("b")) == ("timed_out", "timed_out")
 
 
+def test_a_joined_writer_keeps_its_floor_over_a_restart_and_is_told_that_it_is_late_below_it() -> None:
+    book = Book()
+    book.note("a", 100)
+    book.register("b")
+    book.stream = restored(book)
+    assert book.note("b", 50, {"1": 1}).late
+    book.stream = restored(book)
+    again = book.note("b", 50, {"1": 1})
+    assert (again.late, again.floor) == (True, 100)
+
+
 def test_a_gap_in_serving_counts_against_nobody_and_moves_nobody_who_closed() -> None:
     book = Book()
     book.note("open", 10)

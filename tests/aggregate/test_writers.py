@@ -4,6 +4,7 @@ import pytest
 
 from strandline.errors import Fenced, PositionWentBack, TimeWentBack, TooMany, UnknownWriter
 from strandline.limits import KEYS_PER_STREAM
+from strandline.note import Note
 from strandline.stream import Stream
 from tests.aggregate.book import Book
 
@@ -70,6 +71,36 @@ def test_a_writer_that_is_behind_holds_time_and_is_told_that_it_is_late() -> Non
     assert (book.times(), book.holder()) == ([100], "b")
     assert book.note("b", 130).floor == 100
     assert book.times() == [100, 130]
+
+
+def test_the_first_note_of_a_joined_writer_below_its_floor_is_late() -> None:
+    book = Book()
+    book.note("a", 100)
+    assert book.register("b").floors == {"": 100}
+    answer = book.note("b", 50)
+    assert (answer.late, answer.floor, book.state("b")) == (True, 100, "behind")
+    again = book.note("b", 50)
+    assert (again.late, again.floor) == (True, 100)
+
+
+def test_a_joined_writer_is_late_only_in_the_keys_in_which_it_notes_below_its_floor() -> None:
+    book = Book()
+    book.note("a", 100, key="order")
+    book.note("a", 100, key="ship")
+    book.register("b", "order", "ship")
+    said = Note(writer="b", times={"order": 50, "ship": 100}, position={})
+    answer = book.stream.note(said, book.now)
+    assert (answer.late, answer.floors) == (True, {"order": 100, "ship": None})
+
+
+def test_a_joined_writer_that_repeats_its_last_note_below_its_floor_is_late() -> None:
+    book = Book(writer_timeout_ms=100)
+    book.note("b", 10, {"1": 1})
+    book.after(100).note("a", 100)
+    book.note("a", 200)
+    assert book.register("b").floors == {"": 200}
+    answer = book.note("b", 10, {"1": 1})
+    assert (answer.late, answer.floor, book.state("b")) == (True, 200, "joined")
 
 
 def test_one_that_is_skipped_is_named_until_it_catches_up() -> None:

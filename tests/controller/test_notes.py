@@ -67,6 +67,16 @@ def test_a_late_note_is_taken_and_told_its_floor(controller: Any) -> None:
     assert answer["late"] is True and answer["floor"] == 100
 
 
+def test_a_note_below_the_floor_that_registering_gave_is_late_also_when_it_is_repeated(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", settings())
+    controller.note("a", 100, {"0": 1})
+    assert controller.call("PUT", "/v1/streams/s/writers/b")["floor"] == 100
+
+    for _ in range(2):
+        answer = controller.note("b", 50, {"0": 2})
+        assert answer["late"] is True and answer["floor"] == 100
+
+
 def test_registering_gives_a_rising_epoch_and_the_floor(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", settings())
     controller.note("a", 100, {"0": 1})

@@ -73,7 +73,7 @@ class NaiveCalls(NaiveStream):
             and le(cut, writer.position())
             and all(key in writer.phase and writer.time(key) == time for key, time in times.items())
         )
-        floors = {key: self.floor_told(writer, key, repeats=repeats, now=now) for key in times}
+        floors = {key: self.floor_told(writer, key, time, repeats=repeats, now=now) for key, time in times.items()}
         late = any(time < at for key, time in times.items() if (at := floors[key]) is not None)
         if repeats:
             assert writer is not None
@@ -84,10 +84,14 @@ class NaiveCalls(NaiveStream):
         at_once = tail and self.config.mark_interval_ms is not None
         return NaiveAnswer(late, floors, self.evaluate(times, now, at_once=at_once))
 
-    def floor_told(self, writer: NaiveWriter | None, key: str, *, repeats: bool, now: int) -> int | None:
-        """What time has come to, to one that did not fully count; to a repeat, what the first one was told."""
+    def floor_told(self, writer: NaiveWriter | None, key: str, time: int, *, repeats: bool, now: int) -> int | None:
+        """What time has come to, to one that did not fully count; its floor, to one that joined and notes below it;
+        to a repeat, what the first one was told."""
         if not self.stands(writer, key):
             return self.reached(key, now)
+        floor = writer.floor.get(key) if writer is not None and writer.phase[key] == "joined" else None
+        if floor is not None and time < floor:
+            return floor
         return writer.answered.get(key) if writer is not None and repeats else None
 
     def stands(self, writer: NaiveWriter | None, key: str) -> bool:

@@ -323,6 +323,13 @@ class Checker:
         assert note is not None
         cut = Cut(self.log.closed(note.position))
         times = self._counted(note, now)
+        for key, time in times.items():
+            last = self.marks[key][-1].mark if self.marks[key] else None
+            if last is not None and time < last.time:
+                self.counts["late note"] += 1
+                floor = answer.floors[key]
+                if not answer.late or floor is None or floor < last.time:
+                    self.complain(f"{call} is late after {last}, but was told {floor}, late {answer.late}")
         for key, floor in answer.floors.items():
             first = self.first_told.get((name, key))
             if first is not None and first[0] is call and (floor is None or floor < first[1]):

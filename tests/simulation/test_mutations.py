@@ -12,6 +12,7 @@ import pytest
 
 from strandline import admission
 from strandline import stream as stream_module
+from strandline.admission import Admitted
 from strandline.aggregate import Aggregate, Role
 from strandline.changes import Answer, Registered
 from strandline.config import StreamConfig, TimeDomain
@@ -210,8 +211,23 @@ def a_returning_writer_is_told_no_floor(patch: Patch) -> None:
 def a_repeat_is_not_told_what_the_first_was(patch: Patch) -> None:
     floors = Stream._floors
 
-    def broken(self: Stream, note: Note, writer: Writer | None, repeats: bool, now: int) -> dict[str, int | None]:
-        return floors(self, note, writer, False, now)
+    def broken(
+        self: Stream, name: str, writer: Writer | None, admitted: Admitted, now: int
+    ) -> Mapping[str, int | None]:
+        return floors(self, name, writer, admitted._replace(repeats=False), now)
+
+    patch.setattr(Stream, "_floors", broken)
+
+
+def a_joined_writer_that_notes_below_its_floor_is_not_told(patch: Patch) -> None:
+    floors = Stream._floors
+
+    def broken(
+        self: Stream, name: str, writer: Writer | None, admitted: Admitted, now: int
+    ) -> Mapping[str, int | None]:
+        told = floors(self, name, writer, admitted, now)
+        joined = {key for key in told if writer is not None and self._roster.counts(name, key)}
+        return {key: None if key in joined and not admitted.repeats else floor for key, floor in told.items()}
 
     patch.setattr(Stream, "_floors", broken)
 
@@ -250,6 +266,7 @@ BREAKING_OTHER_RULES: Sequence[Mutation] = (
     downtime_counts_as_silence,
     a_returning_writer_is_told_no_floor,
     a_repeat_is_not_told_what_the_first_was,
+    a_joined_writer_that_notes_below_its_floor_is_not_told,
 )
 
 
