@@ -158,7 +158,7 @@ def _not_yet(time: int, options: SourceOptions, stream: StreamDescription, waite
 
 
 def _noted_by(time: int, windows: ControllerWindows) -> WireMark | None:
-    """A late mark of which nothing noted is above a time: `upper` bounds the notes that it was made of."""
+    """A late mark below whose cut nothing lies that was noted above a time; its `upper` bounds all that was noted."""
     sought, step = time, 1
     for _ in range(START_SEARCH_STEPS):
         mark = windows.marks_at(sought).floor

@@ -9,8 +9,10 @@ Every writer of the key has a role:
     SKIPPED    behind, under the policy `skip`: left out, and marks name it
 
 The time of the next mark is the least of the counted ones. Its cut is the last mark's, joined with what each writer
-contributes, whatever its role. A mark costs what changed since the last one: two heaps know who counts with the least
-time, and whose contribution a higher time makes stale.
+contributes, whatever its role. Its `upper` bounds every time that had been noted for anything below the cut: where a
+writer's contribution covers the cut for good, that is the time of the contribution, and otherwise the greatest time
+that the writer noted. A mark costs what changed since the last one: two heaps know who counts with the least time, and
+whose contribution a higher time makes stale.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ from enum import StrEnum, auto
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple, assert_never
 
+from strandline.agenda import Agenda
 from strandline.config import LateWriters, StreamConfig
 from strandline.cut import NOTHING, join_all
 from strandline.mark import Mark
+from strandline.sharing import Sharing
 from strandline.writer import Contribution, Phase, Standing, Writer
 
 
@@ -52,16 +56,33 @@ class Holder(NamedTuple):  # one goes with most answers to notes, and a tuple is
     released_in_ms: int | None
 
 
+class Given(NamedTuple):
+    """What a writer contributes to a mark."""
+
+    writer: Writer
+    standing: Standing
+    contribution: Contribution
+
+
 class Aggregate:
     """The marks of one time key, as the notes of its writers bring them about. Holds no clock: `now` is given."""
 
-    def __init__(self, key: str, writers: Mapping[str, Writer], config: StreamConfig, last: Mark | None = None) -> None:
-        """`writers` is the stream's own map, which this only reads; every change to one is told by `place`."""
+    def __init__(
+        self,
+        key: str,
+        writers: Mapping[str, Writer],
+        config: StreamConfig,
+        sharing: Sharing,
+        last: Mark | None = None,
+    ) -> None:
+        """`writers` and `sharing` are the stream's own, which this only reads; every change to a writer is told by
+        `place`."""
         self.key = key
         self.config = config
         self.last = last
         self.let_go: set[str] = set()  # whom this found silent by itself; the stream takes them from here
         self._writers = writers
+        self._sharing = sharing
         self._roles: dict[str, Role] = {}
         self._lost: set[str] = set()
         self._skipped: set[str] = set()
@@ -72,7 +93,7 @@ class Aggregate:
         self._peak: tuple[int, str] | None = None  # the highest noted time, and who has it, excluded ones aside
         self._peak_known = False  # else it is worked out when it is asked for
         self._stale: set[str] = set()  # whose contribution may have changed since the last mark
-        self._expiring: list[tuple[int, str]] = []  # the time above which a contribution changes, some entries stale
+        self._expiring = Agenda()  # by writer, the time above which its contribution changes
         self._newest: dict[str, int | None] = {}  # of what each writer contributed to the last mark
         self._lacking: set[str] = set()  # who contributed without saying what is newest
 
@@ -105,6 +126,11 @@ class Aggregate:
             self._stale.add(name)
         if self._peak_known:
             self._follow_peak(writer, standing)
+
+    def look_again(self, name: str) -> None:
+        """What a writer contributed to the last mark may not stand any more."""
+        self._writers[name].standings[self.key].lasting = False
+        self._stale.add(name)
 
     def role(self, name: str) -> Role:
         return self._roles[name]
@@ -220,59 +246,69 @@ class Aggregate:
     def make(self, time: int, now: int) -> Mark:
         """Makes the mark at `time`, which must be above the last one's, out of what changed since then."""
         changed, self._stale = self._stale, set()
-        while self._expiring and self._expiring[0][0] < time:
-            changed.add(heappop(self._expiring)[1])
-        gifts = []
+        changed.update(self._expiring.due(time - 1))
+        given = []
         for name in changed:
             writer = self._writers[name]
             standing = writer.standings[self.key]
             standing.drop_below(time)
             gift = writer.contribution(standing, time)
-            standing.lasting = gift.lasting
             if gift.lasting and gift.time is not None:
-                heappush(self._expiring, (gift.time, name))
+                self._expiring.put(name, gift.time)
             self._newest[name] = gift.newest
             if gift.lacks_newest:
                 self._lacking.add(name)
             else:
                 self._lacking.discard(name)
-            gifts.append(gift)
-        mark = self._mark(time, now, gifts, None if self._lacking else self._greatest_newest(gifts))
+            given.append(Given(writer, standing, gift))
+        mark = self._mark(time, now, given, None if self._lacking else self._greatest_newest(given), keep=True)
         self.last = mark
         self._after_mark(mark, now)
         return mark
 
     def survey(self, time: int, now: int) -> Mark:
         """The mark that `make` would make, worked out from everyone and leaving no trace: for a stream at rest."""
-        gifts = [
-            writer.contribution(standing, time)
+        given = [
+            Given(writer, standing, writer.contribution(standing, time))
             for writer in self._writers.values()
             if (standing := writer.standings.get(self.key)) is not None
         ]
-        known = [gift.newest for gift in gifts if gift.newest is not None]
+        known = [each.contribution.newest for each in given if each.contribution.newest is not None]
         if self.last is not None and self.last.newest is not None:
             known.append(self.last.newest)
-        lacking = any(gift.lacks_newest for gift in gifts)
-        return self._mark(time, now, gifts, None if lacking else max(known, default=None))
+        lacking = any(each.contribution.lacks_newest for each in given)
+        return self._mark(time, now, given, None if lacking else max(known, default=None), keep=False)
 
-    def _mark(self, time: int, now: int, gifts: list[Contribution], newest: int | None) -> Mark:
+    def _mark(self, time: int, now: int, given: list[Given], newest: int | None, *, keep: bool) -> Mark:
+        """`keep`: whether to remember which contributions stand whatever their writers note next."""
         last = self.last
-        uppers = [gift.time for gift in gifts if gift.time is not None]
+        cut = join_all([last.cut if last is not None else NOTHING, *(each.contribution.cut for each in given)])
+        upper = time if last is None else max(time, last.upper)
+        for writer, standing, gift in given:
+            alone = self._sharing.is_alone(writer.position, gift.cut, cut)
+            if keep:
+                standing.lasting = gift.lasting and alone
+            noted, earlier = gift.time if alone else standing.time, standing.earlier_time
+            if noted is not None and noted > upper:
+                upper = noted
+            if earlier is not None and earlier > upper:
+                upper = earlier
         return Mark(
             seq=last.seq + 1 if last is not None else 1,
             key=self.key,
             time=time,
-            upper=max([time, *uppers] if last is None else [time, last.upper, *uppers]),
-            cut=join_all([last.cut if last is not None else NOTHING, *(gift.cut for gift in gifts)]),
+            upper=upper,
+            cut=cut,
             newest=newest,
             excluded=self._left_out(time, now),
             created_at=now,
         )
 
-    def _greatest_newest(self, gifts: list[Contribution]) -> int | None:
+    def _greatest_newest(self, given: list[Given]) -> int | None:
         """Of all contributions; where the last mark knew it, only what changed can have raised it."""
         if self.last is not None and self.last.newest is not None:
-            return max([self.last.newest, *(gift.newest for gift in gifts if gift.newest is not None)])
+            came = (each.contribution.newest for each in given)
+            return max([self.last.newest, *(newest for newest in came if newest is not None)])
         return max((newest for newest in self._newest.values() if newest is not None), default=None)
 
     def _left_out(self, time: int, now: int) -> tuple[str, ...]:

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from heapq import heappop, heappush
 
+from strandline.agenda import Agenda
 from strandline.aggregate import Aggregate, Holder, Role
 from strandline.changes import Changes, StateChange
 from strandline.config import StreamConfig, TimeDomain
@@ -15,6 +15,8 @@ from strandline.errors import TooMany
 from strandline.limits import KEYS_PER_STREAM
 from strandline.mark import Mark
 from strandline.note import DEFAULT_KEY
+from strandline.segment import SegmentGraph
+from strandline.sharing import Sharing
 from strandline.writer import Phase, Standing, Writer
 
 INGESTION = TimeDomain.INGESTION  # looking it up in its class takes longer than all else in `resting`
@@ -24,13 +26,13 @@ AWAITED = frozenset({Role.COUNTED, Role.BLOCKING, Role.SKIPPED})  # whose silenc
 class Roster:
     """The writers of a stream by name, its aggregates by key, and what they are waiting for."""
 
-    def __init__(self, config: StreamConfig) -> None:
+    def __init__(self, config: StreamConfig, graph: SegmentGraph) -> None:
         self.config = config
+        self.sharing = Sharing(graph)
         self.writers: dict[str, Writer] = {}
         self.aggregates: dict[str, Aggregate] = {}
         self.changes = Changes()
-        self._deadlines: list[tuple[int, str]] = []  # at or before the moment when a writer has been silent too long
-        self._armed: set[str] = set()
+        self._deadlines = Agenda()  # at or before the moment when a writer has been silent too long
 
     @property
     def keys(self) -> set[str]:
@@ -45,7 +47,7 @@ class Roster:
 
     def _begin(self, key: str) -> Aggregate:
         """The aggregate of a key that is new."""
-        begun = self.aggregates[key] = Aggregate(key, self.writers, self.config)
+        begun = self.aggregates[key] = Aggregate(key, self.writers, self.config, self.sharing)
         return begun
 
     def writer(self, name: str, now: int) -> Writer:
@@ -71,12 +73,13 @@ class Roster:
     def restore_marks(self, last_marks: Iterable[Mark]) -> None:
         """Takes over the last marks as they were stored, before any writer."""
         for mark in last_marks:
-            self.aggregates[mark.key] = Aggregate(mark.key, self.writers, self.config, mark)
+            self.aggregates[mark.key] = Aggregate(mark.key, self.writers, self.config, self.sharing, mark)
 
     def restore_writer(self, writer: Writer, now: int) -> None:
         """Takes over a writer as it was stored, which is no change. It costs what the writer holds, however many
         writers there are."""
         self.writers[writer.name] = writer
+        self.sharing.enter(writer.name, writer.position.offsets)
         for key, standing in writer.standings.items():
             standing.lasting = False  # what it gave to the last mark is worked out again
             aggregate = self.aggregates.get(key) or self._begin(key)
@@ -101,15 +104,21 @@ class Roster:
 
     def _arm(self, writer: Writer) -> None:
         """Has a writer looked at when it has been silent too long."""
-        if writer.name not in self._armed and self.config.writer_timeout_ms and self._waits_for(writer):
-            heappush(self._deadlines, (writer.heard_at + self.config.writer_timeout_ms, writer.name))
-            self._armed.add(writer.name)
+        if writer.name not in self._deadlines and self.config.writer_timeout_ms and self._waits_for(writer):
+            self._deadlines.put(writer.name, writer.heard_at + self.config.writer_timeout_ms)
+
+    def entered(self, writer: Writer) -> None:
+        """A writer's position reaches into segments into which it did not reach before."""
+        for name in (writer.name, *self.sharing.enter(writer.name, writer.position.offsets)):
+            for key in self.writers[name].standings:
+                aggregate = self.aggregates.get(key)
+                if aggregate is not None:
+                    aggregate.look_again(name)
 
     def configure(self, config: StreamConfig, now: int) -> None:
         """Sees everyone anew under other settings."""
         self.config = config
         self._deadlines.clear()
-        self._armed.clear()
         for aggregate in self.aggregates.values():
             aggregate.config = config
         for writer in self.writers.values():
@@ -119,11 +128,9 @@ class Roster:
         """Those who count but were not heard from for too long are lost; returns the keys that this concerns."""
         timeout = self.config.writer_timeout_ms
         keys: set[str] = set()
-        if not self._deadlines or self._deadlines[0][0] > now:
+        if not timeout:
             return keys
-        while timeout and self._deadlines and self._deadlines[0][0] <= now:
-            _, name = heappop(self._deadlines)
-            self._armed.discard(name)
+        for name in self._deadlines.due(now):
             writer = self.writers[name]
             deadline = writer.heard_at + timeout
             if deadline <= now:
@@ -189,17 +196,18 @@ class Roster:
         If not `exact`, deadlines stay as they are of writers who were heard from since: a bound at once.
         """
         timeout = self.config.writer_timeout_ms
-        while exact and timeout and self._deadlines:
-            deadline, name = self._deadlines[0]
+        first = self._deadlines.first()
+        while exact and timeout and first is not None:
+            deadline, name = first
             writer = self.writers[name]
-            if deadline == writer.heard_at + timeout and self._waits_for(writer):
+            if not self._waits_for(writer):
+                self._deadlines.drop(name)
+            elif deadline == writer.heard_at + timeout:
                 break
-            heappop(self._deadlines)
-            self._armed.discard(name)
-            if self._waits_for(writer):
-                heappush(self._deadlines, (writer.heard_at + timeout, name))
-                self._armed.add(name)
-        moments = [self._deadlines[0][0]] if self._deadlines else []
+            else:
+                self._deadlines.put(name, writer.heard_at + timeout)
+            first = self._deadlines.first()
+        moments = [first[0]] if first is not None else []
         interval = self.config.mark_interval_ms
         for aggregate in self.aggregates.values():
             if interval is not None and aggregate.last is not None and aggregate.next_time() is not None:
@@ -207,7 +215,7 @@ class Roster:
         return min(moments, default=None)
 
     def held_by(self, key: str, now: int) -> Holder | None:
-        aggregate = self.aggregates.get(key) or Aggregate(key, {}, self.config)
+        aggregate = self.aggregates.get(key) or Aggregate(key, {}, self.config, self.sharing)
         return aggregate.held_by(now) or self._holder_of_rest(aggregate, now)
 
     # -- rest, in the ingestion domain ---------------------------------------------------------------------------
@@ -242,6 +250,8 @@ class Roster:
             standing = writer.standings[DEFAULT_KEY]
             since = writer.lost_since(standing)
             if since is None:
+                if not (writer.closed or standing.phase is Phase.IDLE):
+                    return None  # one that is behind and skipped keeps it from resting, too
                 idle = True
             elif writer.excluded_at is None and now - since < self.config.forget_after_ms:
                 holders.append((since, name))

@@ -42,7 +42,7 @@ class Stream:
         self.epochs = 0  # the last one given out; never given again
         self.head: Cut = NOTHING
         self.clock = now  # never steps back
-        self._roster = Roster(config)
+        self._roster = Roster(config, graph)
         self._history_notes = history_notes
 
     @classmethod
@@ -226,6 +226,7 @@ class Stream:
         self._roster.changes.dropped.add(segment)
         self._roster.changes.stream = True
         self.head = self.head.without(segment)
+        self._roster.sharing.drop(segment)
         for aggregate in self._roster.aggregates.values():
             aggregate.forget_segment(segment)
         for writer in self.writers.values():
@@ -353,7 +354,10 @@ class Stream:
         for key in note.times:
             if key not in writer.standings:
                 writer.standings[key] = Standing(Phase.NOTED)
+        segments = len(writer.position)
         writer.move(note.position, admitted.cut, note.newest)
+        if len(writer.position) != segments:
+            roster.entered(writer)
         for key, time in admitted.times.items():
             last_time = roster.last_time(key)
             writer.standings[key].note(time, writer.position, floors[key], last_time, self._history_notes)

@@ -23,7 +23,8 @@ from strandline.mark import Mark
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """Everything older than `lower` has been read. `upper` bounds what was noted for what has been read.
+    """Everything older than `lower` has been read. `upper` bounds every time that had been noted for anything that has
+    been read, when the mark that gives it was made.
 
     Neither is ever guessed: no `lower` before the first mark, no `upper` past the last one. `complete` and
     `mark_seq` are those of the mark that gave `lower`; without one, True and null.

@@ -75,6 +75,7 @@ class Standing:
     phase: Phase
     floor: int | None = None  # while joined: what it counts with
     time: int | None = None  # the greatest time noted in this life
+    earlier_time: int | None = None  # the greatest time noted in the lives before
     newest: int | None = None  # greatest event time below the writer's position, where known
     has_noted: bool = False  # in any life
     lost_at: int | None = None
@@ -89,6 +90,11 @@ class Standing:
     def value(self) -> int | None:
         """The time that it counts with, or would."""
         return self.floor if self.phase is JOINED else self.time
+
+    @property
+    def greatest_time(self) -> int | None:
+        """The greatest time noted in any life."""
+        return max((time for time in (self.time, self.earlier_time) if time is not None), default=None)
 
     def join(self, last_time: int | None) -> int | None:
         """Registered: it counts with its floor, the greater of its own time and the last mark's, until it notes."""
@@ -139,7 +145,7 @@ class Standing:
 
     def begin_anew(self) -> None:
         """A new life: nothing of the time before refuses a note, and nothing of it goes into later marks as a note."""
-        self.phase = Phase.IDLE
+        self.phase, self.earlier_time = Phase.IDLE, self.greatest_time
         self.time = self.floor = self.lost_at = None
         self._rewrite([])
         self.lasting = False

@@ -39,6 +39,7 @@ class StoredStanding(msgspec.Struct, array_like=True, frozen=True):
     told_floor: int | None
     whole: bool
     history: list[tuple[int, dict[str, int] | None, int | None]]
+    earlier_time: int | None = None
 
 
 class StoredWriter(msgspec.Struct, array_like=True, frozen=True):
@@ -75,6 +76,7 @@ def document_of(writer: Writer, *, whole: bool) -> Document:
         standings[key] = (
             each.phase, each.floor, each.time, each.newest, each.has_noted, each.lost_at, each.told_floor, rewritten,
             [(time, None if cut is position else cut.offsets, newest) for time, cut, newest in entries],
+            each.earlier_time,
         )  # fmt: skip
     noted, offsets = writer.noted, position.offsets
     return (
@@ -188,7 +190,14 @@ def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
     standings = {}
     for key, each in stored.standings.items():
         standing = standings[key] = Standing(
-            each.phase, each.floor, each.time, each.newest, each.has_noted, each.lost_at, each.told_floor
+            phase=each.phase,
+            floor=each.floor,
+            time=each.time,
+            earlier_time=each.earlier_time,
+            newest=each.newest,
+            has_noted=each.has_noted,
+            lost_at=each.lost_at,
+            told_floor=each.told_floor,
         )
         if each.history:
             standing.history = [

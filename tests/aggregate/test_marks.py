@@ -9,6 +9,7 @@ from strandline.cut import NOTHING
 from strandline.errors import InvalidNote
 from strandline.mark import Mark
 from strandline.note import Note
+from strandline.segment import NewSegment
 from strandline.writer import Writer
 from tests.aggregate.book import Book
 
@@ -88,7 +89,23 @@ def test_the_cut_never_goes_back_even_from_a_writer_that_begins_again_from_nothi
     assert (book.last.time, book.cut()) == (20, {"0": 5})
 
 
-def test_upper_is_the_greatest_time_contributed_and_never_below_the_last_marks() -> None:
+def test_upper_bounds_a_time_that_was_noted_below_a_cut_that_another_writer_raised() -> None:
+    """What a wrote ahead of its note at 90 may lie below 5, where only b's note has put the cut.
+
+    a     10@1          50@3    90@4
+    b             10@2                  40@5
+    mark          10: 2                 40: 5
+    """
+    book = Book(min_writers=2)
+    book.note("a", 10, {"0": 1})
+    book.note("b", 10, {"0": 2})
+    book.note("a", 50, {"0": 3})
+    book.note("a", 90, {"0": 4})
+    book.note("b", 40, {"0": 5})
+    assert (book.last.time, book.last.upper, book.cut()) == (40, 90, {"0": 5})
+
+
+def test_where_no_segment_is_shared_upper_is_the_greatest_time_contributed_and_never_below_the_last_marks() -> None:
     book = Book(min_writers=2)
     book.note("a", 500, {"0": 5})
     book.note("b", 10)
@@ -96,6 +113,47 @@ def test_upper_is_the_greatest_time_contributed_and_never_below_the_last_marks()
     book.call("exclude", "a")
     book.note("b", 20)
     assert (book.last.time, book.last.upper) == (20, 500)
+
+
+def test_upper_stays_what_was_contributed_where_each_writer_has_its_segments_to_itself() -> None:
+    book = Book(min_writers=2)
+    for time in (10, 20, 30, 900):
+        book.note("a", time, {"0": time})
+    book.note("b", 15, {"1": 1})
+    assert (book.last.time, book.last.upper, book.cut()) == (15, 20, {"0": 20, "1": 1})
+
+
+def test_upper_bounds_what_a_writer_had_noted_when_another_one_comes_into_its_segment() -> None:
+    book = Book(min_writers=2)
+    for time in (10, 50, 90):
+        book.note("a", time, {"0": time})
+    book.note("b", 5, {"1": 1})
+    assert (book.last.time, book.last.upper) == (5, 10)
+    book.note("b", 40, {"0": 60})
+    assert (book.last.time, book.last.upper, book.cut()) == (40, 90, {"0": 60, "1": 1})
+
+
+def test_upper_bounds_what_an_earlier_life_noted_where_the_new_one_contributes_its_position() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 50, {"0": 5})
+    book.note("a", 60, {"0": 6})
+    book.note("b", 10)
+    assert (book.last.upper, book.cut()) == (50, {"0": 5})
+    book.call("close", "a", None)
+    book.note("a", 20, {"0": 1})
+    book.note("b", 15)
+    assert (book.last.time, book.last.upper, book.cut()) == (15, 60, {"0": 6})
+
+
+def test_a_sealed_segment_that_a_writer_has_noted_to_its_end_makes_nothing_looser() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 10, {"0": 4})
+    book.note("b", 10, {"1": 1})
+    book.call("scale", {"0": 4}, [NewSegment("2", 0.0, 0.25), NewSegment("3", 0.25, 0.5)])
+    book.note("a", 30, {"2": 1})
+    book.note("a", 900, {"2": 9})
+    book.note("b", 20, {"3": 1})
+    assert (book.last.time, book.last.upper, book.cut()) == (20, 30, {"0": 4, "1": 1, "2": 1, "3": 1})
 
 
 def test_newest_is_known_where_every_contribution_knows_it_and_an_empty_one_needs_none() -> None:

@@ -37,9 +37,12 @@ def le(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
 
 @dataclass(frozen=True)
 class NaiveMark:
+    """What a mark says. Of `upper` the rules say only between which bounds it is, beside the last mark's."""
+
     seq: int
     time: int
-    upper: int
+    least_upper: int
+    most_upper: int
     cut: Offsets
     newest: int | None
     excluded: tuple[str, ...]
@@ -219,7 +222,7 @@ class NaiveStream:
         """What a mark at `time` says: everyone's contribution, whatever their role."""
         last = self.marks[key][-1] if self.marks.get(key) else None
         cuts: list[Offsets] = [self.last_cut(key)]
-        uppers = [time] + ([last.upper] if last else [])
+        contributed: list[int] = [time]
         newest: list[int | None] = [last.newest] if last and last.newest is not None else []
         for writer in self.holders(key):
             late_enough = [number for number in writer.kept(key, self.bound) if writer.said[number].times[key] >= time]
@@ -227,19 +230,49 @@ class NaiveStream:
             cut = writer.position(count)
             upper = writer.said[late_enough[0]].times[key] if late_enough else writer.time(key)
             cuts.append(cut)
-            uppers += [upper] if upper is not None else []
+            contributed += [upper] if upper is not None else []
+            contributed += [each.times[key] for each in writer.said if each.life < writer.life and key in each.times]
             known = writer.newest(key, count)
             if cut or known is not None:
                 newest.append(known)
+        cut = join(cuts)
         return NaiveMark(
             seq=last.seq + 1 if last else 1,
             time=time,
-            upper=max(uppers),
-            cut=join(cuts),
+            least_upper=max([time, *self.noted_below(key, cut)]),
+            most_upper=max([time, *self.noted_by_anyone(key)] if self.segments_are_shared() else contributed),
+            cut=cut,
             newest=None if None in newest else max((each for each in newest if each is not None), default=None),
             excluded=tuple(sorted(writer.name for writer in self.holders(key) if self.names(writer, key, time, now))),
             created_at=now,
         )
+
+    # -- what `upper` promises, told from every note that there ever was -----------------------------------------
+
+    def noted_below(self, key: str, cut: Mapping[str, int]) -> list[int]:
+        """Every time that had been noted for anything below a cut, and those between: of each writer its notes up to
+        the first that covers the cut in every segment it has named. Later ones add nothing to what lies below."""
+        times = []
+        for writer in self.everyone():
+            named = writer.position()
+            for count, said in enumerate(writer.said, start=1):
+                if key not in said.times:
+                    continue
+                times.append(said.times[key])
+                position = writer.position(count)
+                if all(cut.get(segment, 0) <= position.get(segment, 0) for segment in named):
+                    break
+        return times
+
+    def noted_by_anyone(self, key: str) -> list[int]:
+        return [said.times[key] for writer in self.everyone() for said in writer.said if key in said.times]
+
+    def segments_are_shared(self) -> bool:
+        positions = [writer.position() for writer in self.everyone()]
+        return len([segment for position in positions for segment in position]) > len(join(positions))
+
+    def everyone(self) -> list[NaiveWriter]:
+        return list(self.writers.values())
 
     def last_cut(self, key: str) -> Offsets:
         """That of the last mark, but for segments dropped since."""
@@ -349,7 +382,7 @@ class NaiveStream:
                 moments.append(marks[-1].created_at + self.config.mark_interval_ms)
         return min(moments, default=None)
 
-    def held_by(self, key: str) -> tuple[str | None, str] | None:
+    def held_by(self, key: str, now: int) -> tuple[str | None, str] | None:
         """Who holds time back, and in which state."""
         if self.sealed:
             return None
@@ -359,10 +392,29 @@ class NaiveStream:
         without = sorted(writer.name for writer in counted if writer.value(key) is None)
         if without:
             return without[0], self.state(self.writers[without[0]], key)
-        if not counted or self.next_time(key) is not None:
+        if not counted:
+            return self.holder_of_rest(key, max(now, self.clock))
+        if self.next_time(key) is not None:
             return None
         least = min((value, writer.name) for writer in counted if (value := writer.value(key)) is not None)
         return least[1], self.state(self.writers[least[1]], key)
+
+    def holder_of_rest(self, key: str, now: int) -> tuple[str, str] | None:
+        """Who keeps an ingestion stream from resting in which everyone else said idle or closed: of the lost ones that
+        are neither excluded nor forgotten, the one that was lost last."""
+        if self.config.time_domain is not TimeDomain.INGESTION or key != "":
+            return None
+        roles = {self.role(writer, key) for writer in self.holders(key)}
+        if "out" not in roles or roles - {"out", "lost"}:
+            return None
+        lost = [
+            (since, writer.name)
+            for writer in self.holders(key)
+            if writer.excluded_at is None
+            and (since := self.lost_since(writer, key)) is not None
+            and now - since < self.config.forget_after_ms
+        ]
+        return (max(lost)[1], self.state(self.writers[max(lost)[1]], key)) if lost else None
 
     # -- segments ------------------------------------------------------------------------------------------------
 

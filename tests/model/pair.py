@@ -81,7 +81,8 @@ def draw_config(choices: Choices) -> StreamConfig:
 
 
 class Pair:
-    """One history for two streams. A restart puts the core's back together from what it had stored."""
+    """One history for two streams. A restart puts the core's back together from what it had stored, and a third stream,
+    the core's as well, is never restarted: it must make the same marks."""
 
     def __init__(self, choices: Choices, trace: Callable[[str], None] | None = None) -> None:
         self.choices = choices
@@ -96,6 +97,9 @@ class Pair:
         graph = SegmentGraph(open=True) if is_open else SegmentGraph.equal_shares(count, START_MS)
         self.store = Store(config, {each.id: each for each in graph}, is_open, START_MS, START_MS)
         self.core = Stream("s", config, graph, now=START_MS, history_notes=self.bound)
+        again = SegmentGraph(graph, open=is_open)
+        self.unstopped = Stream("s", config, again, now=START_MS, history_notes=self.bound)
+        self.uppers: dict[str, int] = {}
         segments = () if is_open else tuple(self.log.pieces)
         self.naive = NaiveCalls(config, segments, now=START_MS, open=is_open, bound=self.bound)
         self.compared: dict[str, int] = {}
@@ -219,6 +223,8 @@ class Pair:
         self.tell(lambda: f"restart, {gap} ms unserved")
         self.core.resume(served_until, self.now)
         self.naive.resume(served_until, self.now)
+        self.unstopped.resume(served_until, self.now)
+        self.unstopped.drain()
         self.store.take(self.core, self.core.drain())
         self.compare([])
 
@@ -229,7 +235,9 @@ class Pair:
         if what == "scale":
             naive_arguments = (arguments[0], [(new.id, self.log.pieces[new.id].before) for new in arguments[1]])
         mine = self.outcome(getattr(self.naive, what), naive_arguments, named)
-        its = self.outcome(getattr(self.core, "evaluate" if what == "demand" else what), arguments, named)
+        what_to_core = "evaluate" if what == "demand" else what
+        its = self.outcome(getattr(self.core, what_to_core), arguments, named)
+        self.outcome(getattr(self.unstopped, what_to_core), arguments, named)
         if what in ("advance", "scale") and isinstance(its, list):
             its = None  # what changed is compared below
         self.tell(lambda: f"{what} {arguments} {named or ''} -> {its}")
@@ -237,6 +245,7 @@ class Pair:
         changes = self.core.drain()
         for mark in changes.marks:
             self.tell(partial(str, mark))
+        assert changes.marks == self.unstopped.drain().marks, "what was restarted makes other marks"
         self.store.take(self.core, changes)
         self.compare(changes.marks)
 
@@ -257,13 +266,9 @@ class Pair:
                 return result.epoch, dict(result.floors)
             case Mark():
                 cut = dict(result.cut.items())
-                return (
-                    result.seq, result.time, result.upper, cut, result.newest, result.excluded, result.created_at
-                )  # fmt: skip
+                return result.seq, result.time, cut, result.newest, result.excluded, result.created_at
             case NaiveMark():
-                return (
-                    result.seq, result.time, result.upper, result.cut, result.newest, result.excluded, result.created_at
-                )  # fmt: skip
+                return result.seq, result.time, result.cut, result.newest, result.excluded, result.created_at
             case list():
                 return [self.plain(mark) for mark in result]
             case _:
@@ -276,8 +281,11 @@ class Pair:
             self.compared[key] = len(self.naive.marks.get(key, []))
             its = [self.plain(mark) for mark in marks if mark.key == key]
             self.same(f"marks in {key!r}", its, [self.plain(mark) for mark in new])
+            for mark, told in zip([mark for mark in marks if mark.key == key], new, strict=True):
+                self.check_upper(mark, told)
+                self.uppers[key] = mark.upper
             held = self.core.held_by(key, self.now)
-            self.same("held_by", None if held is None else (held.writer, held.state), self.naive.held_by(key))
+            self.same("held_by", None if held is None else (held.writer, held.state), self.naive.held_by(key, self.now))
         self.same("writers", set(self.core.writers), set(self.naive.writers))
         for name, writer in self.core.writers.items():
             mine = self.naive.writers[name]
@@ -285,11 +293,21 @@ class Pair:
             self.same(f"states of {name}", states, {key: self.naive.state(mine, key) for key in mine.phase})
             self.same(f"position of {name}", dict(writer.position.items()), mine.position())
             self.same(f"epoch of {name}", writer.epoch, mine.epoch)
-        self.same("rest", self.plain(self.core.resting(self.now)), self.plain(self.naive.resting(self.now)))
+        rest, told_rest = self.core.resting(self.now), self.naive.resting(self.now)
+        self.same("rest", self.plain(rest), self.plain(told_rest))
+        if rest is not None and told_rest is not None:
+            self.check_upper(rest, told_rest)
+        assert rest == self.unstopped.resting(self.now), "what was restarted has come to another rest"
         self.same("next_wake", self.core.next_wake(), self.naive.next_wake())
         self.same("sealed", self.core.sealed, self.naive.sealed)
         if self.core.sealed:
             self.same("the end", self.core.graph.end, Cut(self.naive.final))
+
+    def check_upper(self, mark: Mark, told: NaiveMark) -> None:
+        """Never below the last mark's, nor a time noted below the cut; never above what the rules allow."""
+        last = self.uppers.get(mark.key, mark.time)
+        least, most = max(last, told.least_upper), max(last, told.most_upper)
+        assert least <= mark.upper <= most, f"upper of {mark}: by the rules it is from {least} to {most}"
 
     def same(self, what: str, its: object, mine: object) -> None:
         assert its == mine, f"{what}: the core has {its}, by the rules it is {mine}"

@@ -10,6 +10,9 @@ its registration, or a note, until it says idle or closes. Silence does not end 
 For an event that a mark misses, for whichever of these reasons or because its writer did not stand, there is a
 *debt*: the next note of its process is answered with a floor at or above T. What a process writes after another one
 took its name counts for nothing.
+
+`upper` of a mark bounds every time that had been noted for an event below its cut: the time of its writer's first note
+whose position covers it, and before there is one, of the last note before it was written.
 """
 
 from __future__ import annotations
@@ -45,6 +48,10 @@ def fail(claim: str) -> NoReturn:
     raise FalseClaim(claim)
 
 
+def greatest(*times: int | None) -> int | None:
+    return max((time for time in times if time is not None), default=None)
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A mark, and which lost writers it need not name any more."""
@@ -71,6 +78,8 @@ class Checker:
         self.marks: dict[str, list[Seen]] = {key: [] for key in keys}
         self.pending: dict[str, list[Event]] = {key: [] for key in keys}  # not below the last cut
         self.newest_below: dict[str, int | None] = dict.fromkeys(keys)
+        self.noted_below: dict[str, int | None] = dict.fromkeys(keys)  # the greatest time noted for what lies there
+        self.uncovered: dict[tuple[str, str], list[Event]] = {}  # by writer and key, not below what it noted
         self.accounts = Accounts(keys, config)
         self.standing: dict[tuple[str, str], int] = {}  # the seq of the last mark before it began
         self.have_noted: dict[str, set[str]] = {key: set() for key in keys}
@@ -94,6 +103,11 @@ class Checker:
             self.pending[key].append(event)
             for tail in self.tails:
                 self._owe(event, key, tail)
+            if event.writer is not None:
+                account = self.accounts[event.writer]
+                if key in account.noted and account.position.offset(event.segment):
+                    event.noted[key] = account.noted[key]
+                self.uncovered.setdefault((event.writer, key), []).append(event)
 
     def acked(self, event: Event) -> None:
         """An acknowledged write counts, unless its process was no longer the newest one of its name, or is dead."""
@@ -191,16 +205,19 @@ class Checker:
                 fail(f"{mark} reaches past the end of segment {segment}, {end[segment]}")
         if {name: offset for name, offset in self.log.closed(offsets).items() if offset} != offsets:
             fail(f"the cut of {mark} is not closed: {self.log.closed(offsets)}")
-        newest = self.newest_below[mark.key]
+        newest, noted = self.newest_below[mark.key], self.noted_below[mark.key]
         for event in self.pending[mark.key]:
             time = event.times[mark.key]
             if event.below(mark.cut):
                 newest = time if newest is None else max(time, newest)
+                noted = greatest(noted, event.noted.get(mark.key))
             elif time < mark.time:
                 self._missed(seen, event, mark.key)
         if mark.newest is not None and newest is not None and newest > mark.newest:
             fail(f"{mark} has something newer below it: {newest}")
-        self.newest_below[mark.key] = newest
+        if noted is not None and noted > mark.upper:
+            fail(f"{mark} has below its cut what was noted at {noted}")
+        self.newest_below[mark.key], self.noted_below[mark.key] = newest, noted
 
     def resting(self, mark: Mark) -> None:
         """A mark that is told but not stored."""
@@ -354,6 +371,7 @@ class Checker:
             account.idle_in.discard(key)
             account.silent_from.pop(key, None)
             account.noted[key] = time
+            self._covers(name, account, key, time)
             self.have_noted[key].add(name)
             self._stands(name, key)
             floor = answer.floors[key]
@@ -361,6 +379,16 @@ class Checker:
                 self.first_told.pop((name, key), None)
             elif not repeats:
                 self.first_told[name, key] = call, floor
+
+    def _covers(self, name: str, account: Account, key: str, time: int) -> None:
+        """A note covers events of its writer."""
+        events, marks = self.uncovered.get((name, key), []), self.marks[key]
+        for event in events:
+            if event.below(account.position):
+                event.noted[key] = max(time, event.noted.get(key, time))
+                if marks and event.below(marks[-1].mark.cut):
+                    self.noted_below[key] = greatest(self.noted_below[key], event.noted[key])
+        self.uncovered[name, key] = [event for event in events if not event.below(account.position)]
 
     def _counted(self, note: Note, now: int) -> Mapping[str, int]:
         if self.config.time_domain == "event":

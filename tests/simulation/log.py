@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class Event:
     """An event as it is, whoever knows about it. It lies below a cut that reaches past its offset.
 
-    `owed`: by time key, to whom a mark is answerable for it, and the seq after which marks are.
+    `owed`: by time key, to whom a mark is answerable for it, and the seq after which marks are. `noted`: by time key,
+    the time of its writer's first note whose position covers it, or, until then, of the last one before it was written.
     """
 
     writer: str | None
@@ -29,6 +30,7 @@ class Event:
     acked: bool = False
     counted: bool = False
     owed: dict[str, dict[str, int]] = field(default_factory=dict)
+    noted: dict[str, int] = field(default_factory=dict)
 
     @property
     def landed(self) -> bool:

@@ -20,6 +20,7 @@ from strandline.cut import NOTHING, Cut
 from strandline.mark import Mark
 from strandline.note import Note
 from strandline.roster import Roster
+from strandline.sharing import Sharing
 from strandline.stream import Stream
 from strandline.writer import Contribution, Entry, Phase, Standing, Writer
 from tests.simulation.checker import Broken, FalseClaim
@@ -245,6 +246,24 @@ def newest_is_believed_for_a_part_of_the_position(patch: Patch) -> None:
     patch.setattr(Writer, "move", broken)
 
 
+def upper_is_the_greatest_time_contributed(patch: Patch) -> None:
+    patch.setattr(Sharing, "is_alone", lambda self, position, contributed, cut: True)
+
+
+def upper_knows_no_earlier_life(patch: Patch) -> None:
+    begin_anew = Standing.begin_anew
+
+    def broken(self: Standing) -> None:
+        begin_anew(self)
+        self.earlier_time = None
+
+    patch.setattr(Standing, "begin_anew", broken)
+
+
+def a_contribution_stands_when_another_writer_comes_into_the_segment(patch: Patch) -> None:
+    patch.setattr(Aggregate, "look_again", lambda self, name: None)
+
+
 LEADING_TO_FALSE_CLAIMS: Sequence[Mutation] = (
     floor_ignores_own_stored_time,
     joined_writers_do_not_hold,
@@ -260,6 +279,9 @@ LEADING_TO_FALSE_CLAIMS: Sequence[Mutation] = (
     rest_is_not_stored_before_it_ends,
     thinning_keeps_the_earlier_note,
     newest_is_believed_for_a_part_of_the_position,
+    upper_is_the_greatest_time_contributed,
+    upper_knows_no_earlier_life,
+    a_contribution_stands_when_another_writer_comes_into_the_segment,
 )
 BREAKING_OTHER_RULES: Sequence[Mutation] = (
     a_repeated_note_wakes_an_idle_writer,

@@ -23,11 +23,11 @@ def options(stream: Any, event_log: Any) -> dict[str, str]:
     return {"controller": stream.url, "stream": stream.name, "path": str(event_log.path)}
 
 
-def note(stream: Any, time: int, cut: dict[str, int], newest: int | None) -> None:
+def note(stream: Any, time: int, cut: dict[str, int], newest: int | None, writer: str = "script") -> None:
     stream.run(
         calls.note(
             stream.name,
-            Note(writer="script", times={"": time}, position=cut, newest={} if newest is None else {"": newest}),
+            Note(writer=writer, times={"": time}, position=cut, newest={} if newest is None else {"": newest}),
         )
     )
 
@@ -75,6 +75,18 @@ def test_slack_counts_from_what_was_noted_not_from_the_marks_time(
     note(stream, 500, {"0": 5}, None)
     stream.run(calls.note(stream.name, Note(writer="slow", times={"": 150}, position={})))  # mark 150, upper 500
     assert partitions(options, startingTime=390, startingSlack=50) == [SegmentPartition("0", 0, 5)]
+
+
+def test_slack_counts_from_what_was_noted_also_where_another_writer_put_the_cut(
+    options: dict[str, str], stream: Any, event_log: Any
+) -> None:
+    """The event of 85 lies below the mark at 40, whose cut is b's, and a had noted 90 for it."""
+    event_log.append("0", [10, 10, 50, 85, 40])
+    for writer in ("a", "b"):
+        stream.run(calls.register(stream.name, writer))
+    for writer, time, offset in (("a", 10, 1), ("b", 10, 2), ("a", 50, 3), ("a", 90, 4), ("b", 40, 5)):
+        note(stream, time, {"0": offset}, None, writer)
+    assert partitions(options, startingTime=80, startingSlack=10) == [SegmentPartition("0", 2, 5)]
 
 
 def test_a_time_that_is_not_complete_is_refused_with_the_reason_or_waited_for(

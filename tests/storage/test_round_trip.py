@@ -135,7 +135,7 @@ def state(stream: Stream, now: int) -> object:
 
 
 def replaced(standing: Any) -> tuple[Any, ...]:
-    fields = ("phase", "floor", "time", "newest", "has_noted", "lost_at", "history")
+    fields = ("phase", "floor", "time", "earlier_time", "newest", "has_noted", "lost_at", "history")
     return tuple(getattr(standing, name) for name in fields)
 
 
