@@ -25,7 +25,8 @@ from controller.limits import CLOCK_LEAD_MS, WAITING_CALLS
 from controller.services.clock import Clock
 from controller.services.health import StoreHealth
 from controller.storage.refusals import AlreadyServed
-from controller.storage.writing import CommitUnknown, OwnershipLost, Spell, SpellOver, Writing
+from controller.storage.transaction import CommitUnknown
+from controller.storage.writing import OwnershipLost, Spell, SpellOver, Writing
 from strandline.errors import Overloaded, StoreUnavailable, StrandlineError
 from strandline.protocol.errors import StoreUndecided
 

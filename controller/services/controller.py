@@ -32,6 +32,7 @@ from controller.storage.database import open_database
 from controller.storage.spells import Gaps, begin_spell
 from controller.storage.writing import Spell
 from strandline.errors import StoreUnavailable, StrandlineError
+from strandline.protocol.errors import StoreUndecided
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +152,7 @@ class Controller:
                 await self.tokens.refresh()
                 if looks % (TOKEN_USE_MS // TOKENS_LOOK_MS) == 0:
                     await self.tokens.note_use()
-            except StoreUnavailable:
+            except (StoreUnavailable, StoreUndecided):
                 continue  # those who were known stay known, and who writes to the store hears of it
             except Exception:
                 log.exception("the tokens could not be looked at")

@@ -22,8 +22,10 @@ from controller.services.health import StoreHealth
 from controller.storage.database import Database
 from controller.storage.refusals import AlreadyServed
 from controller.storage.steps import Steps
-from controller.storage.writing import CommitUnknown, Scribe, Writing
+from controller.storage.transaction import CommitUnknown
+from controller.storage.writing import Scribe, Writing
 from strandline.errors import StoreUnavailable
+from strandline.protocol.errors import StoreUndecided
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -66,8 +68,9 @@ class Store:
         self._settled = True
 
     def _settle(self) -> None:
-        self._database.settle()
-        self._settled = True
+        if not self._settled:  # nobody else did, meanwhile
+            self._scribe.settle()
+            self._settled = True
 
     async def read(
         self,
@@ -93,7 +96,7 @@ class Store:
         except DBAPIError as error:
             self._health.failed("read", error)
             raise StoreUnavailable(reason=type(error).__name__) from error
-        except AlreadyServed as error:
+        except (AlreadyServed, CommitUnknown) as error:
             raise StoreUnavailable(reason=str(error)) from error
 
     async def load(
@@ -151,13 +154,20 @@ class Store:
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
-        """Calls a function that changes what no stream and no group has; raises StoreUnavailable where that fails."""
+        """Calls a function that changes what no stream and no group has; raises StoreUnavailable where that fails, and
+        StoreUndecided where nobody knows."""
 
         def call() -> Result:
-            return function(self._database.writer, *args, **kwargs)
+            try:
+                return function(self._database.writer, *args, **kwargs)
+            except CommitUnknown:
+                self._settled = False
+                raise
 
         try:
             return await asyncio.get_running_loop().run_in_executor(self._writer, call)
+        except CommitUnknown as error:
+            raise StoreUndecided(reason=error.reason) from error
         except DBAPIError as error:
             raise StoreUnavailable(reason=type(error).__name__) from error
         except AlreadyServed as error:

@@ -11,8 +11,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from controller.storage import upgrade
 from controller.storage.postgresql import reading_engine, writing_engine
-from controller.storage.refusals import BadDatabaseUrl, StoreAway
+from controller.storage.refusals import BadDatabaseUrl, NotKnown, StoreAway
 from controller.storage.sqlite import SqliteLock, check_no_backup, sqlite_engine
+from controller.storage.transaction import CommitUnknown, transaction
 from strandline.redaction import redact
 
 
@@ -46,14 +47,6 @@ class Database:
     _open: ExitStack
     fresh: bool = False  # its schema was made just now
 
-    def settle(self) -> None:
-        """Returns once nothing is under way any more that a lost connection began: a read sees how that went.
-
-        Raises what SQLAlchemy has where the store cannot be reached yet, and AlreadyServed.
-        """
-        with self.writer.begin():
-            pass  # a connection that was lost is made anew, and the new one holds the lock that the lost one had
-
     def close(self) -> None:
         self._open.close()
 
@@ -70,14 +63,14 @@ def open_database(url: str) -> Database:
     """Opens a store to serve it, and makes its schema where it is empty.
 
     Raises StoreRefused: BadDatabaseUrl, AlreadyServed, WrongSchema for a store of another version, IsBackup,
-    DriverMissing, and StoreAway where it cannot be opened.
+    DriverMissing, StoreAway where it cannot be opened, and NotKnown where it may have got its schema.
     """
     parsed = parse_url(url)
     with ExitStack() as opened:
         try:
             writing, reading = _engines(parsed, opened)
             writer = opened.enter_context(writing.connect())
-            with writer.begin():
+            with transaction(writer):
                 if parsed.get_backend_name() == "sqlite":
                     check_no_backup(writer, str(parsed.database))
                 fresh = upgrade.is_empty(writer)
@@ -88,6 +81,8 @@ def open_database(url: str) -> Database:
             return Database(writer, reader, reading, opened.pop_all(), fresh)
         except DBAPIError as error:
             raise away(parsed, error) from error
+        except CommitUnknown as error:
+            raise NotKnown(shown(parsed), error.reason) from error
 
 
 def check_store(url: str) -> bool:
@@ -105,11 +100,13 @@ def migrate(url: str) -> tuple[str | None, str]:
     with ExitStack() as opened:
         try:
             engine, _ = _engines(parsed, opened, statement_timeout_ms=0)  # a step may take its time
-            with engine.begin() as connection:
+            with engine.connect() as connection, transaction(connection):
                 before = upgrade.revision(connection)
                 upgrade.upgrade(connection)
         except DBAPIError as error:
             raise away(parsed, error) from error
+        except CommitUnknown as error:
+            raise NotKnown(shown(parsed), error.reason) from error
     return before, upgrade.newest_revision()
 
 

@@ -30,6 +30,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from controller.storage import schema
 from controller.storage.line import Answer, Line, Prepared, Values
+from controller.storage.pipeline import undone
 
 _encoder: Final = msgspec.json.Encoder()
 _stream: Final = schema.stream.c
@@ -131,7 +132,7 @@ class PostgresqlWords:
         return Prepared(statement, self._dialect)
 
     def left_undone(self, error: BaseException | None) -> bool:
-        return False  # it went along with what came before (Line.commit): here only the connection can have failed
+        return error is not None and undone(error)
 
     def adding(self, table: Table) -> RowStatement:
         names = table.columns.keys()

@@ -6,7 +6,7 @@ needed: all columns have types that drivers know, whole numbers, texts, floats a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
 
@@ -14,7 +14,7 @@ from sqlalchemy import ClauseElement, Connection, Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from controller.storage.pipeline import Pipeline
+from controller.storage.pipeline import Fate, Pipeline
 
 Values: TypeAlias = dict[str, Any]
 
@@ -45,8 +45,11 @@ class Answer(Protocol):
 class Line:
     """The way to a database, over the connection that SQLAlchemy keeps. Everything is run inside `together`."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, left_undone: Callable[[BaseException], bool]) -> None:
+        """`left_undone` says whether a COMMIT that failed with an error of the driver's has changed nothing."""
         self._connection = connection
+        self._left_undone = left_undone
+        self._fate = Fate.UNDONE
         self._pipelined = connection.dialect.driver == "psycopg"
         self._driver: Any = None  # the driver's connection
         self._pipeline: Any = None
@@ -62,6 +65,7 @@ class Line:
             self._driver = driver
             self._pipeline = Pipeline(driver) if self._pipelined else None
         dialect = self._connection.dialect
+        self._fate = Fate.UNDONE
         try:
             if self._pipeline is None:
                 yield
@@ -91,7 +95,18 @@ class Line:
         self._driver.executemany(statement.sql, [statement.parameters(row) for row in rows])
 
     def commit(self) -> None:
-        """As the last thing that is sent, where that spares a wait; the transaction has to be committed all the same,
-        which then costs nothing."""
+        """Commits what was run `together` last, as the last thing inside; SQLAlchemy has to be told all the same."""
         if self._pipeline is not None:
             self._pipeline.put_commit()
+            return
+        try:
+            self._driver.commit()
+        except Exception as error:
+            self._fate = Fate.UNDONE if self._left_undone(error) else Fate.UNKNOWN
+            raise
+        self._fate = Fate.DONE
+
+    @property
+    def fate(self) -> Fate:
+        """What became of the transaction that ran `together` last."""
+        return self._fate if self._pipeline is None else self._pipeline.fate

@@ -9,6 +9,7 @@ from __future__ import annotations
 import select
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum, auto
 from typing import Any, Final
 
 _BEGIN: Final = b"BEGIN"
@@ -44,17 +45,29 @@ def _value(result: Any, row: int, column: int) -> str | int | None:
 _WHOLE: Final = frozenset({20, 21, 23})  # the types int8, int2, int4
 
 
+class Fate(Enum):
+    """What is known of the transaction whose statements ran last."""
+
+    UNDONE = auto()  # it was not committed, and never will be unless it is told to
+    DONE = auto()  # the server says that it is committed, and so does every standby that the server waits for
+    UNKNOWN = auto()  # COMMIT was sent, and the server did not say what came of it
+
+
 class Pipeline:
     """Statements for one session, each prepared when it first comes by."""
 
     def __init__(self, driver: Any) -> None:
         """Takes psycopg's connection."""
-        from psycopg import pq
+        from psycopg import Error, pq
 
+        self.fate = Fate.UNDONE
+        self._Error: type[Exception] = Error
         self._pq: Any = pq
         self._session: Any = driver.pgconn
         self._names: dict[str, bytes] = {}
         self._waiting: list[tuple[bytes | None, Any, Answer]] = []
+        self._warnings: list[str] = []
+        driver.add_notice_handler(self._hear)
 
     def put(self, statement: str, values: Sequence[Any]) -> Answer:
         """Adds a statement to what is run next."""
@@ -69,36 +82,87 @@ class Pipeline:
 
     @contextmanager
     def filled(self) -> Iterator[None]:
-        """Runs what is put in inside, at its end. Raises psycopg's errors, the first of them; nothing after that one
-        was done, and what was done before is not committed."""
+        """Runs what is put in inside, at its end. Raises psycopg's errors, the first of them: no later statement was
+        carried out. `fate` then says what became of the transaction."""
+        self.fate = Fate.UNDONE
         try:
             yield
             self._run()
+        except self._Error as error:
+            if is_over(error):
+                self._session.finish()
+            raise
         finally:
             self._waiting.clear()
 
     def _run(self) -> None:
         if not self._waiting:
             return
-        session = self._session
-        session.enter_pipeline_mode()
+        try:
+            self._session.enter_pipeline_mode()
+            self._put_all()
+            self._send()
+            error = self._read_all()
+            self._session.exit_pipeline_mode()
+        except BaseException:
+            self._session.finish()  # whoever comes next needs another one
+            raise
+        if error is not None:
+            raise error
+
+    def _put_all(self) -> None:
         for name, given, _ in self._waiting:
-            if name is None:
-                session.send_query_params(given, None)
-            else:
-                session.send_query_prepared(name, given)
-        session.pipeline_sync()
-        self._send()
-        failed: Answer | None = None
-        for _, _, answer in self._waiting:
-            answer.result = self._next()
-            if failed is None and answer.result.status == self._pq.ExecStatus.FATAL_ERROR:
-                failed = answer
-            self._next()  # nothing, which ends the answer
-        self._next()  # that of the sync
-        session.exit_pipeline_mode()
+            if name is not None:
+                self._session.send_query_prepared(name, given)
+                continue
+            if given == _COMMIT:
+                self.fate = Fate.UNKNOWN  # from here on it may be on its way
+            self._session.send_query_params(given, None)
+        self._session.pipeline_sync()
+
+    def _read_all(self) -> Exception | None:
+        """Takes in all answers; returns the error of the first statement that failed."""
+        error: Exception | None = None
+        try:
+            for _, given, answer in self._waiting:
+                self._warnings.clear()
+                answer.result = self._next()
+                if error is None:
+                    error = self._judge(given, answer.result)
+                self._next()  # nothing, which ends the answer
+            self._next()  # that of the sync
+        except Exception as lost:
+            # The server ends a session with an error that stands in the place of the next answer, and says no more.
+            raise (lost if error is None else error) from None
+        return error
+
+    def _judge(self, given: Any, result: Any) -> Any:
+        """The error that an answer is; and of the transaction, what the answer says."""
+        status = self._pq.ExecStatus
+        if result is None:
+            return self._error(None)
+        failed = self._error(result) if result.status == status.FATAL_ERROR else None
+        if given != _COMMIT:
+            if failed is not None and failed.sqlstate is not None:
+                self.fate = Fate.UNDONE  # the server got no further than this, and COMMIT comes after it
+            return failed
         if failed is not None:
-            raise self._error(failed.result)
+            if undone(failed):
+                self.fate = Fate.UNDONE
+            return failed
+        from psycopg import OperationalError
+
+        if result.command_status != _COMMIT:
+            self.fate = Fate.UNDONE
+            return OperationalError("the server has rolled back in place of committing")
+        if self._warnings:
+            return OperationalError(self._warnings[0])
+        self.fate = Fate.DONE
+        return None
+
+    def _hear(self, notice: Any) -> None:
+        if notice.severity_nonlocalized == "WARNING":
+            self._warnings.append(str(notice.message_primary))
 
     # libpq holds Python's lock while it waits. So it is asked only for what is there, and waiting is done here.
 
@@ -111,10 +175,13 @@ class Pipeline:
         """The next result, once it is there; raises OperationalError where none will come any more."""
         while self._session.is_busy():
             self._wait(select.POLLIN)
-            self._session.consume_input()
+            try:
+                self._session.consume_input()
+            except self._Error:
+                break  # what came before the end of the connection is still to be had
         result = self._session.get_result()
-        if self._session.status != self._pq.ConnStatus.OK:
-            raise self._error(result)
+        if self._session.status != self._pq.ConnStatus.OK and _sqlstate(self._pq, result) is None:
+            raise self._error(None)
         return result
 
     def _wait(self, events: int) -> None:
@@ -136,14 +203,29 @@ class Pipeline:
             self._names[statement] = name
         return name
 
-    def _error(self, result: Any) -> Exception:
+    def _error(self, result: Any) -> Any:  # one of psycopg's errors
         from psycopg import OperationalError
         from psycopg.errors import error_from_result
 
-        if result is None or self._session.status != self._pq.ConnStatus.OK:
+        if result is None:
             return OperationalError(self._session.get_error_message().strip() or "the connection is lost")
-        error: Exception = error_from_result(result)
-        return error
+        return error_from_result(result)
+
+
+def undone(error: Any) -> bool:
+    """Whether a COMMIT that failed with this error of psycopg's has certainly changed nothing: the server says so in an
+    error after which the session goes on. With any other one it may have committed before."""
+    return bool(error.diag.severity_nonlocalized == "ERROR")
+
+
+def is_over(error: Any) -> bool:
+    """Whether the session has ended with this error of the server's."""
+    return error.diag.severity_nonlocalized in ("FATAL", "PANIC")
+
+
+def _sqlstate(pq: Any, result: Any) -> bytes | None:
+    """That of an error which the server sent, and not libpq made up."""
+    return None if result is None else result.error_field(pq.DiagnosticField.SQLSTATE)
 
 
 def _bytes(value: Any) -> bytes | None:

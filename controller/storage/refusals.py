@@ -69,6 +69,18 @@ class StoreAway(StoreRefused):
         return f"{self.store} cannot be opened ({self.reason}): check that it runs, and --database"
 
 
+class NotKnown(StoreRefused):
+    """The store was told to commit, and nobody knows what came of it."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        super().__init__(store, reason)
+        self.store = store
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"whether {self.store} has changed is not known ({self.reason}): look before you do it again"
+
+
 class WrongSchema(StoreRefused):
     """The store has another schema than this version of the controller needs."""
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 
 from controller.limits import CLOCK_LEAD_MS, FENCES_SINCE_S, SPELLS_KEPT
 from controller.storage import schema
+from controller.storage.transaction import transaction
 from controller.storage.writing import Spell
 
 RESTORE: Final = "restore"  # the owner of a spell that stands for a restore; controllers have names with a colon
@@ -41,9 +42,12 @@ class Gaps:
 
 
 def begin_spell(connection: Connection, owner: str, now: int) -> tuple[Spell, Gaps]:
-    """Starts a spell at `now`, or at the time up to which the clock may have been told before, if that is later."""
+    """Starts a spell at `now`, or at the time up to which the clock may have been told before, if that is later.
+
+    Raises CommitUnknown where nobody knows whether it began: one that nobody serves does no harm.
+    """
     table = schema.served
-    with connection.begin():
+    with transaction(connection):
         # Whoever served before us ends its last commit before we look, and begins no other one (Scribe.commit).
         connection.execute(select(table.c.fence).order_by(table.c.fence).with_for_update())
         newest = connection.execute(select(func.max(table.c.fence))).scalar_one()

@@ -20,9 +20,10 @@ from controller.limits import TOKENS
 from controller.storage import upgrade
 from controller.storage.database import away, parse_url, shown
 from controller.storage.postgresql import sharing_engine
-from controller.storage.refusals import NoStore, StoreRefused
+from controller.storage.refusals import NoStore, NotKnown, StoreRefused
 from controller.storage.schema import token as table
 from controller.storage.sqlite import sqlite_engine
+from controller.storage.transaction import CommitUnknown, transaction
 from strandline.access import EVERYTHING, Grant, Role
 
 
@@ -65,7 +66,7 @@ def changed_tokens(connection: Connection, known: TokenState | None) -> tuple[To
 def note_use(connection: Connection, names: Iterable[str], now: int) -> None:
     """Keeps that these tokens were used by then."""
     older = or_(table.c.last_used_at.is_(None), table.c.last_used_at < now)
-    with connection.begin():
+    with transaction(connection):
         connection.execute(update(table).where(table.c.name.in_(list(names)), older).values(last_used_at=now))
 
 
@@ -77,20 +78,22 @@ def open_tokens(url: str, *, make: bool = False) -> Iterator[Connection]:
     """A connection to a store, in one transaction that may write. `make`: an empty store gets its schema.
 
     It takes no lock away from a controller that serves the store. Raises StoreRefused: BadDatabaseUrl, NoStore,
-    WrongSchema, DriverMissing, and StoreAway.
+    WrongSchema, DriverMissing, StoreAway, and NotKnown.
     """
     parsed = parse_url(url)
     if not make and not exists(parsed):
         raise NoStore(shown(parsed))
     engine = _engine(parsed)
     try:
-        with engine.begin() as connection:
+        with engine.connect() as connection, transaction(connection):
             if make and upgrade.is_empty(connection):
                 upgrade.upgrade(connection)
             upgrade.check(connection)
             yield connection
     except DBAPIError as error:
         raise away(parsed, error) from error
+    except CommitUnknown as error:
+        raise NotKnown(shown(parsed), error.reason) from error
     finally:
         engine.dispose()
 

@@ -11,7 +11,9 @@ from sqlalchemy.exc import DBAPIError
 from controller.storage import schema
 from controller.storage.dialect import RowStatement, words_of
 from controller.storage.line import Line
+from controller.storage.pipeline import Fate
 from controller.storage.rows import Values, cut_json, cut_of
+from controller.storage.transaction import CommitUnknown, abandon, reason_of, transaction
 
 
 class OwnershipLost(Exception):
@@ -35,17 +37,6 @@ class SpellOver(Exception):
 
     def __str__(self) -> str:
         return f"another controller has served this store since: its fence is {self.newest}, ours {self.fence}"
-
-
-class CommitUnknown(Exception):
-    """The store was told to commit and did not answer: it did, or it did not, or will yet."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"whether the store committed is not known: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +88,12 @@ _TAKE = (
     .values(owner=bindparam("new_owner"), fence=bindparam("new_fence"))
 )
 _NEWEST = select(func.max(schema.served.c.fence))
+# Changes nothing and is a commit like any other: when it is durable, so is all that was committed before.
+_TOUCH = (
+    update(schema.served)
+    .where(schema.served.c.fence == _NEWEST.scalar_subquery())
+    .values(served_until=schema.served.c.served_until)
+)
 
 
 class Scribe:
@@ -104,8 +101,8 @@ class Scribe:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._line = Line(connection)
         self._words = words_of(connection.dialect)
+        self._line = Line(connection, self._words.left_undone)
         self._tables = schema.metadata.sorted_tables  # each after those that it refers to
         self._puts = {table: self._words.putting(table) for table in self._tables}
         self._adds = {table: self._words.adding(table) for table in self._tables}
@@ -123,40 +120,49 @@ class Scribe:
         anew, once.
         """
         try:
-            transaction = self._begin(writing)
+            self._commit(writing)
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
-            transaction = self._begin(writing)
+            self._commit(writing)
+
+    def settle(self) -> None:
+        """Returns once all that was ever sent to be committed is decided and durable: a read sees how that went.
+
+        Raises CommitUnknown, or what SQLAlchemy has, where that cannot be found out now.
+        """
+        with transaction(self._connection):  # where it was lost, on a new one, which waits for the old one's lock
+            self._connection.execute(_TOUCH)
+
+    def _commit(self, writing: Writing) -> None:
+        begun = self._begin(writing)
         try:
             self._write(writing)
+            begun.commit()
         except DBAPIError as error:
-            transaction.rollback()
-            if error.connection_invalidated:  # the commit may have gone with the rest
-                raise CommitUnknown(type(error.orig).__name__) from error
-            raise
+            abandon(self._connection, begun)
+            match self._line.fate:
+                case Fate.DONE:
+                    return  # the connection was lost after the answer had come
+                case Fate.UNKNOWN:
+                    raise CommitUnknown(reason_of(error)) from error
+                case Fate.UNDONE:
+                    raise
         except BaseException:
-            transaction.rollback()
+            abandon(self._connection, begun)
             raise
-        try:
-            transaction.commit()
-        except DBAPIError as error:
-            transaction.close()
-            if self._words.left_undone(error.orig):
-                raise
-            raise CommitUnknown(type(error.orig).__name__) from error
 
     def _begin(self, writing: Writing) -> RootTransaction:
         """Begins a transaction that may write this; else nothing is changed."""
-        transaction = self._connection.begin()
+        begun = self._connection.begin()
         try:
             self._keep(writing)
             for stream, segment in writing.dropped:
                 self._drop_from_marks(stream, segment)
         except BaseException:
-            transaction.rollback()
+            abandon(self._connection, begun)
             raise
-        return transaction
+        return begun
 
     def _keep(self, writing: Writing) -> None:
         """Raises unless this spell is the newest still and owns what it must.
