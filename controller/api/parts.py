@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 from fastapi import Depends, Query, Request
+from pydantic import AfterValidator
 from starlette.types import Scope
 
 from controller.api.access import get_grant
@@ -15,8 +16,9 @@ from controller.api.misfits import misfit
 from controller.request_bodies import check_json, decode, read_body
 from controller.services.controller import Controller
 from strandline.access import Grant
-from strandline.errors import BadJson, InvalidConfig, InvalidNote
+from strandline.errors import BadJson, InvalidConfig, InvalidNote, InvalidParameter
 from strandline.limits import PAGE_DEFAULT_ENTRIES, PAGE_ENTRIES, TIME_BOUND_MS
+from strandline.names import NAME, is_name
 
 Body = TypeVar("Body", bound=Strict)
 
@@ -36,6 +38,13 @@ async def get_caller(request: Request) -> str | None:
     return caller_of(request.scope)
 
 
+def _check_after(after: str) -> str:
+    """What a page may begin after: nothing, or a name. No store is asked about anything else."""
+    if after and not is_name(after):
+        raise InvalidParameter(name="after", value=after, wanted="a name, such as the `next` of the page before")
+    return after
+
+
 Caller: TypeAlias = Annotated[str | None, Depends(get_caller)]
 Granted: TypeAlias = Annotated[Grant | None, Depends(get_grant)]
 Served: TypeAlias = Annotated[Controller, Depends(get_controller)]
@@ -43,7 +52,11 @@ Key: TypeAlias = Annotated[str, Query(description='a time key; "" is the default
 Epoch: TypeAlias = Annotated[int | None, Query(ge=1, description="that of the writer's registration")]
 Seq: TypeAlias = Annotated[int, Query(ge=0, lt=TIME_BOUND_MS, description="the seq after which to go on")]
 Limit: TypeAlias = Annotated[int, Query(ge=1, le=PAGE_ENTRIES)]
-After: TypeAlias = Annotated[str, Query(description="the name after which to go on")]
+After: TypeAlias = Annotated[
+    str,
+    AfterValidator(_check_after),
+    Query(description="the name after which to go on", json_schema_extra={"pattern": f"^({NAME.pattern})?$"}),
+]
 THERE_ALREADY: dict[int | str, dict[str, Any]] = {
     200: {"description": "It was there already", "content": {"application/json": {}}}
 }
