@@ -27,7 +27,7 @@ from controller.storage.database import away, parse_url
 from controller.storage.postgresql import writing_engine
 from controller.storage.refusals import InTheWay, NoBackup, ProgramFailed, ProgramMissing, StoreAway, WrongSchema
 from controller.storage.spells import begin_anew
-from controller.storage.sqlite import BACKUP, SqliteLock
+from controller.storage.sqlite import BACKUP, SqliteLock, make_private
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +187,13 @@ def _run(program: str, url: URL, *options: str) -> None:
 
 @contextmanager
 def _arriving(file: Path) -> Iterator[Path]:
-    """A file under another name, which gets its own when it is whole and on the disk."""
+    """A file under another name, which gets its own when it is whole and on the disk. Only its owner may read it."""
     if file.exists():
         raise InTheWay(str(file))
     part = file.with_name(f"{file.name}.part")
     try:
         part.unlink(missing_ok=True)
+        make_private(str(part))  # for whoever writes it
         try:
             yield part
             _sync(part)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,9 +42,20 @@ def sqlite_engine(url: URL, *, writing_at_once: bool = False) -> Engine:
     `writing_at_once` is for who writes beside a controller: a transaction waits for its turn before it reads.
     """
     engine = create_engine(url, poolclass=NullPool, connect_args={"check_same_thread": False})
+    event.listen(engine, "do_connect", lambda *_: make_private(str(url.database)))
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin_writing if writing_at_once else _begin)
     return engine
+
+
+def make_private(path: str) -> None:
+    """Makes an empty file that only its owner may read and write, unless there is one; SQLite makes a database of it.
+
+    Whatever SQLite puts beside a database gets the same mode.
+    """
+    if not path.startswith("file:"):  # a name that SQLite reads in its own way
+        with suppress(OSError):  # it is there, or SQLite says why it cannot be
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _prepare(connection: Any, _record: Any) -> None:  # whatever the driver has
