@@ -3,9 +3,11 @@ PYTHON ?= python3
 TESTS ?= tests
 PROCESSES ?= 2
 SOAK ?= --minutes 60 --seeds 0:1000000
+KILLS ?= 1000
+CHAOS ?=
 BIN := .venv/bin
 
-.PHONY: help environment servers jars demo bench pictures soak test coverage check reference format lock clean
+.PHONY: help environment servers jars demo bench pictures soak chaos test coverage check reference format lock clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -29,13 +31,18 @@ bench: environment servers ## Measure everything beside its ceiling or rival, in
 pictures: environment servers ## Take the pictures of the dashboard in docs/images
 	$(BIN)/python -m tests.dashboard.pictures
 
-soak: coverage servers ## Lose writers for a minute, replay half an hour in Spark, kill controllers 400 times, serve 10 000 streams and as many writers, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
+soak: coverage servers ## Lose writers for a minute, replay half an hour in Spark, kill controllers and stores KILLS=1000 times on each store, serve 10 000 streams and as many writers, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
 	STORY=full $(BIN)/python -m pytest --timeout 900 tests/acceptance
 	STORY=full $(BIN)/python -m pytest --timeout 3600 tests/spark/test_phones.py tests/spark_cluster
-	CRASH_SEEDS=40 $(BIN)/python -m pytest --timeout 900 tests/controller/test_durability.py -k crash_under_load
+	MUTANTS=all $(BIN)/python -m pytest tests/chaos
+	$(BIN)/python -m tests.chaos --store sqlite --kills $(KILLS)
+	$(BIN)/python -m tests.chaos --store postgresql --kills $(KILLS)
 	MANY_STREAMS=10000 $(BIN)/python -m pytest --timeout 900 tests/controller/test_many_streams.py
 	MANY_WRITERS=10000 $(BIN)/python -m pytest --timeout 900 tests/writer_client/test_many_writers.py
 	$(BIN)/python -m tests.simulation.soak $(SOAK)
+
+chaos: environment servers ## Kill controllers under load and judge what their clients saw; KILLS=100, CHAOS="--store postgresql --seed 7"
+	$(BIN)/python -m tests.chaos --kills $(KILLS) $(CHAOS)
 
 test: environment servers ## Run the tests, in two processes side by side; TESTS=tests/repository runs some of them
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS)

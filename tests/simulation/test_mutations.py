@@ -1,6 +1,6 @@
 """The checker bites: the core, broken by hand in one place, is caught within a few hundred histories.
 
-Patching is what these tests are for; no other test does it.
+Patching is what these tests are for, as it is for the planted bugs of tests/chaos; no other test does it.
 """
 
 from __future__ import annotations

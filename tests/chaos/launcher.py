@@ -1,0 +1,86 @@
+"""Forks controllers: `python -m tests.chaos.launcher`.
+
+It loads all modules of the controller once. For each line on its standard input, a JSON object with `arguments` of the
+command line, a file `log`, and maybe the name of a planted bug, it forks a process that runs `strandline` with them,
+and answers with the process's id. Loading takes most of a controller's start; without that a kill costs a fifth.
+It ends, and its processes with it, when its input ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from controller.cli import main as strandline
+from controller.cli import make_parser
+
+LOADED = (
+    "controller.server",
+    "nicegui",
+    "psycopg",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "sqlalchemy.dialects.sqlite",
+    "uvicorn.lifespan.on",
+    "uvicorn.protocols.http.httptools_impl",
+    "uvicorn.protocols.websockets.websockets_sansio_impl",
+    "uvloop",
+)
+PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent ends
+
+
+def main() -> None:
+    load()
+    if threading.active_count() > 1:
+        raise RuntimeError(f"a thread would be missing in what is forked: {threading.enumerate()}")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them here
+    for line in sys.stdin:
+        asked = json.loads(line)
+        process = os.fork()
+        if process == 0:
+            serve(asked["arguments"], asked["log"], asked.get("mutant"))
+        sys.stdout.write(f"{process}\n")
+        sys.stdout.flush()
+
+
+def load() -> None:
+    """Everything that a controller loads before it serves its first call."""
+    for name in LOADED:
+        import_module(name)
+    make_parser()
+
+
+def serve(arguments: Sequence[str], log: str, mutant: str | None) -> NoReturn:
+    """The forked process: `strandline`, with a planted bug if one is named."""
+    status = 1
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the harness's terminal; who stops a controller sends SIGTERM
+        nothing, file = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        for descriptor, target in ((nothing, 0), (file, 1), (file, 2)):
+            os.dup2(descriptor, target)
+        if mutant is not None:
+            from tests.chaos.mutants import MUTANTS
+
+            MUTANTS[mutant].plant()
+        status = strandline(arguments)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

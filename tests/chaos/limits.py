@@ -1,0 +1,23 @@
+"""The bounds of the harness, the unit last."""
+
+from typing import Final
+
+# Clients
+CONNECT_S: Final = 2.0
+ANSWER_S: Final = 6.0  # how long a raw client waits for an answer
+RETRY_S: Final = 0.1  # between two tries of one call, on average
+PROJECT_ATTEMPT_MS: Final = 3_000  # one attempt of the project's own clients
+PROJECT_DEADLINE_MS: Final = 10_000
+
+# Processes
+READY_S: Final = 30.0  # until a controller serves
+READY_LOOK_S: Final = 0.01
+END_S: Final = 30.0  # until a controller that was told to stop has ended
+
+# A round
+ROUND_KILLS: Final = 50
+CALM_S: Final = 30.0  # until everything has moved on after the last fault
+LOOK_S: Final = 0.1  # between two looks whether it has
+WRITER_TIMEOUT_MS: Final = 1_600  # of the stream whose writers can be lost
+READER_TIMEOUT_MS: Final = 3_000  # of the group
+CHUNK_BYTES: Final = 65_536  # that the proxy reads at a time

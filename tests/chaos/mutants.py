@@ -1,0 +1,332 @@
+"""Bugs that are planted in a real controller, to see that the harness finds each of them.
+
+A mutant patches classes of the process that the launcher has forked, before `strandline` runs in it. `rules` are those
+of the checker that it breaks: at least one of them has to tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from controller.services import reading as reading_module
+from controller.services.clock import Clock
+from controller.services.commits import Durable
+from controller.services.live import Live
+from controller.services.live_group import LiveGroup
+from controller.services.membership import Membership
+from controller.services.store import Store
+from controller.services.streams import Streams
+from controller.services.writer_log import WriterLog
+from controller.storage import reading as stored_module
+from controller.storage import rows as rows_module
+from controller.storage.spells import Gaps
+from strandline import admission
+from strandline import stream as stream_module
+from strandline.aggregate import Aggregate, Role
+from strandline.chain import MarkChain
+from strandline.config import TimeDomain
+from strandline.cut import NOTHING, join_all
+from strandline.errors import TimeWentBack
+from strandline.mark import Mark
+from strandline.note import DEFAULT_KEY
+from strandline.stream import Stream
+from strandline.window import window_between
+from strandline.writer import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    plant: Callable[[], None]
+    rules: tuple[str, ...]
+
+
+def patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+    """Puts what `make` makes of it in the place of a function."""
+    setattr(owner, name, make(getattr(owner, name)))
+
+
+def answer_before_the_commit() -> None:
+    def make(_: Any) -> Any:
+        def touch(self: Streams, live: Live, calls: int = 1) -> Durable:
+            _ = self._committer.join(live, calls)
+            done = Durable(loop=asyncio.get_running_loop())
+            done.set_result(None)
+            return done
+
+        return touch
+
+    patch(Streams, "touch", make)
+
+
+def drop_a_writer_of_each_commit() -> None:
+    def make(write: Any) -> Any:
+        def broken(self: WriterLog, writers: Any, changed: Any, writing: Any) -> None:
+            write(self, writers, sorted(changed)[1:] if len(changed) > 1 else changed, writing)
+
+        return broken
+
+    patch(WriterLog, "write", make)
+
+
+def show_marks_before_they_are_durable() -> None:
+    """On a disk that takes 30 ms, so that a kill in between is likely."""
+
+    def slow(commit: Any) -> Any:
+        def broken(self: Store, writing: Any) -> None:
+            time.sleep(0.03)
+            commit(self, writing)
+
+        return broken
+
+    def early(write: Any) -> Any:
+        def broken(self: Live, writing: Any) -> Callable[[], None]:
+            write(self, writing)()
+            return lambda: None
+
+        return broken
+
+    patch(Store, "_commit", slow)
+    patch(Live, "write", early)
+
+
+def lose_the_last_mark_on_loading() -> None:
+    def make(newest_marks: Any) -> Any:
+        def broken(connection: Any, name: str) -> Any:
+            marks, first_seqs = newest_marks(connection, name)
+            return {key: each[:-1] or each for key, each in marks.items()}, first_seqs
+
+        return broken
+
+    patch(stored_module, "_newest_marks", make)
+
+
+def say_that_nothing_changed_after_a_commit() -> None:
+    commits = 0
+
+    def make(commit: Any) -> Any:
+        def broken(self: Store, writing: Any) -> None:
+            nonlocal commits
+            commit(self, writing)
+            commits += 1
+            if commits % 40 == 0:
+                raise RuntimeError("the commit is done")
+
+        return broken
+
+    patch(Store, "_commit", make)
+
+
+def give_an_epoch_twice() -> None:
+    def make(restored: Any) -> Any:
+        def broken(*arguments: Any, epochs: int, **named: Any) -> Stream:
+            stream: Stream = restored(*arguments, epochs=max(0, epochs - 1), **named)
+            return stream
+
+        return broken
+
+    patch(Stream, "restored", make)
+
+
+def take_notes_of_old_epochs() -> None:
+    patch(admission, "check_epoch", lambda _: lambda name, writer, epoch: None)
+
+
+def read_one_mark_too_far() -> None:
+    def make(passed: Any) -> Any:
+        def broken(self: MarkChain, position: Any) -> Mark | None:
+            mark: Mark | None = passed(self, position)
+            return self[mark.seq + 1] if mark is not None and mark.seq < self.last_seq else mark
+
+        return broken
+
+    patch(MarkChain, "passed", make)
+
+
+def call_every_window_complete() -> None:
+    def make(_: Any) -> Any:
+        def broken(*arguments: Any) -> Any:
+            window = window_between(*arguments)
+            return replace(window, complete=True)
+
+        return broken
+
+    patch(reading_module, "window_between", make)
+
+
+def let_joined_writers_not_hold() -> None:
+    def make(role: Any) -> Any:
+        def broken(self: Aggregate, writer: Any, standing: Any) -> Role:
+            found: Role = role(self, writer, standing)
+            return Role.OUT if standing.phase is Phase.JOINED and found is Role.COUNTED else found
+
+        return broken
+
+    patch(Aggregate, "_role", make)
+
+
+def count_silence_while_nobody_served() -> None:
+    patch(Gaps, "since", lambda _: lambda self, fence: 0)
+
+
+def leave_a_writer_out_of_each_cut() -> None:
+    def make(mark: Any) -> Any:
+        def broken(self: Aggregate, time: int, now: int, gifts: Any, newest: int | None) -> Mark:
+            made: Mark = mark(self, time, now, gifts, newest)
+            last = self.last.cut if self.last is not None else NOTHING
+            return replace(made, cut=join_all([last, *(gift.cut for gift in gifts[1:])])) if len(gifts) > 1 else made
+
+        return broken
+
+    patch(Aggregate, "_mark", make)
+
+
+def bound_nothing_by_upper() -> None:
+    def make(mark: Any) -> Any:
+        def broken(self: Aggregate, *arguments: Any) -> Mark:
+            made: Mark = mark(self, *arguments)
+            return replace(made, upper=made.time if self.last is None else max(made.time, self.last.upper))
+
+        return broken
+
+    patch(Aggregate, "_mark", make)
+
+
+def say_that_nothing_is_newer_than_the_mark() -> None:
+    def make(mark: Any) -> Any:
+        def broken(self: Aggregate, *arguments: Any) -> Mark:
+            made: Mark = mark(self, *arguments)
+            return replace(made, newest=made.time - 1) if made.newest is not None else made
+
+        return broken
+
+    patch(Aggregate, "_mark", make)
+
+
+def let_the_clock_step_back() -> None:
+    """Each process takes the time of a host of its own, whose clock is behind, and none heeds what was told before."""
+
+    def make(init: Any) -> Any:
+        def broken(self: Clock, source: Any, floor: int | None = None, *, by_hand: bool = False) -> None:
+            behind_ms = os.getpid() % 7 * 700
+            init(self, lambda: source() - behind_ms, None, by_hand=by_hand)
+
+        return broken
+
+    patch(Clock, "__init__", make)
+
+
+def forget_what_readers_reported() -> None:
+    def make(write: Any) -> Any:
+        def broken(self: LiveGroup, writing: Any) -> Any:
+            self.membership.touched.places.clear()
+            return write(self, writing)
+
+        return broken
+
+    patch(LiveGroup, "write", make)
+
+
+def give_out_segments_that_others_own() -> None:
+    def make(acquire: Any) -> Any:
+        def broken(self: Membership, name: str, *arguments: Any) -> None:
+            self.owners = {place: owner for place, owner in self.owners.items() if owner == name}
+            acquire(self, name, *arguments)
+
+        return broken
+
+    patch(Membership, "acquire", make)
+
+
+def refuse_a_note_that_repeats() -> None:
+    def make(check_time: Any) -> Any:
+        def broken(note: Any, key: str, time: int, stored: int | None, *arguments: Any) -> None:
+            if stored is not None and time == stored:
+                raise TimeWentBack(writer=note.writer, key=key, time=time, stored_time=stored)
+            check_time(note, key, time, stored, *arguments)
+
+        return broken
+
+    patch(admission, "_check_time", make)
+
+
+def tell_no_floor_to_who_comes_back() -> None:
+    def make(_: Any) -> Any:
+        def broken(self: Stream, note: Any, writer: Any, repeats: bool, now: int) -> dict[str, int | None]:
+            return dict.fromkeys(note.times)
+
+        return broken
+
+    patch(Stream, "_floors", make)
+
+
+def change_marks_on_loading() -> None:
+    def make(mark_of: Any) -> Any:
+        def broken(row: Any) -> Mark:
+            mark: Mark = mark_of(row)
+            return replace(mark, created_at=mark.created_at - 1)
+
+        return broken
+
+    patch(rows_module, "mark_of", make)
+    patch(stored_module, "mark_of", make)
+
+
+def stamp_positions_on_arrival() -> None:
+    """In the ingestion domain: the clock as the report comes in, not as it was before the ends were read."""
+
+    def make(counted_times: Any) -> Any:
+        def broken(note: Any, stream: str, config: Any, now: int) -> Mapping[str, int]:
+            if config.time_domain is TimeDomain.INGESTION:
+                return {DEFAULT_KEY: now}
+            times: Mapping[str, int] = counted_times(note, stream, config, now)
+            return times
+
+        return broken
+
+    patch(admission, "_counted_times", make)
+
+
+def make_no_mark_after_a_restart() -> None:
+    def make(restored: Any) -> Any:
+        def broken(*arguments: Any, **named: Any) -> Stream:
+            stream: Stream = restored(*arguments, **named)
+            stream._roster.evaluate = lambda *_, **__: []  # type: ignore[method-assign]  # that is the bug
+            return stream
+
+        return broken
+
+    patch(stream_module.Stream, "restored", make)
+
+
+MUTANTS: Final[Mapping[str, Mutant]] = {
+    plant.__name__: Mutant(plant, rules)
+    for plant, rules in (
+        (answer_before_the_commit, ("durable_notes", "marks_agree", "pages", "nothing_changed", "floors", "epochs")),
+        (drop_a_writer_of_each_commit, ("durable_notes", "floors", "refusals", "truth_of_marks")),
+        (show_marks_before_they_are_durable, ("marks_agree", "pages", "windows", "refusals")),
+        (lose_the_last_mark_on_loading, ("marks_agree", "pages", "windows", "refusals", "floors")),
+        (say_that_nothing_changed_after_a_commit, ("durable_notes", "nothing_changed", "origin_of_marks")),
+        (give_an_epoch_twice, ("epochs",)),
+        (take_notes_of_old_epochs, ("epochs",)),
+        (read_one_mark_too_far, ("windows",)),
+        (call_every_window_complete, ("windows",)),
+        (let_joined_writers_not_hold, ("late_notes", "truth_of_marks")),
+        (count_silence_while_nobody_served, ("excluded",)),
+        (leave_a_writer_out_of_each_cut, ("truth_of_marks",)),
+        (bound_nothing_by_upper, ("upper",)),
+        (say_that_nothing_is_newer_than_the_mark, ("newest",)),
+        (let_the_clock_step_back, ("clock", "marks_agree")),
+        (forget_what_readers_reported, ("group_positions",)),
+        (give_out_segments_that_others_own, ("group_refusals", "group_owners")),
+        (refuse_a_note_that_repeats, ("refusals",)),
+        (tell_no_floor_to_who_comes_back, ("late_notes",)),
+        (change_marks_on_loading, ("marks_agree",)),
+        (stamp_positions_on_arrival, ("truth_of_ingestion",)),
+        (make_no_mark_after_a_restart, ("progress",)),
+    )
+}

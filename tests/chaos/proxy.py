@@ -1,0 +1,126 @@
+"""A way to the controller that harms connections: it cuts them, loses answers, holds data back, closes one half.
+
+It never makes up what TCP could not do: no byte is changed, repeated or put out of order, and what a client sent before
+it was gone may arrive or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
+
+from tests.chaos.limits import CHUNK_BYTES, CONNECT_S
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """How likely each harm is to a piece of data that passes, and how long `delay` is at most."""
+
+    cut: float = 0.0  # before the request is passed on
+    lose_answer: float = 0.0  # the request is passed on, and then the client is cut off
+    truncate: float = 0.0  # a part of the answer is passed on, and then the client is cut off
+    half_close: float = 0.0  # the client is told that no more will come, while the request is carried out
+    delay: float = 0.0
+    delay_s: float = 0.0
+
+
+CALM = Harm()
+HARMFUL = Harm(cut=0.02, lose_answer=0.03, truncate=0.02, half_close=0.01, delay=0.06, delay_s=0.3)
+
+
+class Proxy:
+    """Listens on a port of its own until it is closed. `harm` may be changed at any time."""
+
+    def __init__(self, to: int, seed: int, harm: Harm = CALM) -> None:
+        self.harm = harm
+        self.port = 0
+        self.counts: Counter[str] = Counter()
+        self._to = to
+        self._random = random.Random(seed)
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _happens(self, name: str, chance: float) -> bool:
+        if self._random.random() >= chance:
+            return False
+        self.counts[name] += 1
+        return True
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            with suppress(OSError, TimeoutError, asyncio.CancelledError):
+                opening = asyncio.open_connection("127.0.0.1", self._to)
+                onward = await asyncio.wait_for(opening, CONNECT_S)
+                await self._pass(reader, writer, *onward)
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _pass(
+        self,
+        from_client: asyncio.StreamReader,
+        to_client: asyncio.StreamWriter,
+        from_server: asyncio.StreamReader,
+        to_server: asyncio.StreamWriter,
+    ) -> None:
+        ways = [
+            asyncio.create_task(self._forth(from_client, to_server, to_client)),
+            asyncio.create_task(self._back(from_server, to_client)),
+        ]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            to_server.close()
+
+    async def _forth(
+        self, reader: asyncio.StreamReader, to_server: asyncio.StreamWriter, to_client: asyncio.StreamWriter
+    ) -> None:
+        with suppress(OSError):
+            while data := await reader.read(CHUNK_BYTES):
+                harm = self.harm
+                if self._happens("cut", harm.cut):
+                    return
+                if self._happens("delayed request", harm.delay):
+                    await asyncio.sleep(self._random.random() * harm.delay_s)
+                to_server.write(data)
+                await to_server.drain()
+                if self._happens("lost answer", harm.lose_answer):
+                    to_client.transport.abort()
+                    return
+                if self._happens("half closed", harm.half_close) and to_client.can_write_eof():
+                    to_client.write_eof()
+
+    async def _back(self, reader: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(CHUNK_BYTES):
+                harm = self.harm
+                if self._happens("delayed answer", harm.delay):
+                    await asyncio.sleep(self._random.random() * harm.delay_s)
+                if self._happens("truncated answer", harm.truncate):
+                    to_client.write(data[: self._random.randrange(len(data))])
+                    await to_client.drain()
+                    return
+                to_client.write(data)
+                await to_client.drain()

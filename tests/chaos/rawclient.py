@@ -1,0 +1,96 @@
+"""HTTP/1.1 by hand over one connection, so that it is known what became of a call: not sent, unknown, or answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from tests.chaos.history import Answered, Call, NotSent, Outcome, Record, Unknown
+from tests.chaos.limits import ANSWER_S, CONNECT_S
+
+READ_BOUND = 1 << 26
+
+
+def answered(status: int, headers: Mapping[str, str], body: bytes) -> Answered:
+    """An answer as it is recorded; a body that is no JSON stays text."""
+    clock = headers.get("strandline-time")
+    try:
+        found = json.loads(body) if body else None
+    except ValueError:
+        found = {"code": "no_json", "text": body[:500].decode(errors="replace")}
+    return Answered(status, int(clock) if clock else None, found, retry_after="retry-after" in headers)
+
+
+class RawClient:
+    """One connection, made anew when it was lost. One call at a time."""
+
+    def __init__(self, name: str, port: int, record: Callable[[Record], None]) -> None:
+        self.name = name
+        self._port = port
+        self._record = record
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._reader = self._writer = None
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        *,
+        answer_s: float = ANSWER_S,
+    ) -> Call:
+        """Makes one call, and records it; returns the record."""
+        began = time.monotonic()
+        asked = dict(query) if query is not None else {}
+        try:
+            outcome = await self._send(method, path, asked, body, answer_s)
+        except asyncio.CancelledError:
+            self.close()
+            call = Call(self.name, began, time.monotonic(), method, path, asked, body, Unknown("cancelled"))
+            self._record(call)
+            raise
+        call = Call(self.name, began, time.monotonic(), method, path, asked, body, outcome)
+        self._record(call)
+        return call
+
+    async def _send(self, method: str, path: str, query: Mapping[str, str], body: Any, answer_s: float) -> Outcome:
+        if self._writer is None:
+            try:
+                opening = asyncio.open_connection("127.0.0.1", self._port, limit=READ_BOUND)
+                self._reader, self._writer = await asyncio.wait_for(opening, CONNECT_S)
+            except (OSError, TimeoutError):
+                return NotSent()
+        data = b"" if body is None else json.dumps(body).encode()
+        target = f"{path}?{urlencode(query)}" if query else path
+        head = f"{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(data)}\r\n\r\n"
+        writer = self._writer
+        assert writer is not None
+        try:
+            writer.write(head.encode() + data)
+            return await asyncio.wait_for(self._read(), answer_s)
+        except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, ValueError) as error:
+            self.close()
+            return Unknown(type(error).__name__)
+
+    async def _read(self) -> Answered:
+        assert self._reader is not None
+        lines = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin1").split("\r\n")
+        status = int(lines[0].split(" ")[1])
+        headers = {}
+        for line in lines[1:]:
+            name, _, value = line.partition(":")
+            headers[name.strip().lower()] = value.strip()
+        body = await self._reader.readexactly(int(headers.get("content-length", 0)))
+        if headers.get("connection", "").lower() == "close":
+            self.close()
+        return answered(status, headers, body)

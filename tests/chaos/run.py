@@ -1,0 +1,465 @@
+"""One round: a fresh store, a controller, its load, a plan of faults, a calm end, and the history of all that."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import shutil
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from strandline.testing.log import ScriptedLog
+from tests.chaos.checker import JUDGE, Violation, judge
+from tests.chaos.facts import body_of
+from tests.chaos.faults import Target, plan
+from tests.chaos.history import Answered, Appended, Call, Ended, Record, Stream, Unknown, write_history
+from tests.chaos.limits import CALM_S, LOOK_S, READER_TIMEOUT_MS, WRITER_TIMEOUT_MS
+from tests.chaos.processes import Launcher, Served
+from tests.chaos.programs import ReaderProgram, WindowProgram, WriterProgram
+from tests.chaos.proxy import CALM, HARMFUL, Proxy
+from tests.chaos.rawclient import RawClient
+from tests.chaos.readers import RawGroupReader, RawReader
+from tests.chaos.writers import (
+    Habits,
+    Log,
+    RawWriter,
+    append_for_ever,
+    create_for_ever,
+    raw_writers,
+    report_tail,
+)
+from tests.postgres import Postgres
+
+SHARED = ("0", "1", "2")
+STREAMS = (
+    Stream("fast", SHARED),
+    Stream("slow", SHARED),
+    Stream("keyed", SHARED),
+    Stream("own", ("0", "1", "2", "3")),
+    Stream("timed", SHARED, timeout_ms=WRITER_TIMEOUT_MS),
+    Stream("ingest", SHARED, domain="ingestion"),
+    Stream("program", ("0", "1")),
+)
+KEYS: Mapping[str, tuple[str, ...]] = {"keyed": ("a", "b")}
+MARK_INTERVAL_MS: Mapping[str, int] = {"slow": 200}
+RAW_GROUP, PROGRAM_GROUP = "raw-group", "program-group"
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round is made of. Equal rounds draw the same faults and habits; the machine's timing is its own."""
+
+    store: str  # sqlite, postgresql
+    seed: int
+    kills: int
+    harmful: bool  # whether connections are cut and answers lost
+    mutant: str | None = None
+
+    @property
+    def command(self) -> str:
+        """What runs it again."""
+        network = "harmful" if self.harmful else "calm"
+        mutant = f" --mutant {self.mutant}" if self.mutant is not None else ""
+        return (
+            f".venv/bin/python -m tests.chaos --store {self.store} --kills {self.kills} --round {self.kills} "
+            f"--seed {self.seed} --network {network}{mutant}"
+        )
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came of a round."""
+
+    round: Round
+    violations: list[Violation]
+    history: Path  # the file; it stays where there are violations
+    faults: Counter[str]
+    kills: int
+    seconds: float
+    struck_s: float  # until the last fault was over
+    outcomes: Counter[str]
+    harms: Counter[str]
+    ready_s: list[float]
+    judged_s: float
+
+    def __str__(self) -> str:
+        starts = sorted(self.ready_s)
+        shown = {
+            "seed": self.round.seed,
+            "network": "harmful" if self.round.harmful else "calm",
+            "kills": self.kills,
+            "seconds": round(self.seconds, 1),
+            "struck_s": round(self.struck_s, 1),
+            "judged_s": round(self.judged_s, 1),
+            "faults": dict(sorted(self.faults.items())),
+            "calls": dict(sorted(self.outcomes.items())),
+            "harms": dict(sorted(self.harms.items())),
+            "start_s": [round(starts[len(starts) // 2], 2), round(starts[-1], 2)] if starts else [],
+            "violations": len(self.violations),
+        }
+        return json.dumps(shown)
+
+
+@dataclass(slots=True)
+class Load:
+    """All clients of a round, and how they are told that it is over."""
+
+    raw: list[RawWriter] = field(default_factory=list)
+    programs: list[WriterProgram] = field(default_factory=list)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    threads: list[threading.Thread] = field(default_factory=list)
+    logs: dict[str, Log] = field(default_factory=dict)
+    shared_log: ScriptedLog = field(default_factory=lambda: ScriptedLog(2))
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    readers_over: asyncio.Event = field(default_factory=asyncio.Event)
+    programs_over: threading.Event = field(default_factory=threading.Event)
+    given_up: threading.Event = field(default_factory=threading.Event)  # nobody waits for writers to close any more
+    reader_programs_over: threading.Event = field(default_factory=threading.Event)
+
+
+def run_round(
+    round_: Round,
+    launcher: Launcher,
+    postgres: Postgres | None,
+    folder: Path,
+    *,
+    without: frozenset[str] = frozenset(),
+) -> Verdict:
+    """Runs a round in a folder of its own, and judges its history."""
+    shutil.rmtree(folder, ignore_errors=True)  # of an earlier run
+    folder.mkdir(parents=True)
+    with _database(round_, postgres, folder) as database:
+        world = _World(round_, launcher, postgres, database, folder)
+        asyncio.run(world.run())
+    began = time.monotonic()
+    violations = judge(world.history, without=without)
+    judged_s = time.monotonic() - began
+    history = folder / "history.jsonl"
+    write_history(history, world.history)
+    outcomes = Counter(_shown(record) for record in world.history if isinstance(record, Call))
+    return Verdict(
+        round=round_,
+        violations=violations,
+        history=history,
+        faults=world.faults,
+        kills=world.kills,
+        seconds=world.seconds,
+        struck_s=world.struck_s,
+        outcomes=outcomes,
+        harms=world.harms,
+        ready_s=world.served.ready_s,
+        judged_s=judged_s,
+    )
+
+
+def _shown(call: Call) -> str:
+    match call.outcome:
+        case Answered(status):
+            return str(status)
+        case Unknown():
+            return "unknown"
+        case _:
+            return "not sent"
+
+
+@contextmanager
+def _database(round_: Round, postgres: Postgres | None, folder: Path) -> Iterator[str]:
+    if round_.store == "sqlite":
+        yield f"sqlite:///{folder / 'store.db'}"
+        return
+    assert postgres is not None
+    url = postgres.new_database()
+    yield url
+    postgres.drop(url)
+
+
+class _World:
+    """A running round."""
+
+    def __init__(
+        self, round_: Round, launcher: Launcher, postgres: Postgres | None, database: str, folder: Path
+    ) -> None:
+        self.history: list[Record] = []
+        self.faults: Counter[str] = Counter()
+        self.harms: Counter[str] = Counter()
+        self.kills = 0
+        self.seconds = self.struck_s = 0.0
+        self.served = Served(launcher, database, folder, round_.mutant)
+        self._round = round_
+        self._target = Target(
+            self.served, postgres if round_.store == "postgresql" else None, database, self.history.append
+        )
+        self._chance = random.Random(round_.seed)
+        self._stuck: list[str] = []
+
+    async def run(self) -> None:
+        began = time.monotonic()
+        self.served.start()
+        harm = HARMFUL if self._round.harmful else CALM
+        seeds = self._chance.random(), self._chance.random()
+        try:
+            await self.served.ready(measured=False)
+            async with (
+                Proxy(self.served.port, int(seeds[0] * 2**32)) as for_writers,
+                Proxy(self.served.port, int(seeds[1] * 2**32)) as for_readers,
+            ):
+                await self._create()
+                for_writers.harm = for_readers.harm = harm
+                load = self._begin(for_writers.port, for_readers.port)
+                try:
+                    await self._strike(load)
+                    self.struck_s = time.monotonic() - began
+                    for_writers.harm = for_readers.harm = CALM
+                    await self._calm_down(load)
+                finally:
+                    await self._end(load)
+                self.harms = for_writers.counts + for_readers.counts
+            await self._final_look()
+        except AssertionError as error:  # the controller did not come back
+            self._stuck.append(str(error))
+        finally:
+            self.served.abandon()
+        self.history.append(Ended(time.monotonic(), tuple(self._stuck)))
+        self.seconds = time.monotonic() - began
+
+    async def _create(self) -> None:
+        client = RawClient("setup", self.served.port, self.history.append)
+        for stream in STREAMS:
+            self.history.append(stream)
+            segments: Any = len(stream.segments)
+            body = {
+                "segments": segments,
+                "mark_interval_ms": MARK_INTERVAL_MS.get(stream.name, 0),
+                "writer_timeout_ms": stream.timeout_ms,
+                "time_domain": stream.domain,
+            }
+            await client.call("PUT", f"/v1/streams/{stream.name}", body)
+        for group, stream_name in ((RAW_GROUP, "fast"), (PROGRAM_GROUP, "program")):
+            body = {"streams": [stream_name], "reader_timeout_ms": READER_TIMEOUT_MS}
+            await client.call("PUT", f"/v1/reader-groups/{group}", body)
+        client.close()
+
+    # -- the load ------------------------------------------------------------------------------------------------
+
+    def _begin(self, writers_port: int, readers_port: int) -> Load:
+        load, record = Load(), self.history.append
+        load.logs = {stream.name: Log(stream, record) for stream in STREAMS if stream.name != "program"}
+        ports = (writers_port, self.served.port)
+        for stream, habits in _habits().items():
+            names = [f"{stream[0]}{number}" for number in range(len(habits))]
+            load.raw += raw_writers(
+                load.logs[stream], names, habits.__getitem__, ports, record, self._chance, load.over
+            )
+        jobs: list[Any] = [writer.run() for writer in load.raw]
+        ingest = load.logs["ingest"]
+        jobs.append(append_for_ever(ingest, self._own_chance(), load.over))
+        jobs.append(report_tail(RawClient("tail", writers_port, record), ingest, self._own_chance(), load.over))
+        jobs.append(create_for_ever(RawClient("creator", writers_port, record), self._own_chance(), load.over))
+        for number, stream in enumerate(("fast", "slow", "keyed", "own", "timed", "ingest")):
+            client = RawClient(f"reader-{stream}", (readers_port, self.served.port)[number % 2], record)
+            keys = KEYS.get(stream, ("",))
+            reader = RawReader(client, load.logs[stream], keys, self._own_chance(), load.readers_over)
+            jobs.append(reader.run())
+        for number in range(2):
+            client = RawClient(f"member-{number}", readers_port, record)
+            member = RawGroupReader(
+                client, RAW_GROUP, f"member-{number}", load.logs["fast"], self._own_chance(), load.readers_over
+            )
+            jobs.append(member.run())
+        load.tasks = [asyncio.create_task(job) for job in jobs]
+        self._begin_programs(load, writers_port, readers_port)
+        return load
+
+    def _begin_programs(self, load: Load, writers_port: int, readers_port: int) -> None:
+        record, log = self.history.append, load.shared_log
+        writers = [
+            WriterProgram(
+                f"p{number}",
+                "program",
+                log,
+                writers_port,
+                record,
+                self._own_chance(),
+                load.programs_over,
+                load.given_up,
+                waiting=number == 0,
+            )
+            for number in range(4)
+        ]
+        load.programs = writers
+        runs: list[Callable[[], None]] = [writer.run for writer in writers]
+        for number in range(2):
+            name, over = f"q{number}", load.reader_programs_over
+            events = ReaderProgram(name, PROGRAM_GROUP, "program", log, readers_port, record, self._own_chance(), over)
+            runs.append(events.run)
+        fast = load.logs["fast"].ends
+        for stream, ends in (("program", log.end_offsets), ("fast", lambda: dict(fast))):
+            windows = WindowProgram(
+                f"windows-{stream}",
+                stream,
+                ends,
+                readers_port,
+                record,
+                self._own_chance(),
+                load.reader_programs_over,
+            )
+            runs.append(windows.run)
+        load.threads = [threading.Thread(target=run, daemon=True) for run in runs]
+        for thread in load.threads:
+            thread.start()
+
+    def _own_chance(self) -> random.Random:
+        return random.Random(self._chance.random())
+
+    async def _strike(self, load: Load) -> None:
+        for step in plan(self._own_chance(), self._round.kills, postgresql=self._target.postgres is not None):
+            await asyncio.sleep(step.wait_s)
+            await step.fault.strike(self._target)
+            self.faults[step.fault.name] += 1
+            self.kills += step.fault.kills
+            for task in load.tasks:
+                if task.done():
+                    task.result()  # it should go on: raises what ended it
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    async def _calm_down(self, load: Load) -> None:
+        """Faults are over: every writer gets its last note answered, time reaches what all have noted, and the group
+        reads all of it. What does not come about within CALM_S is stuck, and nothing after it is waited for."""
+        load.programs_over.set()
+        load.over.set()
+        deadline = time.monotonic() + CALM_S
+        writing = load.tasks[: len(load.raw) + 3]
+        _, late = await asyncio.wait(writing, timeout=CALM_S)
+        for thread, program in zip(load.threads, load.programs, strict=False):
+            await asyncio.to_thread(thread.join, max(0.1, deadline - time.monotonic()))
+            if thread.is_alive():
+                self._stuck.append(f"program {program.name} did not close its writer in {CALM_S} s")
+        if late:
+            self._stuck.append(f"{len(late)} raw writers did not get their last note answered in {CALM_S} s")
+        if self._stuck:
+            return
+        client = RawClient("calm", self.served.port, self.history.append)
+        try:
+            await self._time_reaches(self._wanted(load), client)
+            await self._group_reads_all(load, client)
+        finally:
+            client.close()
+
+    async def _time_reaches(self, wanted: dict[tuple[str, str], int], client: RawClient) -> None:
+        deadline = time.monotonic() + CALM_S
+        while wanted and time.monotonic() < deadline:
+            for stream, key in list(wanted):
+                told = body_of(await client.call("GET", f"/v1/streams/{stream}"))
+                mark = None if told is None else told["latest_marks"].get(key)
+                if mark is not None and mark["time"] >= wanted[stream, key]:
+                    del wanted[stream, key]
+            await asyncio.sleep(LOOK_S)
+        for (stream, key), at in wanted.items():
+            self._stuck.append(f"{stream} {key!r} had no mark at {at} within {CALM_S} s after the last fault")
+
+    def _wanted(self, load: Load) -> dict[tuple[str, str], int]:
+        """What time has to reach, by stream and key: the least of what its writers noted last."""
+        wanted: dict[tuple[str, str], int] = {}
+        for writer in load.raw:
+            for key, at in writer.noted.items():
+                place = writer.log.stream.name, key
+                wanted[place] = min(at, wanted.get(place, at))
+        wanted["program", ""] = min(program.last for program in load.programs)
+        tails = [
+            record.body["time"]
+            for record in self.history
+            if isinstance(record, Call) and record.client == "tail" and record.body and body_of(record) is not None
+        ]
+        wanted["ingest", ""] = tails[-1] if tails else 0
+        return wanted
+
+    async def _group_reads_all(self, load: Load, client: RawClient) -> None:
+        deadline = time.monotonic() + CALM_S
+        path = f"/v1/reader-groups/{PROGRAM_GROUP}/time-window"
+        ends = {segment: end for segment, end in load.shared_log.end_offsets().items() if end}
+        position: Mapping[str, int] = {}
+        while time.monotonic() < deadline:
+            told = body_of(await client.call("GET", path))
+            position = told["streams"]["program"]["position"] if told is not None else position
+            if position == ends:
+                return
+            await asyncio.sleep(LOOK_S)
+        self._stuck.append(f"{PROGRAM_GROUP} stands at {dict(position)} {CALM_S} s after the last fault, not at {ends}")
+
+    async def _end(self, load: Load) -> None:
+        load.over.set()
+        load.readers_over.set()
+        load.programs_over.set()
+        load.given_up.set()
+        load.reader_programs_over.set()
+        for task in load.tasks:
+            task.cancel()
+        await asyncio.gather(*load.tasks, return_exceptions=True)
+        deadline = time.monotonic() + CALM_S
+        for thread in load.threads:
+            await asyncio.to_thread(thread.join, max(0.1, deadline - time.monotonic()))
+        if any(thread.is_alive() for thread in load.threads):
+            self._stuck.append(f"{sum(each.is_alive() for each in load.threads)} programs did not end in {CALM_S} s")
+        for segment, end in load.shared_log.end_offsets().items():
+            for event in load.shared_log.between(segment, 0, end):
+                found = json.loads(event.value or b"{}")
+                times = {"": found["time"]}
+                self.history.append(Appended("program", segment, event.offset, found["writer"], times))
+
+    async def _final_look(self) -> None:
+        """After one more kill: all marks, all writers, all streams, and where the groups stand."""
+        self.served.send(signal.SIGKILL)
+        await self.served.ended()
+        self.served.start()
+        await self.served.ready()
+        client = RawClient(JUDGE, self.served.port, self.history.append)
+        for stream in STREAMS:
+            for key in KEYS.get(stream.name, ("",)):
+                await self._list_marks(client, stream.name, key)
+            await client.call("GET", f"/v1/streams/{stream.name}/writers", query={"limit": "1000"})
+        probes = {record.path for record in self.history if isinstance(record, Call) and record.client == "creator"}
+        for path in sorted(probes):
+            await client.call("GET", path)
+        for group in (RAW_GROUP, PROGRAM_GROUP):
+            await client.call("GET", f"/v1/reader-groups/{group}/time-window")
+        client.close()
+        self.served.send(signal.SIGTERM)
+        await self.served.ended()
+
+    async def _list_marks(self, client: RawClient, stream: str, key: str) -> None:
+        after = 0
+        while True:
+            query = {"key": key, "after": str(after), "limit": "1000"}
+            told = body_of(await client.call("GET", f"/v1/streams/{stream}/marks", query=query))
+            if told is None or not told["marks"]:
+                return
+            after = told["marks"][-1]["seq"]
+
+
+def _habits() -> Mapping[str, Sequence[Habits]]:
+    """By stream, what its raw writers are like."""
+    return {
+        "fast": [
+            Habits(segments=SHARED, whole_log=number % 2 == 0, uses_epochs=number < 3, leaves=number < 3, lag_ms=lag)
+            for number, lag in enumerate((0, 0, 60, 300))
+        ],
+        "slow": [
+            Habits(segments=SHARED, whole_log=number == 0, think_s=0.15, careless=number == 2, lag_ms=number * 150)
+            for number in range(3)
+        ],
+        "keyed": [Habits(keys=("a", "b"), segments=SHARED, whole_log=number == 0, think_s=0.15) for number in range(2)],
+        "own": [Habits(segments=own, tells_newest=True, lag_ms=40 * len(own)) for own in (("0",), ("1", "2"), ("3",))],
+        "timed": [
+            Habits(segments=SHARED, leaves=False, naps_s=nap, think_s=0.1, lag_ms=number * 50)
+            for number, nap in enumerate((0.0, 0.0, WRITER_TIMEOUT_MS / 1000 + 2.5))
+        ],
+    }

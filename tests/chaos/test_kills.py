@@ -1,0 +1,33 @@
+"""Kills under load lose nothing and say nothing false: a short run on each store. `make chaos` runs longer ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.processes import Launcher
+from tests.chaos.run import Round, Verdict, run_round
+from tests.postgres import Postgres
+
+SEED = 1
+KILLS = 8
+
+
+def told(verdict: Verdict) -> str:
+    """What a failure shows: the seed, what replays it, and where the history is."""
+    found = "\n".join(str(violation) for violation in verdict.violations)
+    return f"{found}\n{verdict}\nagain: {verdict.round.command}\nhistory: {verdict.history}"
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+def test_kills_and_lost_answers_under_load_break_no_promise(
+    store: str, launcher: Launcher, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    postgres: Postgres | None = request.getfixturevalue("mortal_postgres") if store == "postgresql" else None
+
+    verdict = run_round(Round(store, SEED, KILLS, harmful=True), launcher, postgres, tmp_path / "round")
+
+    assert verdict.kills >= KILLS
+    assert verdict.outcomes["200"] > 0 and verdict.outcomes["unknown"] > 0
+    assert verdict.violations == [], told(verdict)

@@ -1,0 +1,37 @@
+"""The harness bites: a real controller with one planted bug is found out within a bounded number of kills.
+
+All of them are tried with MUTANTS=all, which takes some ten minutes; else the few that are found fastest.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.checker import RULES
+from tests.chaos.mutants import MUTANTS
+from tests.chaos.processes import Launcher
+from tests.chaos.run import Round, run_round
+
+ROUND_KILLS = 8
+ROUNDS = 5
+FASTEST = ["give_an_epoch_twice", "leave_a_writer_out_of_each_cut", "read_one_mark_too_far"]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", sorted(MUTANTS) if os.environ.get("MUTANTS") == "all" else FASTEST)
+def test_a_planted_bug_is_found(name: str, launcher: Launcher, tmp_path: Path) -> None:
+    found: set[str] = set()
+    for number in range(ROUNDS):
+        round_ = Round("sqlite", number + 1, ROUND_KILLS, harmful=number % 2 == 0, mutant=name)
+        verdict = run_round(round_, launcher, None, tmp_path / f"round-{number}")
+        found |= {violation.rule for violation in verdict.violations}
+        if found & set(MUTANTS[name].rules):
+            return
+    pytest.fail(f"{name} was not found by {MUTANTS[name].rules} in {ROUNDS * ROUND_KILLS} kills, but by {found}")
+
+
+def test_every_mutant_names_rules_that_there_are() -> None:
+    assert {rule for mutant in MUTANTS.values() for rule in mutant.rules} <= set(RULES)
