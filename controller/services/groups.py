@@ -19,7 +19,7 @@ from controller.services.membership import Membership, Positions
 from controller.services.operator_log import tell
 from controller.services.reading import Reading
 from controller.services.shelf import Shelf
-from controller.services.store import Store
+from controller.services.store import Store, kept
 from controller.services.streams import Streams
 from controller.storage.groups import group_streams, load_group
 from controller.storage.spells import Gaps
@@ -276,7 +276,9 @@ class Groups:
         live.tell_owned(reader, owned, now)
         share, free = live.membership.share(graphs, now)
         await self._committer.join(live)
-        return ReaderAnswer(epoch=epoch, owned=owned, share=share, free=free, window=await self.window(group))
+        with kept():
+            window = await self.window(group)
+        return ReaderAnswer(epoch=epoch, owned=owned, share=share, free=free, window=window)
 
     async def window(self, group: str) -> GroupWindow:
         """Where a group stands, in each of its streams and over all of them."""

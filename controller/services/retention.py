@@ -18,7 +18,7 @@ from controller.services.commits import Committer
 from controller.services.groups import Groups
 from controller.services.journal import Act, few
 from controller.services.reading import Reading
-from controller.services.store import Store
+from controller.services.store import Store, kept
 from controller.services.streams import Streams
 from controller.storage.groups import groups_that_read
 from controller.storage.reading import StoredMarks
@@ -50,15 +50,16 @@ class Retention:
         check_position(position)
         act = Act("truncated", by, {"head": few(position)})
         head: Cut = await self._streams.change(name, lambda stream, now: stream.truncate(position, now), act)
-        live = await self._streams.get(name)
-        for key in list(live.chains):
-            passed, _ = await self._reading.sides(live, key, head)
+        with kept():
             live = await self._streams.get(name)
-            if passed is not None:
-                live.prune(key, passed.seq)
-        if live.chains:
-            await self._committer.join(live)
-        return head, live.stream.graph
+            for key in list(live.chains):
+                passed, _ = await self._reading.sides(live, key, head)
+                live = await self._streams.get(name)
+                if passed is not None:
+                    live.prune(key, passed.seq)
+            if live.chains:
+                await self._committer.join(live)
+            return head, live.stream.graph
 
     # -- by age --------------------------------------------------------------------------------------------------
 

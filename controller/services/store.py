@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Concatenate, Generic, ParamSpec, TypeVar
@@ -36,6 +37,18 @@ class _Done(Generic[Result]):
     """What came of steps that have all been taken."""
 
     result: Result
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """For what a call reads after its change is durable: where that fails, it may not say that nothing was changed.
+
+    Raises StoreUndecided then.
+    """
+    try:
+        yield
+    except StoreUnavailable as error:
+        raise StoreUndecided(reason=f"it was kept, and the answer could not be read: {error.reason}") from error
 
 
 class Store:
