@@ -4,7 +4,15 @@ from typing import Final
 
 # Group commit
 WAITING_CALLS: Final = 20_000  # applied and not yet durable; beyond it calls are turned away
+FLUSH_NOTES: Final = 1_024  # of requests with many notes, in one flush; the next ones wait until it is on its way
 RETRY_AFTER_S: Final = 1  # what a 503 tells callers to wait
+
+# Requests with many notes
+PIECE_NOTES: Final = 64  # worked on at once; then others have their turn
+NOTE_SEGMENTS: Final = 32  # of a position: so many more are as much work as a note
+PIECE_ANSWERS: Final = 512  # written as JSON at once
+SMALL_BODY_BYTES: Final = 16 * 1024  # what is larger is read when its turn has come
+WAITING_BYTES: Final = 2 * 1024 * 1024  # of their bodies; one more is turned away
 
 # Requests
 BODY_DEADLINE_S: Final = 20.0  # from the first byte of a body to its last

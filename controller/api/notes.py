@@ -6,7 +6,9 @@ request ids hold here too.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
@@ -20,6 +22,7 @@ from controller.api.misfits import misfit
 from controller.api.parts import caller_of
 from controller.api.problems import tell_denied
 from controller.api.shapes import noted_json, to_json
+from controller.limits import NOTE_SEGMENTS, PIECE_ANSWERS, PIECE_NOTES, SMALL_BODY_BYTES
 from controller.request_bodies import check_no_name_twice, decode, read_body
 from controller.services.notes import Notes
 from strandline.access import EVERYTHING, Grant, Role
@@ -27,7 +30,7 @@ from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, 
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.note import DEFAULT_KEY, Note
 from strandline.protocol.errors import UnknownPath
-from strandline.protocol.wire import JsonObject, note_results_to_wire
+from strandline.protocol.wire import note_results_to_wire
 
 _body = msgspec.json.Decoder(NoteBody)
 _raw = msgspec.json.Decoder(RawNotesBody)
@@ -56,9 +59,10 @@ class AnsweredBefore:
 async def note_stream(stream: str, notes: Notes, scope: Scope, receive: Receive) -> bytes:
     """`POST /v1/streams/{stream}/notes`: one note, or many."""
     try:
-        given = read_notes(await read_body(scope, receive))
+        body = await read_body(scope, receive)
+        given = read_notes(body) if len(body) <= SMALL_BODY_BYTES else await _read_large(body, notes)
         if isinstance(given, list):
-            return to_json(await take_many(notes, given, stream, scope))
+            return await take_many(notes, given, stream, scope, len(body))
         _, note = _addressed(given, stream)
     except Refused as error:
         notes.journal_refusal(stream, error, caller_of(scope))
@@ -70,10 +74,11 @@ async def note_stream(stream: str, notes: Notes, scope: Scope, receive: Receive)
 
 async def note_streams(notes: Notes, scope: Scope, receive: Receive) -> bytes:
     """`POST /v1/notes`: many notes, each of which names its stream."""
-    given = read_notes(await read_body(scope, receive))
+    body = await read_body(scope, receive)
+    given = read_notes(body) if len(body) <= SMALL_BODY_BYTES else await _read_large(body, notes)
     if not isinstance(given, list):
         raise InvalidNote(name="notes", value=None, wanted="a list of notes, each with its stream")
-    return to_json(await take_many(notes, given, None, scope))
+    return await take_many(notes, given, None, scope, len(body))
 
 
 def read_notes(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
@@ -83,6 +88,11 @@ def read_notes(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
     except msgspec.ValidationError as error:
         return _each_by_itself(body, error)
     check_no_name_twice(body, count_names(given))
+    return _checked(given)
+
+
+def _checked(given: NoteBody) -> NoteBody | list[NoteBody | StrandlineError]:
+    """One note, or as many as may come at once."""
     if given.notes is UNSET:
         return given
     if given != NoteBody(notes=given.notes):
@@ -91,24 +101,67 @@ def read_notes(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
     return list(given.notes)
 
 
+async def _read_large(body: bytes, notes: Notes) -> NoteBody | list[NoteBody | StrandlineError]:
+    """The same for a large body, when its turn has come. What takes long, since something is wrong with it, is done in
+    a thread."""
+    async with notes.turns.work_on(len(body)) as turn:
+        await turn.next()
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            given = _body.decode(body)
+            if body.count(b":") == count_names(given):
+                return _checked(given)
+        return await asyncio.to_thread(read_notes, body)
+
+
 async def take_many(
-    notes: Notes, given: list[NoteBody | StrandlineError], stream: str | None, scope: Scope
-) -> JsonObject:
+    notes: Notes, given: list[NoteBody | StrandlineError], stream: str | None, scope: Scope, size_bytes: int
+) -> bytes:
     """The answer to many notes; `stream` is None where each names its own, which the caller has to be allowed."""
-    judged = [_judged(each, stream) for each in given]
+    async with notes.turns.work_on(size_bytes) as turn:
+        results = await notes.take_all(_pieces(given, stream, scope), turn, caller_of(scope))
+        parts = []
+        for first in range(0, len(given), PIECE_ANSWERS):
+            await turn.next()
+            piece = zip(given[first : first + PIECE_ANSWERS], results[first : first + PIECE_ANSWERS], strict=True)
+            shaped = [
+                result
+                if isinstance(result, StrandlineError)
+                else noted_json(result, keyed=isinstance(each, NoteBody) and each.times is not UNSET)
+                for each, result in piece
+            ]
+            parts.append(to_json(note_results_to_wire(shaped)["results"])[1:-1])
+    return b'{"results":[%s]}' % b",".join(parts)
+
+
+def _pieces(
+    given: list[NoteBody | StrandlineError], stream: str | None, scope: Scope
+) -> Iterator[list[tuple[str, Note | StrandlineError]]]:
+    """The notes with their streams, and what is wrong with them, some at a time. The first one that the caller may not
+    make is told to the operators."""
     grant = grant_of(scope)
-    if grant is not None and not (grant.allows_every_stream and grant.writers == EVERYTHING):
-        judged = [_allowed(each, grant, scope) for each in judged]
-        if denied := next((error for _, error in judged if isinstance(error, Forbidden)), None):
-            tell_denied(scope, denied)
-    results = await notes.take_all(judged, caller_of(scope))
-    shaped = [
-        result
-        if isinstance(result, StrandlineError)
-        else noted_json(result, keyed=isinstance(each, NoteBody) and each.times is not UNSET)
-        for each, result in zip(given, results, strict=True)
-    ]
-    return note_results_to_wire(shaped)
+    everything = grant is None or (grant.allows_every_stream and grant.writers == EVERYTHING)
+    denied = False
+    piece: list[tuple[str, Note | StrandlineError]] = []
+    work = 0
+    for each in given:
+        judged = _judged(each, stream)
+        if grant is not None and not everything:
+            judged = _allowed(judged, grant, scope)
+            if isinstance(judged[1], Forbidden) and not denied:
+                denied = True
+                tell_denied(scope, judged[1])
+        piece.append(judged)
+        work += 1 + _segments(each) // NOTE_SEGMENTS
+        if work >= PIECE_NOTES:
+            yield piece
+            piece, work = [], 0
+    if piece:
+        yield piece
+
+
+def _segments(given: NoteBody | StrandlineError) -> int:
+    """How many segments a note names."""
+    return len(given.position) if isinstance(given, NoteBody) and isinstance(given.position, dict) else 0
 
 
 def _judged(given: NoteBody | StrandlineError, stream: str | None) -> tuple[str, Note | StrandlineError]:

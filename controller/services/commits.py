@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from controller.limits import CLOCK_LEAD_MS, WAITING_CALLS
+from controller.limits import CLOCK_LEAD_MS, FLUSH_NOTES, WAITING_CALLS
 from controller.services.clock import Clock
 from controller.services.health import StoreHealth
 from controller.storage.refusals import AlreadyServed
@@ -62,10 +62,11 @@ class Durable(asyncio.Future[None]):
 class Batch:
     """The calls that become durable together."""
 
-    __slots__ = ("calls", "done", "kept")
+    __slots__ = ("calls", "done", "kept", "taken")
 
     def __init__(self) -> None:
         self.done = Durable(loop=asyncio.get_running_loop())
+        self.taken = asyncio.get_running_loop().create_future()  # done when nothing joins it any more
         self.kept: dict[int, Kept] = {}
         self.calls = 0
 
@@ -116,6 +117,11 @@ class Committer:
         """How many calls were applied and are not yet durable."""
         return self._flying + self._forming.calls
 
+    async def room(self) -> None:
+        """Waits until the flush that is forming has room for more of a request with many notes."""
+        while self._forming.calls >= FLUSH_NOTES and not self._forming.taken.done():
+            await asyncio.wait([self._forming.taken])
+
     def keep(self, kept: Kept) -> None:
         """What was changed goes with the next commit, and nobody waits for it."""
         self._forming.kept[id(kept)] = kept
@@ -140,14 +146,21 @@ class Committer:
             while True:
                 await self._wanted.wait()
                 self._wanted.clear()
-                batch, self._forming = self._forming, Batch()
+                batch = self._next_batch()
                 self._flying = batch.calls
                 try:
                     await self._write(batch)
                 finally:
                     self._flying = 0
         finally:  # nobody will write what still comes, and who waits for it could not even be cancelled
+            self._forming.taken.set_result(None)
             _refuse(self._forming, StoreUnavailable(reason="the controller has stopped"))
+
+    def _next_batch(self) -> Batch:
+        """The batch that has been forming; another one forms from now on."""
+        batch, self._forming = self._forming, Batch()
+        batch.taken.set_result(None)
+        return batch
 
     async def _write(self, batch: Batch) -> None:
         now = self._clock.now()
@@ -182,7 +195,7 @@ class Committer:
 
     def _fail_forming(self, error: Exception) -> None:
         """What was applied on top of something that was discarded goes with it."""
-        on_top, self._forming = self._forming, Batch()
+        on_top = self._next_batch()
         self._wanted.clear()
         _refuse(on_top, _unchanged(error))
 

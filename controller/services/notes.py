@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from controller.limits import WAITING_BYTES
 from controller.services.clock import Clock
 from controller.services.commits import Committer, Durable
 from controller.services.journal import tell_refused
 from controller.services.live import Live
 from controller.services.streams import Streams
+from controller.services.turns import Turn, Turns
 from strandline.aggregate import Holder
 from strandline.changes import Answer
 from strandline.errors import PositionWentBack, Refused, StrandlineError, TimeWentBack
@@ -31,6 +34,7 @@ class Notes:
     """Takes notes for any stream."""
 
     def __init__(self, streams: Streams, committer: Committer, clock: Clock) -> None:
+        self.turns = Turns(WAITING_BYTES)
         self._streams = streams
         self._committer = committer
         self._clock = clock
@@ -47,31 +51,49 @@ class Notes:
         return noted
 
     async def take_all(
-        self, notes: Sequence[tuple[str, Note | StrandlineError]], by: str | None = None
+        self, pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]], turn: Turn, by: str | None = None
     ) -> list[Noted | StrandlineError]:
         """Many, each with its stream, in order: each is judged after the ones before it, and harms no other.
 
-        What could not even be made into a note stands for itself, and so does one that the store did not keep. Raises
-        Overloaded; StoreUnavailable or StoreUndecided where the store kept none.
+        Between two pieces other calls may come, so that many notes are no more one than if each had come alone. What
+        could not even be made into a note stands for itself. If nothing of all this is durable, raises why; if some of
+        it is not, the error stands for each of those, and for all notes that had not been judged by then.
         """
-        self._committer.admit(len(notes))
         results: list[Noted | StrandlineError] = []
-        waits: dict[int, Durable] = {}  # by place among the results: notes that waited for a stream are kept later
-        request = _Request(notes)
-        for place, (stream, note) in enumerate(notes):
-            if isinstance(note, StrandlineError):
-                self.journal_refusal(stream, note, by)
-                results.append(note)
-                continue
-            try:
-                live = self._streams.at_hand(stream) or await self._streams.get(stream)
-                results.append(self._apply(live, note, False, by, request, place))
-            except StrandlineError as error:
-                results.append(error)
-            else:
-                waits[place] = self._streams.touch(live)
-        await _all_kept(waits, results)
-        return results
+        waits: dict[int, Durable] = {}  # by place, of those that were taken
+        failed: StrandlineError | None = None
+        request = _Request(pieces)
+        for piece in request.pieces():
+            await self._committer.room()
+            await turn.next()
+            failed = failed or _failure(set(waits.values()))
+            for stream, note in piece:
+                if failed is not None:
+                    results.append(failed)
+                    continue
+                if isinstance(note, StrandlineError):
+                    self.journal_refusal(stream, note, by)
+                    results.append(note)
+                    continue
+                try:
+                    live = self._streams.at_hand(stream) or await self._fetch(stream, turn)
+                    results.append(self._apply(live, note, False, by, request, len(results)))
+                except StrandlineError as error:
+                    results.append(error)
+                else:
+                    waits[len(results) - 1] = self._streams.touch(live)
+        turn.end()
+        return await _settled(results, waits)
+
+    async def _fetch(self, stream: str, turn: Turn) -> Live:
+        """The stream, which is not in memory. Others have their turn while it is loaded."""
+        live: Live | None = None
+        while live is None:
+            turn.end()
+            await self._streams.get(stream)
+            await turn.next()
+            live = self._streams.at_hand(stream)
+        return live
 
     def journal_refusal(self, stream: str, error: StrandlineError, by: str | None) -> None:
         """Enters into a stream's journal a call that was refused before the stream saw it: a note that is badly made,
@@ -115,32 +137,53 @@ class Notes:
         return Noted(answer, held, live.stream.graph)
 
 
-async def _all_kept(waits: Mapping[int, Durable], results: list[Noted | StrandlineError]) -> None:
-    """Waits until all notes are durable, and puts the error in the place of each that will not be; raises it where none
-    was kept."""
+def _failure(waits: Iterable[Durable]) -> StrandlineError | None:
+    """Why any of these flushes failed; None where none has, so far."""
+    for wait in waits:
+        error = wait.exception() if wait.done() and not wait.cancelled() else None
+        if isinstance(error, StrandlineError):
+            return error
+    return None
+
+
+async def _settled(
+    results: list[Noted | StrandlineError], waits: Mapping[int, Durable]
+) -> list[Noted | StrandlineError]:
+    """The results once all that was taken is durable, or failed. Raises where none of it is durable."""
     errors: dict[Durable, StrandlineError] = {}
-    done = set(waits.values())
-    for wait in done:
+    flushes = set(waits.values())
+    for wait in flushes:
         try:
             await wait
         except StrandlineError as error:
             errors[wait] = error
-    if errors and len(errors) == len(done):
+    if errors and len(errors) == len(flushes):
         raise next((each for each in errors.values() if isinstance(each, Undecided)), next(iter(errors.values())))
     for place, wait in waits.items():
         if wait in errors:
             results[place] = errors[wait]
+    return results
 
 
 class _Request:
-    """The notes of one request, which may have been sent before: then the answer to it was lost."""
+    """The notes of one request, some at a time. It may have been sent before: then the answer to it was lost."""
 
-    __slots__ = ("_done", "_notes", "_places")
+    __slots__ = ("_ahead", "_coming", "_done", "_notes", "_places")
 
-    def __init__(self, notes: Sequence[tuple[str, Note | StrandlineError]]) -> None:
-        self._notes = notes
+    def __init__(self, pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]]) -> None:
+        self._coming = iter(pieces)
+        self._notes: list[tuple[str, Note | StrandlineError]] = []  # those of all pieces that were read so far
+        self._ahead: deque[Sequence[tuple[str, Note | StrandlineError]]] = deque()  # pieces read before their turn
         self._places: dict[tuple[str, str], list[int]] = {}  # by stream and writer; worked out when first asked
         self._done: dict[tuple[str, str], set[int]] = {}
+
+    def pieces(self) -> Iterator[Sequence[tuple[str, Note | StrandlineError]]]:
+        """The pieces, each when it is asked for."""
+        while True:
+            if self._ahead:
+                yield self._ahead.popleft()
+            elif not self._read_piece():
+                return
 
     def had_done(self, place: int, error: Refused, stream: Stream, now: int) -> bool:
         """Whether the refused note was done when its request was sent before; see `strandline.repetition`."""
@@ -156,7 +199,18 @@ class _Request:
 
     def _places_of(self, whose: tuple[str, str]) -> list[int]:
         if not self._places:
+            while self._read_piece():
+                pass
             for number, (name, note) in enumerate(self._notes):
                 if isinstance(note, Note):
                     self._places.setdefault((name, note.writer), []).append(number)
         return self._places[whose]
+
+    def _read_piece(self) -> bool:
+        """Reads another piece, if there is one."""
+        piece = next(self._coming, None)
+        if piece is None:
+            return False
+        self._notes += piece
+        self._ahead.append(piece)
+        return True

@@ -1,0 +1,194 @@
+"""Requests with very many notes: worked off in pieces, between which everybody else is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.limits import FLUSH_NOTES, PIECE_NOTES, SMALL_BODY_BYTES
+from controller.services.clock import Clock
+from controller.services.commits import Committer
+from controller.services.notes import Noted, Notes
+from controller.services.store import Store
+from controller.services.streams import Streams
+from controller.storage import schema
+from controller.storage.database import open_database
+from controller.storage.reading import load_stream
+from controller.storage.spells import begin_spell
+from controller.storage.writing import Writing
+from strandline.errors import StoreUnavailable, StrandlineError
+from strandline.note import Note
+from tests.served import NOON, InProcess
+
+MANY = 2_000
+
+
+def body(request: int, count: int = MANY) -> dict[str, Any]:
+    notes = [{"writer": f"w{request}-{number}", "time": NOON, "position": {"0": 1}} for number in range(count)]
+    return {"notes": notes}
+
+
+@pytest.fixture
+def large(controller: InProcess) -> InProcess:
+    controller.call("PUT", "/v1/streams/s", {"segments": 1, "mark_interval_ms": None})
+    controller.call("PUT", "/v1/streams/other", {"segments": 1, "mark_interval_ms": None})
+    return controller
+
+
+async def _post(controller: InProcess, path: str, value: Any) -> Any:
+    return await controller._client.post(path, json=value)
+
+
+def test_between_pieces_of_large_requests_all_others_have_their_turn(large: InProcess) -> None:
+    """However many such requests there are: the longest stretch of notes without one is a piece."""
+
+    async def scene() -> int:
+        live = await large.app.state.controller.streams.get("s")
+        requests = [asyncio.create_task(_post(large, "/v1/streams/s/notes", body(each))) for each in range(4)]
+        longest, seen = 0, 0
+        while not all(each.done() for each in requests):
+            await asyncio.sleep(0)
+            longest, seen = max(longest, live.counts.notes - seen), live.counts.notes
+        assert seen == 4 * MANY and {each.result().status_code for each in requests} == {200}
+        return longest
+
+    assert large.portal.call(scene) <= PIECE_NOTES
+
+
+def test_who_sends_one_note_does_not_wait_for_all_that_others_send(large: InProcess) -> None:
+    async def scene() -> None:
+        requests = [asyncio.create_task(_post(large, "/v1/streams/s/notes", body(each))) for each in range(4)]
+        live = await large.app.state.controller.streams.get("s")
+        while not live.counts.notes:
+            await asyncio.sleep(0)
+        note = {"writer": "one", "time": NOON, "position": {"0": 1}}
+        assert (await _post(large, "/v1/streams/other/notes", note)).status_code == 200
+        assert not any(each.done() for each in requests)
+        await asyncio.gather(*requests)
+
+    large.portal.call(scene)
+
+
+def test_where_too_much_is_waiting_large_requests_are_turned_away_and_a_single_note_is_not(large: InProcess) -> None:
+    async def scene() -> None:
+        large.app.state.controller.notes.turns.limit_bytes = len(json.dumps(body(0))) + 1_000
+        first, second = (asyncio.create_task(_post(large, "/v1/streams/s/notes", body(each))) for each in range(2))
+        refused = await second
+        assert refused.status_code == 503 and refused.headers["retry-after"] == "1"
+        assert refused.json()["code"] == "overloaded" and "bytes of notes" in refused.json()["detail"]
+        note = {"writer": "one", "time": NOON, "position": {"0": 1}}
+        assert (await _post(large, "/v1/streams/other/notes", note)).status_code == 200
+        assert (await first).status_code == 200
+        assert (await _post(large, "/v1/streams/s/notes", body(1))).status_code == 200  # there is room again
+
+    large.portal.call(scene)
+
+
+def test_results_of_many_notes_stand_in_order_and_a_bad_one_harms_no_other(large: InProcess) -> None:
+    given = body(0)["notes"]
+    given[7] = {"writer": 7}
+    given[MANY // 2] = {**given[3], "time": NOON - 1}  # of the same writer, below what it noted before
+    assert len(json.dumps(given)) > SMALL_BODY_BYTES
+    results = large.call("POST", "/v1/streams/s/notes", {"notes": given})["results"]
+    refused = {place: each["code"] for place, each in enumerate(results) if "code" in each}
+    assert len(results) == MANY and refused == {7: "invalid_note", MANY // 2: "time_went_back"}
+    assert results[7]["detail"] == large.call("POST", "/v1/streams/s/notes", given[7], expect=422)["detail"]
+    assert large.call("GET", "/v1/streams/s")["writers"] == {"active": MANY - 2}
+
+
+def test_a_large_body_is_judged_as_strictly_as_a_small_one(large: InProcess) -> None:
+    for wrong in ('{"notes": [%s', '{"notes": [%s], "notes": []}', '{"notes": [%s, {"writer": "a", "writer": "b"}]}'):
+        notes = json.dumps(body(0)["notes"])[1:-1]
+        answer = large.request("POST", "/v1/streams/s/notes", content=wrong % notes)
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad_json")
+    assert large.call("GET", "/v1/streams/s")["writers"] == {}
+
+
+# -- the store -----------------------------------------------------------------------------------------------------
+
+
+class FaultyCommits:
+    """Commits to a real store, and fails when it is told to."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.states: list[int] = []  # how many writers each commit wrote
+        self.fail_at: int | None = None
+
+    def __call__(self, writing: Writing) -> asyncio.Future[None]:
+        rows = writing.added.get(schema.writer_change, [])
+        self.states.append(sum(len(json.loads(row["writers"])) for row in rows))
+        if len(self.states) == self.fail_at:
+            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            failed.set_exception(OSError("no room"))
+            return failed
+        return self.store.commit(writing)
+
+
+def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -> None:
+    """A scene with notes of a stream `s`, on a real store."""
+
+    async def whole() -> None:
+        database = open_database(str(path))
+        spell, gaps = begin_spell(database.writer, "test", NOON)
+        store, clock = Store(database), Clock(lambda: NOON)
+        commits = FaultyCommits(store)
+        committer = Committer(commits, spell, clock)
+        streams = Streams(store, committer, clock, spell, gaps)
+        committer.start()
+        await streams.create("s", 1, {"mark_interval_ms": None})
+        commits.states.clear()
+        await scene(Notes(streams, committer, clock), commits)
+        await committer.stop()
+        store.close()
+
+    asyncio.run(whole())
+
+
+async def take(notes: Notes, count: int) -> list[Noted | StrandlineError]:
+    given = [("s", Note(writer=f"w{number}", times={"": NOON}, position={"0": 1})) for number in range(count)]
+    pieces = [given[first : first + PIECE_NOTES] for first in range(0, count, PIECE_NOTES)]
+    async with notes.turns.work_on(1) as turn:
+        return await notes.take_all(pieces, turn)
+
+
+def test_no_flush_has_more_of_a_large_request_than_its_bound(tmp_path: Path) -> None:
+    async def scene(notes: Notes, commits: FaultyCommits) -> None:
+        await take(notes, 5 * FLUSH_NOTES)
+        assert sum(commits.states) == 5 * FLUSH_NOTES and max(commits.states) < FLUSH_NOTES + PIECE_NOTES
+
+    play(tmp_path / "store.db", scene)
+
+
+def test_where_a_later_flush_fails_what_was_durable_is_answered_and_all_else_told_so(tmp_path: Path) -> None:
+    durable = 0
+
+    async def scene(notes: Notes, commits: FaultyCommits) -> None:
+        nonlocal durable
+        commits.fail_at = 3
+        results = await take(notes, 8 * FLUSH_NOTES)
+        taken = [isinstance(each, Noted) for each in results]
+        durable = sum(commits.states[:2])
+        assert taken == [True] * durable + [False] * (8 * FLUSH_NOTES - durable)
+        assert {type(each) for each in results[durable:]} == {StoreUnavailable}
+        commits.fail_at = None
+
+    play(tmp_path / "store.db", scene)
+    with open_database(str(tmp_path / "store.db")) as database:
+        stored = load_stream(database.reader, "s")
+        assert stored is not None and len(stored.stream.writers) == durable > 0
+
+
+def test_where_nothing_of_it_became_durable_the_whole_request_is_told_so(tmp_path: Path) -> None:
+    async def scene(notes: Notes, commits: FaultyCommits) -> None:
+        commits.fail_at = 1
+        with pytest.raises(StoreUnavailable, match="OSError"):
+            await take(notes, FLUSH_NOTES // 2)
+        commits.fail_at = None
+
+    play(tmp_path / "store.db", scene)
