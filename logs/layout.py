@@ -13,6 +13,9 @@
     memo      name          text, unique; the table comes into being with the first memo
               text          text; what was last committed under the name
 
+    log       identity      text; which log this is, drawn when it was made; logs of earlier versions lack this table
+              commits       integer; goes up with each commit, so that a write-ahead file names its log
+
 `application_id` says that a file is such a log and `user_version` which version of this page it follows.
 Events are clustered by (segment, offset): a range of a segment is one sweep through neighbouring pages. A
 key's place in [0, 1) is `key_place`; it is a part of the format, because every writer must send a key to the

@@ -22,6 +22,14 @@ from logs.errors import (
     LogUnavailable,
     NotALog,
 )
+from logs.identity import (
+    alone_in,
+    check_identity,
+    give_identity,
+    has_identity,
+    remove_leftovers,
+    repeat_identity,
+)
 from logs.layout import (
     DEFINITION,
     END_OFFSETS,
@@ -63,6 +71,7 @@ class SqliteLog:
         self._lock = threading.Lock()
         self._positions: Position = {}
         self._connection = _open(self.path, busy_timeout_ms)
+        self._has_identity = has_identity(self._connection)
 
     @classmethod
     def create(
@@ -77,7 +86,7 @@ class SqliteLog:
 
         `segments` is a number ("0", "1", … with equal shares of [0, 1)) or ranges that tile [0, 1). A log
         that is there and began with other segments is a LogExists. Several processes may create the same log
-        at once.
+        at once. What SQLite left beside a log of that name that was removed is removed, too.
         """
         if isinstance(segments, int):
             wanted = SegmentGraph.equal_shares(segments, created_at=0)
@@ -215,6 +224,8 @@ class SqliteLog:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                if self._has_identity:
+                    repeat_identity(self._connection)
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
@@ -238,6 +249,7 @@ def _final(segment: Segment, end: int) -> int:
 def _open(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:
     if not path.is_file():
         raise LogMissing(path=str(path))
+    check_identity(path)
     connection = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None, check_same_thread=False)
     try:
         _check_format(connection, path)
@@ -271,10 +283,13 @@ def _create_file(path: Path, graph: SegmentGraph) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(DEFINITION)
             _store(connection, list(graph))
+            give_identity(connection)
         finally:
             connection.close()  # which also folds the write-ahead file into the draft
-        with contextlib.suppress(FileExistsError):  # another process was first: that one is used
-            os.link(draft, path)
+        with alone_in(path.parent):
+            remove_leftovers(path)
+            with contextlib.suppress(FileExistsError):  # another process was first: that one is used
+                os.link(draft, path)
         _sync_folder(path.parent)
     except (sqlite3.Error, OSError) as error:
         raise LogUnavailable(path=str(path), reason=str(error)) from error

@@ -7,6 +7,7 @@ write-ahead file from being folded back.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 from logs import StoredEvent
 from logs.columns import event_schema
 from logs.errors import LogMissing, LogUnavailable, NotALog, NotInLog
+from logs.identity import alone_in, check_identity, remove_leftovers
 from logs.layout import (
     END_OFFSETS,
     FORMAT,
@@ -47,6 +49,7 @@ class SqliteLogReader:
         self.path = Path(path)
         if not self.path.is_file():
             raise LogMissing(path=str(self.path))
+        check_identity(self.path)
         self._arrow: dbapi.Connection | None = None
         self._connection = sqlite3.connect(
             read_only_uri(self.path),
@@ -91,9 +94,13 @@ class SqliteLogReader:
         return self._rows(segment, start, end)
 
     def close(self) -> None:
+        """Closes the file. Nothing of it is left behind where the log was removed meanwhile."""
         self._connection.close()
         if self._arrow is not None:
             self._arrow.close()
+        if not self.path.exists():
+            with contextlib.suppress(OSError), alone_in(self.path.parent):
+                remove_leftovers(self.path)
 
     def __enter__(self) -> Self:
         return self
