@@ -13,6 +13,7 @@ from typing import Protocol
 from reader_client.limits import CACHED_MARKS_DEFAULT, MARKS_PER_PAGE
 from strandline.config import TimeDomain
 from strandline.cut import Cut
+from strandline.errors import BeyondFinalOffset, UnknownSegment
 from strandline.mark import Mark
 from strandline.protocol.wire import MarksPage, StreamDescription, WireMark
 from strandline.segment import SegmentGraph
@@ -130,6 +131,9 @@ class MarkCache:
         self.is_ingestion = False
         self._stretches: dict[str, _Stretch] = {}
         self._near: _Near | None = None
+        self._told_time: int | None = None  # the newest that a call told, which may not be here yet; also the next two
+        self._told_end = False
+        self._told_position: dict[str, int] = {}  # a mark reaches past all of it
 
     @property
     def last_seq(self) -> int | None:
@@ -191,8 +195,42 @@ class MarkCache:
             self._marks.prune_before_seq(self._marks.first_seq + below - 1)
             self._near = None
 
+    def tell_mark(self, time: int) -> None:
+        """A call told the reader a mark of this time, which may not be here yet."""
+        self._told_time = time if self._told_time is None else max(self._told_time, time)
+
+    def tell_window(self, position: Mapping[str, int], window: TimeWindow) -> None:
+        """A call told the reader this window, whose marks may not be here yet."""
+        if window.lower is not None:
+            self.tell_mark(window.lower)
+        self._told_end = self._told_end or window.end_of_stream
+        if window.upper is not None:  # a mark reaches past the position
+            for segment, offset in position.items():
+                self._told_position[segment] = max(offset, self._told_position.get(segment, 0))
+
+    def _has_told(self, graph: SegmentGraph) -> bool:
+        """Whether all that calls told the reader is here too."""
+        last = self._last
+        if last is None or (self._told_time is not None and last.time < self._told_time):
+            return False
+        if self._told_end and not self.sealed:
+            return False
+        if self._told_position:
+            try:
+                covered = graph.cut(self._told_position)
+            except (BeyondFinalOffset, UnknownSegment):
+                return False  # a description that is older than what was told
+            if covered == last.cut or not covered.le(last.cut):
+                return False  # a mark that gives an upper reaches further than the position
+        self._told_position.clear()  # the last mark here only moves on
+        return True
+
     def window(self, position: Mapping[str, int]) -> TimeWindow | None:
-        """The window at a position; None where it takes a call to the controller."""
+        """The window at a position; None where it takes a call to the controller.
+
+        A window with an upper is final: no later mark changes it. One without is told only where the marks here are as
+        new as all that calls told, so that a reader's window never goes back.
+        """
         if self.graph is None or self._marks is None:
             return None
         if any(segment not in self.graph for segment in position):
@@ -204,7 +242,7 @@ class MarkCache:
         window = window_between(near.passed, near.ahead, cut, self.graph.end if self.sealed else None)
         if window.lower is None and self._marks.first_seq > 1:
             return None  # before the first mark that is here
-        if window.upper is None and (self.resting or not self.caught_up):
+        if window.upper is None and (self.resting or not self.caught_up or not self._has_told(self.graph)):
             return None
         return window
 

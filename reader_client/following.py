@@ -115,6 +115,16 @@ class Follower:
             fresh = self._cache.over or (heard is not None and self._now_ms() - heard <= self._stale_after_ms)
             return self._cache.window(position) if fresh else None
 
+    def tell_mark(self, time: int) -> None:
+        """See `MarkCache.tell_mark`."""
+        with self._lock:
+            self._cache.tell_mark(time)
+
+    def tell_window(self, position: Mapping[str, int], window: TimeWindow) -> None:
+        """See `MarkCache.tell_window`."""
+        with self._lock:
+            self._cache.tell_window(position, window)
+
     @property
     def status(self) -> Following:
         with self._lock:

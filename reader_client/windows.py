@@ -18,7 +18,7 @@ from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, check_key
 from strandline.protocol import calls
 from strandline.protocol.transport import AsyncConnection, Connection, reach, reach_async
-from strandline.protocol.wire import MarksAt, MarksPage
+from strandline.protocol.wire import MarksAt, MarksPage, WireMark
 from strandline.window import TimeWindow
 
 
@@ -48,6 +48,18 @@ class _Kept:
     def _kept_window(self, position: Mapping[str, int], key: str) -> TimeWindow | None:
         follower = self._followers.get(key)
         return None if follower is None else follower.window(position)
+
+    def _told_window(self, position: Mapping[str, int], key: str, window: TimeWindow) -> TimeWindow:
+        """A window that a call told: those of the cache do not go back behind it."""
+        if (follower := self._followers.get(key)) is not None:
+            follower.tell_window(position, window)
+        return window
+
+    def _told_marks(self, key: str, *marks: WireMark | None) -> None:
+        """Marks that a call told: the cache's windows do not go back behind them."""
+        times = [mark.time for mark in marks if mark is not None]
+        if times and (follower := self._followers.get(key)) is not None:
+            follower.tell_mark(max(times))
 
     def _wants_follower(self, key: str) -> bool:
         return self._cached and key not in self._followers and len(self._followers) < FOLLOWED_KEYS
@@ -96,7 +108,8 @@ class TimeWindows(_Kept):
             with self._starting:
                 if self._wants_follower(key):
                     self._threads.append(FollowingThread(self._follower(key), self._connection))
-        return self._connection.run(calls.time_window(self._stream, position, key=key))
+        called = self._connection.run(calls.time_window(self._stream, position, key=key))
+        return self._told_window(position, key, called)
 
     def position_at(self, time: int, key: str = DEFAULT_KEY) -> PositionAt:
         """Where reading from a time begins, so that nothing at or after it is missed."""
@@ -105,11 +118,15 @@ class TimeWindows(_Kept):
     def marks(self, *, after: int = 0, key: str = DEFAULT_KEY, limit: int | None = None, wait_ms: int = 0) -> MarksPage:
         """The marks after a seq, oldest first. With `wait_ms` (at most 30 000) it waits for the next one, and comes
         back without any where none is made in that time."""
-        return self._connection.run(calls.marks(self._stream, key=key, after=after, limit=limit, wait_ms=wait_ms))
+        page = self._connection.run(calls.marks(self._stream, key=key, after=after, limit=limit, wait_ms=wait_ms))
+        self._told_marks(key, *page.marks[-1:])
+        return page
 
     def marks_at(self, time: int, key: str = DEFAULT_KEY) -> MarksAt:
         """The marks around a time, and where reading from that time begins."""
-        return self._connection.run(calls.marks_at(self._stream, time, key=key))
+        found = self._connection.run(calls.marks_at(self._stream, time, key=key))
+        self._told_marks(key, found.floor, found.ceiling)
+        return found
 
     def close(self) -> None:
         """Ends the following, and lets go of the connection, unless it is shared. A poll that is under way comes to its
@@ -154,7 +171,8 @@ class AsyncTimeWindows(_Kept):
             return window
         if self._wants_follower(check_key(key)):
             self._tasks.append(FollowingTask(self._follower(key), self._connection))
-        return await self._connection.run(calls.time_window(self._stream, position, key=key))
+        called = await self._connection.run(calls.time_window(self._stream, position, key=key))
+        return self._told_window(position, key, called)
 
     async def position_at(self, time: int, key: str = DEFAULT_KEY) -> PositionAt:
         """See `TimeWindows.position_at`."""
@@ -164,11 +182,15 @@ class AsyncTimeWindows(_Kept):
         self, *, after: int = 0, key: str = DEFAULT_KEY, limit: int | None = None, wait_ms: int = 0
     ) -> MarksPage:
         """See `TimeWindows.marks`."""
-        return await self._connection.run(calls.marks(self._stream, key=key, after=after, limit=limit, wait_ms=wait_ms))
+        page = await self._connection.run(calls.marks(self._stream, key=key, after=after, limit=limit, wait_ms=wait_ms))
+        self._told_marks(key, *page.marks[-1:])
+        return page
 
     async def marks_at(self, time: int, key: str = DEFAULT_KEY) -> MarksAt:
         """See `TimeWindows.marks_at`."""
-        return await self._connection.run(calls.marks_at(self._stream, time, key=key))
+        found = await self._connection.run(calls.marks_at(self._stream, time, key=key))
+        self._told_marks(key, found.floor, found.ceiling)
+        return found
 
     async def close(self) -> None:
         """Ends the following, and lets go of the connection, unless it is shared."""

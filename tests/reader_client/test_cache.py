@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reader_client.cache import MarkCache, kept_marks
 from strandline.config import StreamConfig, TimeDomain
+from strandline.cut import Cut
 from strandline.mark import Mark
 from strandline.protocol.wire import MarksPage, SegmentDescription, StreamDescription, WireMark
 from strandline.segment import Segment, SegmentGraph
@@ -92,6 +93,54 @@ def test_few_kept_marks_tell_the_same_or_nothing(
         position[str(which)] = max(0, position[str(which)] + by)
         found = cache.window(position)
         assert found is None or found == time_window(listed, GRAPH.cut(position), None)
+
+
+@given(STEPS.filter(bool), st.data())
+def test_no_window_goes_back_however_far_the_marks_here_are_behind_those_of_calls(
+    steps: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    _, listed = filled(steps)
+    marks = [wire(mark.seq, dict(mark.cut.items())) for mark in listed]
+    cache, made = MarkCache(""), 1
+    cache.describe(described(marks[0]))
+    cache.take(MarksPage((marks[0],)))
+    told: list[tuple[Cut, TimeWindow]] = []
+    for _ in range(data.draw(st.integers(1, 8))):
+        made = data.draw(st.integers(made, len(marks)))
+        page = data.draw(st.integers(cache.after, made))
+        cache.take(MarksPage(tuple(marks[cache.after : page])))
+        position = {"0": data.draw(st.integers(0, 20)), "1": data.draw(st.integers(0, 20))}
+        cut = GRAPH.cut(position)
+        calls = time_window(ListedMarks(listed[seq] for seq in range(1, made + 1)), cut, None)
+        window = cache.window(position)
+        if window is None or data.draw(st.booleans()):  # a stale cache takes a call, too
+            window = calls
+            cache.tell_window(position, window)
+        for before, earlier in told:
+            if before.le(cut):
+                assert earlier.lower is None or (window.lower is not None and window.lower >= earlier.lower)
+            if cut.le(before) and earlier.upper is not None:
+                assert window.upper is not None and window.upper <= earlier.upper
+        told.append((cut, window))
+
+
+def test_an_upper_that_a_call_told_at_the_last_cut_here_is_not_taken_back() -> None:
+    cache, _ = filled([(2, 2)])
+    cache.tell_window({"0": 2, "1": 2}, TimeWindow(10, 25, True, False, 1))
+    assert cache.window({"0": 2, "1": 2}) is None
+    cache.take(MarksPage((wire(2, {"0": 2, "1": 4}),)))
+    assert cache.window({"0": 2, "1": 2}) == TimeWindow(10, 25, True, False, 1)
+    assert cache.window({"0": 2, "1": 4}) == TimeWindow(20, None, True, False, 2)
+
+
+def test_an_end_that_a_call_told_is_no_open_end_again() -> None:
+    cache, _ = filled([(2, 2)])
+    end = {"0": 2, "1": 2}
+    assert cache.window(end) == TimeWindow(10, None, True, False, 1)
+    cache.tell_window(end, TimeWindow(10, None, True, True, 1))
+    assert cache.window(end) is None
+    cache.describe(described(wire(1, end), sealed=True))
+    assert cache.window(end) is not None
 
 
 def test_marks_that_are_forgotten_are_those_behind_every_segment() -> None:

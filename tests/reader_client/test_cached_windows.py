@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from strandline.protocol.attempts import NotReached, Outcome, Patience
 from strandline.protocol.calls import Request
 from strandline.protocol.driving import Remote
 from strandline.protocol.errors import ControllerAway
-from strandline.protocol.transport import Connection, HttpxTransport
+from strandline.protocol.transport import AsyncConnection, AsyncHttpxTransport, Connection, HttpxTransport
 from strandline.segment import NewSegment
 from tests.served import AT_ONCE
 
@@ -224,6 +225,119 @@ def test_time_goes_on_over_a_stream_at_rest_in_the_cache_too(controller: Any) ->
 
         until(has_moved)
         assert windows.get_time_window({"0": 4}).lower is None
+
+
+# -- a page of marks that was under way while a call told more ---------------------------------------------------------
+
+BOUND_S = 20
+HEAD = {"0": 20, "1": 30}
+
+
+class Holding:
+    """httpx to the controller; the answer of each page for the cache comes only when the test lets it."""
+
+    def __init__(self, url: str) -> None:
+        self.answered = threading.Semaphore(0)  # by the controller
+        self.let = threading.Semaphore(0)
+        self.windows = 0
+        self._inner = HttpxTransport(url)
+
+    def send(self, request: Request, timeout_ms: float) -> Outcome:
+        outcome = self._inner.send(request, timeout_ms)
+        self.windows += request.name.endswith("/time-window")
+        if "limit=" in request.path:  # those of the follower
+            self.answered.release()
+            assert self.let.acquire(timeout=BOUND_S)
+        return outcome
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class AsyncHolding:
+    """The same, async."""
+
+    def __init__(self, url: str) -> None:
+        self.answered = asyncio.Semaphore(0)
+        self.let = asyncio.Semaphore(0)
+        self.windows = 0
+        self._inner = AsyncHttpxTransport(url)
+
+    async def send(self, request: Request, timeout_ms: float) -> Outcome:
+        outcome = await self._inner.send(request, timeout_ms)
+        self.windows += request.name.endswith("/time-window")
+        if "limit=" in request.path:  # those of the follower
+            self.answered.release()
+            await asyncio.wait_for(self.let.acquire(), BOUND_S)
+        return outcome
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def test_a_page_that_was_under_way_takes_no_window_back(controller: Any, stream: str) -> None:
+    """Not the lower, and not the upper of a position that only a later mark covers."""
+    held = Holding(controller.url)
+    with (
+        Connection(controller.url, transport=held) as connection,
+        TimeWindows(connection, stream, cached=True) as windows,
+    ):
+        windows.get_time_window({})
+        assert held.answered.acquire(timeout=BOUND_S)  # a page that ends with the mark at 300
+        for at in (400, 500):
+            controller.note(stream, at, {"0": at // 20 - 5, "1": at // 10 - 20})
+        told = [windows.get_time_window(position) for position in ({"0": 16, "1": 21}, HEAD)]
+        assert told == [TimeWindow(400, 500, True, False, 4), TimeWindow(500, None, True, False, 5)]
+        held.let.release()
+        assert held.answered.acquire(timeout=BOUND_S)  # the next page: the first one is in the cache
+        assert windows.following[""].mark_seq == 3
+        assert [windows.get_time_window(position) for position in ({"0": 16, "1": 21}, HEAD)] == told
+        held.let.release()
+        controller.note(stream, 600, {"0": 25, "1": 40})
+        assert held.answered.acquire(timeout=BOUND_S)
+        asked = held.windows
+        assert windows.get_time_window(HEAD) == told[1]  # from the cache, as of the mark that told it
+        assert held.windows == asked
+        held.let.release(2)
+
+
+def test_a_page_that_was_under_way_takes_no_async_window_back(controller: Any, stream: str) -> None:
+    async def run() -> None:
+        held = AsyncHolding(controller.url)
+        async with (
+            AsyncConnection(controller.url, transport=held) as connection,
+            AsyncTimeWindows(connection, stream, cached=True) as windows,
+        ):
+            await windows.get_time_window({})
+            await asyncio.wait_for(held.answered.acquire(), BOUND_S)  # a page that ends with the mark at 300
+            controller.note(stream, 500, HEAD)
+            assert (await windows.get_time_window(HEAD)).lower == 500
+            held.let.release()
+            await asyncio.wait_for(held.answered.acquire(), BOUND_S)
+            assert windows.following[""].mark_seq == 3
+            assert (await windows.get_time_window(HEAD)).lower == 500
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("ask", [lambda windows: windows.marks(), lambda windows: windows.marks_at(500)])
+def test_marks_that_a_call_told_are_not_taken_back_by_a_window(
+    controller: Any, stream: str, ask: Callable[[TimeWindows], object]
+) -> None:
+    held = Holding(controller.url)
+    with (
+        Connection(controller.url, transport=held) as connection,
+        TimeWindows(connection, stream, cached=True) as windows,
+    ):
+        windows.get_time_window({})
+        assert held.answered.acquire(timeout=BOUND_S)
+        controller.note(stream, 500, HEAD)
+        ask(windows)
+        held.let.release()
+        assert held.answered.acquire(timeout=BOUND_S)
+        assert windows.following[""].mark_seq == 3
+        assert windows.get_time_window(HEAD).lower == 500
+        held.let.release()
 
 
 # -- step by step, with a clock and answers of the test ----------------------------------------------------------------
