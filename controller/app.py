@@ -15,7 +15,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from controller.api import groups, journals, live_marks, marks, operations, streams, writers
 from controller.api.envelope import Envelope
@@ -26,6 +26,7 @@ from controller.api.problems import answer_with
 from controller.dashboard.mounting import add_dashboard
 from controller.services.controller import Controller
 from controller.settings import Settings
+from controller.storage.refusals import StoreRefused
 from strandline.errors import InvalidParameter, StrandlineError
 from strandline.protocol.errors import InternalFailure, MethodNotAllowed, UnknownPath
 
@@ -43,7 +44,18 @@ class Application(FastAPI):
         self._envelope = Envelope(super().__call__, self, run_id=secrets.token_hex(4), dashboard=dashboard)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._envelope(scope, receive, send)
+        if scope["type"] != "lifespan":
+            await self._envelope(scope, receive, send)
+            return
+
+        async def send_in_words(message: Message) -> None:
+            """A store that cannot be served is no fault of ours: a sentence will do, without a traceback."""
+            refused: StoreRefused | None = getattr(self.state, "refused", None)
+            if refused is not None and message["type"] == "lifespan.startup.failed":
+                message = {**message, "message": str(refused)}
+            await send(message)
+
+        await self._envelope(scope, receive, send_in_words)
 
 
 def create_app(
@@ -66,7 +78,11 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         named = owner if owner is not None else f"{socket.gethostname()}:{os.getpid()}"
-        controller = await Controller.start(settings.database, clock, named, stopwatch, by_hand=by_hand)
+        try:
+            controller = await Controller.start(settings.database, clock, named, stopwatch, by_hand=by_hand)
+        except StoreRefused as refused:
+            app.state.refused = refused
+            raise
         controller.measures.keys = settings.metrics_keys
         app.state.controller = controller
         app.state.exposition = Exposition(controller)

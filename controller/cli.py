@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except Failure as failure:
         print(redact(f"strandline {options.command}: {failure}"), file=sys.stderr)
-        return 1
+        return failure.status
     except KeyboardInterrupt:
         return 130
 

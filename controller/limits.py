@@ -18,7 +18,8 @@ WAITING_BYTES: Final = 2 * 1024 * 1024  # of their bodies; one more is turned aw
 BODY_DEADLINE_S: Final = 20.0  # from the first byte of a body to its last
 REQUEST_ID_CHARACTERS: Final = 100  # of a caller's own `X-Request-Id`
 KEEP_ALIVE_S: Final = 75  # how long a connection may be idle
-DRAIN_DEADLINE_S: Final = 20  # how long calls that are under way may take once the controller is told to stop
+DRAIN_DEADLINE_S: Final = 20  # from being told to stop to the end, whatever the calls under way and the store do
+STOP_DEADLINE_S: Final = 5  # of that, kept for the last commit and for closing the store
 
 # Memory
 RECENT_MARKS: Final = 2_048  # of each key, kept packed in memory; older ones are looked up in the store
@@ -31,10 +32,19 @@ REST_TELLING_MS: Final = 1_000  # how often a waiting reader of a stream at rest
 ADVANCE_PAUSE_MS: Final = 10  # between two looks at one stream's deadlines
 
 # Store
+COMMIT_DEADLINE_S: Final = 10  # a commit, connecting again included; past it the session is given up
+READ_DEADLINE_S: Final = 15  # the same for a stream or group that is loaded, and for every other read
+CUT_GRACE_S: Final = 1  # a session that is ended has so long to say what became of its call
+CLOSE_DEADLINE_S: Final = 2  # closing both sessions
+START_DEADLINE_S: Final = 60  # opening the store and making its schema
+TOKEN_DEADLINE_S: Final = 30  # a command that makes, lists or revokes tokens
+READY_WRITE_MS: Final = 3_000  # a commit this young shows that the store can be written; else one is tried
+READY_WAIT_S: Final = 2  # how long /readyz waits for the store
 BUSY_TIMEOUT_MS: Final = 5_000  # SQLite: how long a statement waits for the file
 CONNECT_TIMEOUT_S: Final = 5  # PostgreSQL: how long connecting may take
 TAKE_OVER_WAIT_MS: Final = 3_000  # for the session of a controller before this one to be over, after it was killed
 STATEMENT_TIMEOUT_MS: Final = 30_000  # PostgreSQL: how long a statement may take
+TABLES_SHOWN: Final = 5  # of a database that is not Strandline's, by name
 LOST_PEER_S: Final = 20  # without a sign of life on a connection, either side takes it for lost
 
 # Loading a stream

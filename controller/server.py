@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import ssl
+from functools import partial
 from types import FrameType
 from typing import Final
 
@@ -19,15 +20,19 @@ from controller.app import create_app
 from controller.commands.options import Failure, say
 from controller.dashboard.limits import CHANNEL_BYTES
 from controller.dashboard.mounting import is_installed
-from controller.limits import DRAIN_DEADLINE_S, KEEP_ALIVE_S
+from controller.limits import DRAIN_DEADLINE_S, KEEP_ALIVE_S, START_DEADLINE_S, STOP_DEADLINE_S
 from controller.log_lines import log_lines
 from controller.services.operator_log import tell
 from controller.settings import Settings
-from controller.storage.database import check_store, parse_url
+from controller.storage.database import check_store, parse_url, shown
+from controller.storage.diagnosis import StoreSilent
 from controller.storage.refusals import StoreRefused
 from controller.storage.tokens import has_tokens
 from controller.storage.upgrade import newest_revision
+from controller.storage.worker import within
+from controller.storage.writing import RESTORE, SpellOver
 
+TAKEN_OVER_STATUS: Final = 4  # what it exits with when another controller took its store: a restart would only fight it
 GARBAGE_OBJECTS: Final = 50_000  # so many more than were freed, before the young ones are looked through
 
 
@@ -42,7 +47,13 @@ class Server(uvicorn.Server):
         self._strandline = app
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            if getattr(self._strandline.state, "refused", None) is None:
+                raise
+            self.should_exit = True  # whoever runs it says why
+            return
         gc.freeze()  # what is there by now stays: no collection needs to look at it again
         # A few dozen calls in flight have more objects than the 700 after which Python would collect; few are cycles.
         gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
@@ -51,6 +62,13 @@ class Server(uvicorn.Server):
             url, others = address(host, port, tls=self.config.is_ssl)
             say(f"strandline is ready at {url}{others}")
             tell("ready", url=url)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Looks, each tenth of a second, whether to end: also where another controller has taken the store over."""
+        controller = getattr(self._strandline.state, "controller", None)
+        if controller is not None and controller.replaced is not None:
+            self.should_exit = True
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         controller = getattr(self._strandline.state, "controller", None)
@@ -72,12 +90,16 @@ def serve(settings: Settings) -> int:
 def _serve(settings: Settings) -> int:
     check_certificate(settings)
     try:
-        store = parse_url(settings.database).render_as_string(hide_password=True)
-        tell("starting", store=store, host=settings.host, port=settings.port, process=os.getpid())
-        check_callers(settings)
-        fresh = check_store(settings.database)
+        store = shown(parse_url(settings.database))
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
+    try:
+        tell("starting", store=store, host=settings.host, port=settings.port, process=os.getpid())
+        fresh = within(START_DEADLINE_S, partial(_check, settings))
+    except StoreRefused as refused:
+        raise Failure(str(refused)) from None
+    except StoreSilent as silent:
+        raise Failure(f"{store} cannot be opened: {silent}") from None
     tell("schema_created" if fresh else "schema_found", store=store, revision=newest_revision())
     listener = _listen(settings.host, settings.port)
     app = create_app(settings, dashboard=True)
@@ -95,7 +117,7 @@ def _serve(settings: Settings) -> int:
         server_header=False,
         date_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=DRAIN_DEADLINE_S,
+        timeout_graceful_shutdown=DRAIN_DEADLINE_S - STOP_DEADLINE_S,
         ssl_certfile=settings.ssl_certfile,
         ssl_keyfile=settings.ssl_keyfile,
         ssl_keyfile_password=settings.ssl_keyfile_password,
@@ -105,7 +127,19 @@ def _serve(settings: Settings) -> int:
     signal.signal(signal.SIGTERM, _end)
     with listener:
         server.run(sockets=[listener])
+    if getattr(app.state, "refused", None) is not None:
+        raise Failure(str(app.state.refused))
+    controller = getattr(app.state, "controller", None)
+    if controller is not None and controller.replaced is not None:
+        taken = isinstance(controller.replaced, SpellOver) and controller.replaced.owner != RESTORE
+        raise Failure(f"{controller.replaced}; this one has ended", TAKEN_OVER_STATUS if taken else 1)
     return 0 if server.started else 1
+
+
+def _check(settings: Settings) -> bool:
+    """Raises, before anything is served, what stands in the way; returns whether the store got its schema now."""
+    check_callers(settings)
+    return check_store(settings.database)
 
 
 def check_callers(settings: Settings) -> None:

@@ -18,7 +18,7 @@ from controller.api.problems import answer_with
 from controller.limits import REQUEST_ID_CHARACTERS
 from controller.services.controller import Controller
 from controller.services.operator_log import REQUEST_ID, tell
-from strandline.errors import StrandlineError
+from strandline.errors import StoreUnavailable, StrandlineError
 from strandline.protocol.errors import InternalFailure
 
 _JSON = (b"content-type", b"application/json")
@@ -63,6 +63,8 @@ class Envelope:
 
         try:
             is_free = is_open(scope["path"], dashboard=self._dashboard)
+            if controller.replaced is not None and not is_free:
+                raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is of the past
             group = None if is_free else admit(scope, controller.tokens)
             call = hot_call(scope)
             if call is None:

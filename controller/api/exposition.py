@@ -19,6 +19,7 @@ from controller.limits import METRICS_SLICE_SAMPLES
 from controller.services.controller import Controller
 from controller.services.counts import OTHER, Distribution
 from controller.services.measures import GroupMeasures, KeyMeasures, Snapshot, StreamMeasures
+from controller.storage.diagnosis import Cause
 from strandline.writer import WriterState
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -54,8 +55,11 @@ class Exposition:
         samples.add(families.QUEUE, controller.measures.waiting_calls)
         samples.add(families.QUEUE_LIMIT, controller.measures.waiting_calls_limit)
         samples.add(families.STORE_UP, health.up)
-        for operation in ("commit", "read"):
-            samples.add(families.STORE_ERRORS, health.errors[operation], operation)
+        samples.add(families.STORE_AGE, health.write_age_s)
+        samples.add(families.STORE_DAMAGED, health.damage is not None)
+        for operation in ("commit", "read", "write"):
+            for cause in Cause:
+                samples.add(families.STORE_ERRORS, health.errors[operation, cause], operation, cause)
         samples.add(families.WAITING_READERS, controller.reading.waiting)
         samples.add(families.EVENT_CONNECTIONS, controller.following.readers)
         samples.add(families.EVENT_LIMIT, controller.following.limit)

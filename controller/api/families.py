@@ -131,7 +131,12 @@ FLUSH_CALLS = Family("strandline_flush_calls", Kind.HISTOGRAM, "How many calls b
 QUEUE = _gauge("queue_calls", "Calls applied and not yet durable.")
 QUEUE_LIMIT = _gauge("queue_limit_calls", "So many may be; beyond it calls are turned away as overloaded.")
 STORE_UP = _gauge("store_up", "Whether the last commit went well.")
-STORE_ERRORS = _counter("store_errors", "Commits and reads that failed.", "operation")
+STORE_AGE = _gauge(
+    "store_write_age_seconds",
+    "How long ago a commit last went well: each second one is made, whether or not there is anything to write.",
+)
+STORE_DAMAGED = _gauge("store_damaged", "Whether the store said that it is damaged, since the controller started.")
+STORE_ERRORS = _counter("store_errors", "Commits, reads and other writes that failed, by cause.", "operation", "cause")
 WAITING_READERS = _gauge("waiting_readers", "Readers that wait for a next mark (long poll).")
 EVENT_CONNECTIONS = _gauge("event_connections", "Readers that follow marks as server-sent events.")
 EVENT_LIMIT = _gauge("event_connections_limit", "So many may.")

@@ -12,7 +12,11 @@ Value = TypeVar("Value")
 
 
 class Failure(Exception):
-    """A command cannot go on, for a reason that its user can do something about."""
+    """A command cannot go on, for a reason that its user can do something about. `status` is what it exits with."""
+
+    def __init__(self, reason: str, status: int = 1) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 def add_option(

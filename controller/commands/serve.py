@@ -1,4 +1,7 @@
-"""Serve the controller. A fresh SQLite file gets its schema; a store of another version is refused."""
+"""Serve the controller. A fresh SQLite file gets its schema; a store of another version is refused.
+
+It exits with 0 when it was told to end, 1 where it cannot begin, and 4 when another controller took its store over.
+"""
 
 from __future__ import annotations
 

@@ -52,9 +52,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     act: Callable[[argparse.Namespace], None] = options.act
     try:
-        act(options)
+        from controller.limits import TOKEN_DEADLINE_S
+        from controller.storage.diagnosis import StoreSilent
+        from controller.storage.worker import within
     except ModuleNotFoundError as missing:
         raise Failure(f"{missing.name} is not installed: pip install 'strandline[controller]'") from None
+    try:
+        within(TOKEN_DEADLINE_S, lambda: act(options))
+    except StoreSilent as silent:
+        raise Failure(f"{silent}: check that it runs, and --database") from None
     return 0
 
 

@@ -18,15 +18,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from controller.limits import CLOCK_LEAD_MS, FLUSH_NOTES, WAITING_CALLS
+from controller.limits import CLOCK_LEAD_MS, FLUSH_NOTES, STOP_DEADLINE_S, WAITING_CALLS
 from controller.services.clock import Clock
 from controller.services.health import StoreHealth
-from controller.storage.refusals import AlreadyServed
+from controller.storage.diagnosis import diagnose
 from controller.storage.transaction import CommitUnknown
-from controller.storage.writing import OwnershipLost, Spell, SpellOver, Writing
+from controller.storage.writing import Spell, Writing
 from strandline.errors import Overloaded, StoreUnavailable, StrandlineError
 from strandline.protocol.errors import StoreUndecided
 
@@ -76,14 +76,14 @@ class Committer:
 
     def __init__(
         self,
-        commit: Callable[[Writing], asyncio.Future[None]],
+        commit: Callable[[Writing], Awaitable[None]],
         spell: Spell,
         clock: Clock,
         *,
         waiting_calls: int = WAITING_CALLS,
         health: StoreHealth | None = None,
     ) -> None:
-        """`commit` writes in the one thread that does."""
+        """`commit` writes, and ends in time whatever the store does."""
         self._commit = commit
         self._spell = spell
         self._clock = clock
@@ -98,13 +98,15 @@ class Committer:
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="committer")
 
-    async def stop(self) -> None:
-        """Writes what is waiting, says until when it served, and ends."""
+    async def stop(self, seconds: float = STOP_DEADLINE_S) -> bool:
+        """Writes what is waiting, says until when it served, and ends. Returns whether the store has that."""
         self._lead_ms = 0  # nobody is told a later time any more
-        await self.beat()
+        last = self.beat_soon()
+        await asyncio.wait([last], timeout=seconds)
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        return last.done() and not last.cancelled() and last.exception() is None
 
     def admit(self, calls: int = 1) -> None:
         """Raises Overloaded where too many calls are waiting. Before applying anything."""
@@ -138,8 +140,12 @@ class Committer:
 
     async def beat(self) -> None:
         """Lets the store know that this controller still serves; done when it does."""
+        await self.beat_soon()
+
+    def beat_soon(self) -> Durable:
+        """The same, for who does not wait for as long as that may take."""
         self._wanted.set()
-        await self._forming.done
+        return self._forming.done
 
     async def _run(self) -> None:
         try:
@@ -165,6 +171,7 @@ class Committer:
     async def _write(self, batch: Batch) -> None:
         now = self._clock.now()
         writing = Writing(self._spell, served_until=now, clock_bound=now + self._lead_ms)
+        began = self._health.begin()
         try:
             written = [(kept, kept.write(writing)) for kept in batch.kept.values()]
             began = self._health.begin()
@@ -174,7 +181,7 @@ class Committer:
             batch.done.give_up()
             raise
         except Exception as error:
-            self._fail(batch, error)
+            self._fail(batch, error, began)
         else:
             self._publish(written)
             batch.done.set_result(None)
@@ -188,10 +195,10 @@ class Committer:
                 kept.discard()
                 self._fail_forming(error)
 
-    def _fail(self, batch: Batch, error: Exception) -> None:
-        self._health.failed("commit", error, batch.calls)
+    def _fail(self, batch: Batch, error: Exception, began: float) -> None:
         _refuse(batch, StoreUndecided(reason=error.reason) if isinstance(error, CommitUnknown) else _unchanged(error))
         self._fail_forming(error)
+        self._health.failed("commit", error, batch.calls, began)
 
     def _fail_forming(self, error: Exception) -> None:
         """What was applied on top of something that was discarded goes with it."""
@@ -201,8 +208,7 @@ class Committer:
 
 
 def _unchanged(error: Exception) -> StoreUnavailable:
-    telling = isinstance(error, (OwnershipLost, SpellOver, AlreadyServed, CommitUnknown))
-    return StoreUnavailable(reason=str(error) if telling else type(error).__name__)
+    return StoreUnavailable(reason=diagnose(error).reason)
 
 
 def _refuse(batch: Batch, error: StrandlineError) -> None:

@@ -7,15 +7,27 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
-from controller.limits import HEARTBEAT_MS, TOKEN_USE_MS, TOKENS_LOOK_MS
+from sqlalchemy.exc import DBAPIError
+
+from controller.limits import (
+    CLOSE_DEADLINE_S,
+    CUT_GRACE_S,
+    DRAIN_DEADLINE_S,
+    HEARTBEAT_MS,
+    READY_WAIT_S,
+    START_DEADLINE_S,
+    TOKEN_USE_MS,
+    TOKENS_LOOK_MS,
+)
 from controller.services.clock import Clock
 from controller.services.commits import Committer
 from controller.services.counts import Counts
 from controller.services.denials import Denials
 from controller.services.following import Following
 from controller.services.groups import Groups
-from controller.services.health import StoreHealth
+from controller.services.health import Outage, Replaced, StoreHealth
 from controller.services.indexing import Indexing
 from controller.services.journals import Journals
 from controller.services.measures import Measures
@@ -27,9 +39,11 @@ from controller.services.retention import Retention
 from controller.services.store import Store
 from controller.services.streams import Streams
 from controller.services.tokens import Tokens
-from controller.storage import upgrade
-from controller.storage.database import open_database
+from controller.storage.database import Database, away, open_database, parse_url, shown
+from controller.storage.diagnosis import Cause
+from controller.storage.refusals import StoreAway
 from controller.storage.spells import Gaps, begin_spell
+from controller.storage.worker import in_thread
 from controller.storage.writing import Spell
 from strandline.errors import StoreUnavailable, StrandlineError
 from strandline.protocol.errors import StoreUndecided
@@ -65,9 +79,11 @@ class Controller:
         self.tokens = Tokens(store, clock)
         self.denials = Denials(clock)
         self.measures = Measures(self.streams, self.groups, self.reading, committer, clock, stopwatch)
+        health.when_replaced = self.reading.stop  # who waits for a mark would wait in vain
         self.stopping = False
         self._store = store
         self._committer = committer
+        self._stop_by = 0.0  # set once it is stopping
         self._heart: asyncio.Task[None] | None = None
         self._doorman: asyncio.Task[None] | None = None
 
@@ -85,11 +101,15 @@ class Controller:
 
         Where the clock is moved `by_hand`, nothing happens by itself: who moves it calls `run_due`.
         """
-        database = await asyncio.to_thread(open_database, database_url)
-        spell, gaps = begin_spell(database.writer, owner, source())
+        begun = in_thread("store-start", partial(_begin, database_url, owner, source))
+        await asyncio.wait([opening := asyncio.wrap_future(begun)], timeout=START_DEADLINE_S)
+        if not opening.done():
+            raise StoreAway(shown(parse_url(database_url)), f"it has not answered for {START_DEADLINE_S} s")
+        database, spell, gaps = opening.result()
         clock = Clock(source, spell.started_at, by_hand=by_hand)
         health = StoreHealth(stopwatch)
-        store = Store(database, health)
+        health.wrote()  # that this controller serves
+        store = Store(database, spell, health)
         committer = Committer(store.commit, spell, clock, health=health)
         controller = cls(store, committer, clock, spell, gaps, health, stopwatch)
         await controller.tokens.refresh()
@@ -99,8 +119,15 @@ class Controller:
             controller._heart = asyncio.create_task(controller._beat(), name="heartbeat")
         return controller
 
+    @property
+    def replaced(self) -> Replaced | None:
+        """Why this controller may serve its store no more: then whoever runs it stops it."""
+        return self.health.replaced
+
     def begin_stop(self) -> None:
-        """No longer ready; readers that wait are answered now."""
+        """No longer ready; readers that wait are answered now. From now on its end is near, whatever the store does."""
+        if not self.stopping:
+            self._stop_by = asyncio.get_running_loop().time() + DRAIN_DEADLINE_S
         self.stopping = True
         self.reading.stop()
 
@@ -109,24 +136,67 @@ class Controller:
         self.begin_stop()
         self.measures.stop()
         self.streams.deadlines.stop()
-        for task in (self._heart, self._doorman):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        tasks = [task for task in (self._heart, self._doorman) if task is not None]
+        for task in tasks:
+            task.cancel()
         await self.streams.stop()
         self.streams.settle()
-        with contextlib.suppress(StrandlineError):
-            await self._committer.stop()
+        if await self._committer.stop(self._seconds_left()):
             tell("flushed")
-        with contextlib.suppress(StrandlineError):
-            await self.tokens.note_use()
-        await asyncio.to_thread(self._store.close)
+            with contextlib.suppress(StrandlineError, TimeoutError):
+                async with asyncio.timeout(self._seconds_left()):
+                    await self.tokens.note_use()
+        else:
+            outage = self.health.outage
+            reason = "the store has not answered in time" if outage is None else outage.reason
+            tell("not_flushed", logging.ERROR, reason=reason)
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._seconds_left())
+        if not await self._store.close(min(CLOSE_DEADLINE_S, self._seconds_left())):
+            tell("store_left_behind", logging.ERROR)
+
+    def _seconds_left(self) -> float:
+        """For the store, before the end: closing it takes what is kept for that."""
+        left = self._stop_by - asyncio.get_running_loop().time() - CLOSE_DEADLINE_S - CUT_GRACE_S
+        return max(0.0, left)
 
     async def check_ready(self) -> None:
-        """Raises StoreUnavailable where a call could not be served."""
+        """Raises StoreUnavailable where a call could not be served: it says why, and since when.
+
+        A commit that went well shows that the store can be written; where the last one did so long ago, one is tried.
+        """
+        if self.replaced is not None:
+            raise StoreUnavailable(reason=str(self.replaced))
         if self.stopping:
             raise StoreUnavailable(reason="the controller is stopping")
-        await self._store.read(upgrade.check_now)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + READY_WAIT_S
+        if not self.health.takes_writes:
+            await self._try_a_commit()
+        try:
+            async with asyncio.timeout_at(until):
+                await self._store.check()
+        except TimeoutError:
+            raise StoreUnavailable(reason=f"the store has not answered a read within {READY_WAIT_S} s") from None
+        if self.health.damage is not None:
+            raise self._not_ready(self.health.damage)
+
+    async def _try_a_commit(self) -> None:
+        commit = self._committer.beat_soon()
+        await asyncio.wait([commit], timeout=READY_WAIT_S)
+        if self.health.outage is not None:
+            raise self._not_ready(self.health.outage)
+        if commit.done():
+            await commit
+        elif self.health.under_way_since is not None:
+            silent = Outage(Cause.SILENT, "the store has not answered a commit yet", self.health.under_way_since)
+            raise self._not_ready(silent)
+        else:
+            raise StoreUnavailable(reason="the controller is too busy to write to the store")
+
+    def _not_ready(self, outage: Outage) -> StoreUnavailable:
+        since = self.clock.now() - round(self.health.age_s(outage.since) * 1000)
+        return StoreUnavailable(reason=outage.reason, since=since)
 
     async def run_due(self) -> None:
         """Does all that is due now, for clocks that are moved by hand; done when it is durable."""
@@ -156,3 +226,16 @@ class Controller:
                 continue  # those who were known stay known, and who writes to the store hears of it
             except Exception:
                 log.exception("the tokens could not be looked at")
+
+
+def _begin(url: str, owner: str, clock: Callable[[], int]) -> tuple[Database, Spell, Gaps]:
+    """Opens a store and begins to serve it; raises StoreRefused."""
+    database = open_database(url)
+    try:
+        return database, *begin_spell(database.writer, owner, clock())
+    except DBAPIError as error:
+        database.close()
+        raise away(parse_url(url), error) from error
+    except BaseException:
+        database.close()
+        raise

@@ -1,19 +1,33 @@
-"""How the store does: how long flushes take, how often it fails, and since when."""
+"""How the store does: how long flushes take, what fails, why, since when, and whether this controller may go on."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
-from controller.limits import SLOW_FLUSH_MS, STORE_TELLING_MS
+from controller.limits import READY_WRITE_MS, SLOW_FLUSH_MS, STORE_TELLING_MS
 from controller.services.counts import Distribution
 from controller.services.operator_log import tell
 from controller.services.pacing import Pace
+from controller.storage.diagnosis import Cause, diagnose
+from controller.storage.writing import SpellGone, SpellOver
 
 FLUSH_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FLUSH_CALLS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
+
+Replaced: TypeAlias = SpellOver | SpellGone  # why a controller may serve its store no more
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """What is wrong, and since when as the stopwatch shows it."""
+
+    cause: Cause
+    reason: str
+    since: float
 
 
 class StoreHealth:
@@ -23,47 +37,95 @@ class StoreHealth:
         """`stopwatch` gives seconds, from anywhere on."""
         self.flush_seconds = Distribution(FLUSH_SECONDS)
         self.flush_calls = Distribution(FLUSH_CALLS)
-        self.errors: Counter[str] = Counter()  # by what was tried
-        self.up = True
+        self.errors: Counter[tuple[str, Cause]] = Counter()  # by what was tried, and what was wrong
+        self.outage: Outage | None = None  # while no commit goes well
+        self.damage: Outage | None = None  # the store said that it is damaged: that does not pass by itself
+        self.replaced: Replaced | None = None
+        self.when_replaced: Callable[[], None] = lambda: None
+        self.under_way_since: float | None = None  # of the commit that is under way
         self._stopwatch = stopwatch
-        self._failing_since = 0.0
-        self._paces: dict[str, Pace] = {}  # by event
+        self._committed_at: float | None = None
+        self._paces: dict[tuple[str, object], Pace] = {}  # by event and cause
+
+    @property
+    def up(self) -> bool:
+        """Whether the last commit went well."""
+        return self.outage is None
 
     def begin(self) -> float:
         """A flush begins; returns what to end it with."""
-        return self._stopwatch()
+        self.under_way_since = self._stopwatch()
+        return self.under_way_since
+
+    def age_s(self, since: float) -> float:
+        """How long ago the stopwatch showed that."""
+        return self._stopwatch() - since
+
+    @property
+    def write_age_s(self) -> float | None:
+        """How long ago a commit last went well, None where none has yet."""
+        return None if self._committed_at is None else self.age_s(self._committed_at)
+
+    @property
+    def takes_writes(self) -> bool:
+        """Whether the last commit went well, and only just now."""
+        age = self.write_age_s
+        return self.up and age is not None and age * 1000 < READY_WRITE_MS
+
+    def wrote(self) -> None:
+        """Something was written beside the commits."""
+        self._committed_at = self._stopwatch()
 
     def committed(self, began: float, calls: int) -> None:
         now = self._stopwatch()
         seconds = now - began
         self.flush_seconds.add(seconds)
         self.flush_calls.add(calls)
-        if not self.up:
-            self.up = True
-            away_ms = round((now - self._failing_since) * 1000)
-            failures = self._paces.pop("store_failed")
-            tell("store_recovered", logging.WARNING, away_ms=away_ms, untold=failures.omitted)
+        self._committed_at, self.under_way_since = now, None
+        if self.outage is not None:
+            away_ms, cause = round((now - self.outage.since) * 1000), self.outage.cause
+            self.outage = None
+            paces = [self._paces.pop(at) for at in list(self._paces) if at[0] == "store_failed"]
+            untold = sum(pace.omitted for pace in paces)
+            tell("store_recovered", logging.WARNING, away_ms=away_ms, cause=str(cause), untold=untold)
         if seconds * 1000 >= SLOW_FLUSH_MS:
             self._tell_sometimes("slow_flush", logging.WARNING, now, ms=round(seconds * 1000), calls=calls)
 
-    def failed(self, operation: str, error: BaseException, calls: int = 0) -> None:
-        """A commit or a read failed."""
-        now = self._stopwatch()
-        self.errors[operation] += 1
+    def failed(self, operation: str, error: BaseException, calls: int = 0, began: float | None = None) -> None:
+        """A commit, a read or another write failed, which `began` when the stopwatch showed that."""
+        now, found = self._stopwatch(), diagnose(error)
+        self.errors[operation, found.cause] += 1
         if operation == "commit":
-            if self.up:
-                self._failing_since = now
-            self.up = False
-        event = "store_failed" if operation == "commit" else "store_read_failed"
-        self._tell_sometimes(event, logging.ERROR, now, error, operation=operation, calls=calls)
+            self.under_way_since = None
+            since = self.outage.since if self.outage is not None else now if began is None else began
+            self.outage = Outage(found.cause, found.reason, since)
+        if isinstance(error, SpellOver | SpellGone):
+            self._replace(error)
+            return
+        if found.cause is Cause.DAMAGED and self.damage is None:
+            self.damage = Outage(found.cause, found.reason, now)
+            tell("store_damaged", logging.ERROR, error=error, operation=operation, reason=found.reason)
+        event = "store_read_failed" if operation == "read" else "store_failed"
+        told = {"operation": operation, "cause": str(found.cause), "reason": found.reason, "calls": calls}
+        self._tell_sometimes(event, logging.ERROR, now, error, **told)
+
+    def _replace(self, error: Replaced) -> None:
+        if self.replaced is None:
+            self.replaced = error
+            self.when_replaced()
+            if isinstance(error, SpellOver):
+                tell("taken_over", logging.ERROR, by=error.owner, fence=error.newest, ours=error.fence)
+            else:
+                tell("entry_gone", logging.ERROR, ours=error.fence, reason=str(error))
 
     def _tell_sometimes(
         self, event: str, level: int, now: float, error: BaseException | None = None, **fields: object
     ) -> None:
-        at = round(now * 1000)
-        pace = self._paces.get(event)
+        """Tells of an event at a pace, another one for each `cause`."""
+        at, which = round(now * 1000), (event, fields.get("cause"))
+        pace = self._paces.get(which)
         if pace is None:
-            pace = self._paces[event] = Pace(1, STORE_TELLING_MS, at)
+            pace = self._paces[which] = Pace(1, STORE_TELLING_MS, at)
         untold = pace.let_in(at)
         if untold is not None:
             tell(event, level, error=error, **fields, untold=untold)

@@ -1,6 +1,10 @@
 """The store as services see it: reads in one thread, commits in another, so that no reader waits for a sync.
 
 What takes long to read is read in a third one, in steps, between which the event loop and other such reads go on.
+
+Nobody waits longer for the store than its bounds say. Past one, whoever waits is told so, the session is ended, and the
+next call makes another one. A call that cannot be ended, as one of SQLite's, is left alone: until it ends, whoever
+calls is told at once that the store is silent.
 """
 
 from __future__ import annotations
@@ -8,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,14 +20,26 @@ from typing import Concatenate, Generic, ParamSpec, TypeVar
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from controller.limits import LOADS_AT_ONCE, STEPS_AT_HAND
+from controller.limits import (
+    CLOSE_DEADLINE_S,
+    COMMIT_DEADLINE_S,
+    CUT_GRACE_S,
+    LOADS_AT_ONCE,
+    READ_DEADLINE_S,
+    STEPS_AT_HAND,
+)
 from controller.services.garbage import lasting_objects
 from controller.services.health import StoreHealth
+from controller.services.lanes import CommitOrder, Lane
+from controller.storage import upgrade
 from controller.storage.database import Database
-from controller.storage.refusals import AlreadyServed
+from controller.storage.diagnosis import LockHeld, StoreMoved, StoreSilent, StoreTrouble, diagnose
+from controller.storage.refusals import AlreadyServed, StoreRefused
+from controller.storage.spells import taken_over
 from controller.storage.steps import Steps
 from controller.storage.transaction import CommitUnknown
-from controller.storage.writing import Scribe, Writing
+from controller.storage.worker import in_thread
+from controller.storage.writing import Scribe, Spell, Writing
 from strandline.errors import StoreUnavailable
 from strandline.protocol.errors import StoreUndecided
 
@@ -58,27 +73,46 @@ class Store:
     could be overtaken by that commit, and memory would not have what the store has.
     """
 
-    def __init__(self, database: Database, health: StoreHealth | None = None) -> None:
+    def __init__(self, database: Database, spell: Spell, health: StoreHealth | None = None) -> None:
         self._database = database
+        self._spell = spell
         self._health = health if health is not None else StoreHealth(time.perf_counter)
         self._scribe = Scribe(database.writer)
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-writer")
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="store-reader")
-        self._loader = ThreadPoolExecutor(1, thread_name_prefix="store-loader")
+        self._writer = Lane("store-writer", database.sessions.writer)
+        self._reader = Lane("store-reader", database.sessions.reader)
+        self._loader = Lane("store-loader", database.sessions.loader)
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self._settled = True
 
-    def commit(self, writing: Writing) -> asyncio.Future[None]:
-        """Raises what `Scribe.commit` does."""
-        return asyncio.get_running_loop().run_in_executor(self._writer, self._commit, writing)
-
-    def _commit(self, writing: Writing) -> None:
+    async def commit(self, writing: Writing) -> None:
+        """Raises what `Scribe.commit` does, and StoreTrouble; only CommitUnknown may have changed anything."""
+        order = CommitOrder()
         try:
-            self._scribe.commit(writing)
+            await self._writer.call(COMMIT_DEADLINE_S, partial(self._commit, writing, order))
+        except StoreSilent as silent:
+            if order.withdraw():
+                raise
+            self._settled = False
+            raise CommitUnknown(str(silent)) from silent
+        except AlreadyServed as error:
+            raise await self._who_has_the_lock() from error
+
+    def _commit(self, writing: Writing, order: CommitOrder) -> None:
+        self._database.check_files()
+        try:
+            self._scribe.commit(writing, order.give)
+            self._check_files_again()
         except CommitUnknown:
             self._settled = False
             raise
         self._settled = True
+
+    def _check_files_again(self) -> None:
+        """Nothing is answered that went into a file without a name."""
+        try:
+            self._database.check_files()
+        except StoreMoved as moved:
+            raise CommitUnknown(str(moved)) from moved
 
     def _settle(self) -> None:
         if not self._settled:  # nobody else did, meanwhile
@@ -102,15 +136,24 @@ class Store:
             return function(self._database.reader, *args, **kwargs)  # over a connection that is made anew
 
         loop = asyncio.get_running_loop()
+        until = loop.time() + READ_DEADLINE_S
         try:
             if not self._settled:
-                await loop.run_in_executor(self._writer, self._settle)
-            return await loop.run_in_executor(self._reader, call)
-        except DBAPIError as error:
-            self._health.failed("read", error)
-            raise StoreUnavailable(reason=type(error).__name__) from error
-        except (AlreadyServed, CommitUnknown) as error:
-            raise StoreUnavailable(reason=str(error)) from error
+                await self._writer.call(READ_DEADLINE_S, self._settle)
+            return await self._reader.call(max(0.0, until - loop.time()), call)
+        except AlreadyServed:
+            raise self._unavailable("read", await self._who_has_the_lock()) from None
+        except (DBAPIError, StoreTrouble, StoreRefused) as error:
+            raise self._unavailable("read", error) from error
+
+    async def check(self) -> None:
+        """Raises StoreUnavailable unless the store is where it was, can be read, and has the schema that it has to."""
+
+        def look(connection: Connection) -> None:
+            self._database.check_files()
+            upgrade.check_now(connection)
+
+        await self.read(look)
 
     async def load(
         self,
@@ -141,25 +184,31 @@ class Store:
         return done.result
 
     async def _load(self, steps: Callable[[Connection], Steps[Result]]) -> _Done[Result]:
+        call = partial(self._loader.call, READ_DEADLINE_S)
         try:
-            connection = await self.aside(self._database.reading.connect)
+            connection = await call(self._database.reading.connect)
             try:
                 taken = steps(connection)
                 try:
-                    while (done := await self.aside(_next, taken)) is None:
+                    while (done := await call(partial(_next, taken))) is None:
                         pass
                     return done
                 finally:
-                    await self.aside(taken.close)
+                    self._loader.call_last(taken.close)
             finally:
-                await self.aside(connection.close)
-        except DBAPIError as error:
-            self._health.failed("read", error)
-            raise StoreUnavailable(reason=type(error).__name__) from error
+                self._loader.call_last(connection.close)
+        except (DBAPIError, StoreTrouble) as error:
+            raise self._unavailable("read", error) from error
 
     async def aside(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        """Calls a function in the thread for what takes long, where nothing that it uses may be used meanwhile."""
-        return await asyncio.get_running_loop().run_in_executor(self._loader, partial(function, *args, **kwargs))
+        """Calls a function in the thread for what takes long, where nothing that it uses may be used meanwhile.
+
+        It is no function that reads the store. Raises StoreUnavailable while that thread is left with a call to it.
+        """
+        try:
+            return await self._loader.call(None, partial(function, *args, **kwargs))
+        except StoreSilent as error:
+            raise self._unavailable("read", error) from error
 
     async def write(
         self,
@@ -171,6 +220,7 @@ class Store:
         StoreUndecided where nobody knows."""
 
         def call() -> Result:
+            self._database.check_files()
             try:
                 return function(self._database.writer, *args, **kwargs)
             except CommitUnknown:
@@ -178,20 +228,46 @@ class Store:
                 raise
 
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._writer, call)
+            return await self._writer.call(COMMIT_DEADLINE_S, call)
+        except StoreSilent as error:
+            self._settled = False  # nobody knows whether it was sent
+            self._health.failed("write", error)
+            raise StoreUndecided(reason=str(error)) from error
         except CommitUnknown as error:
+            self._health.failed("write", error)
             raise StoreUndecided(reason=error.reason) from error
-        except DBAPIError as error:
-            raise StoreUnavailable(reason=type(error).__name__) from error
-        except AlreadyServed as error:
-            raise StoreUnavailable(reason=str(error)) from error
+        except AlreadyServed:
+            raise self._unavailable("write", await self._who_has_the_lock()) from None
+        except (DBAPIError, StoreTrouble) as error:
+            raise self._unavailable("write", error) from error
 
-    def close(self) -> None:
-        """Waits for all threads, then closes the connections."""
-        self._writer.shutdown()
-        self._reader.shutdown()
-        self._loader.shutdown()
-        self._database.close()
+    async def _who_has_the_lock(self) -> StoreTrouble:
+        """Another controller, if one began to serve since this one did; else a session that does not serve."""
+        try:
+            found = await self._reader.call(READ_DEADLINE_S, lambda: taken_over(self._database.reader, self._spell))
+        except (DBAPIError, StoreTrouble):
+            return LockHeld()
+        return found if found is not None else LockHeld()
+
+    def _unavailable(self, operation: str, error: BaseException) -> StoreUnavailable:
+        self._health.failed(operation, error)
+        return StoreUnavailable(reason=diagnose(error).reason)
+
+    async def close(self, seconds: float = CLOSE_DEADLINE_S) -> bool:
+        """Waits for the threads, then closes the connections; what still hangs then ends with the process.
+
+        Returns whether all was closed.
+        """
+        closing = asyncio.wrap_future(in_thread("store-end", partial(self._close, seconds)))
+        await asyncio.wait([closing], timeout=seconds + CUT_GRACE_S)
+        return closing.done() and closing.exception() is None and closing.result()
+
+    def _close(self, seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        ended = [lane.close(max(0.0, until - time.monotonic())) for lane in (self._writer, self._reader, self._loader)]
+        if all(ended):
+            self._database.close()
+        return all(ended)
 
 
 def _next(steps: Steps[Result]) -> _Done[Result] | None:

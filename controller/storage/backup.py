@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, create_engine, func, select
@@ -24,10 +25,19 @@ from sqlalchemy.exc import DBAPIError
 from controller.limits import BUSY_TIMEOUT_MS
 from controller.storage import schema, upgrade
 from controller.storage.database import away, parse_url
+from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.postgresql import writing_engine
-from controller.storage.refusals import InTheWay, NoBackup, ProgramFailed, ProgramMissing, StoreAway, WrongSchema
+from controller.storage.refusals import (
+    ForeignStore,
+    InTheWay,
+    NoBackup,
+    ProgramFailed,
+    ProgramMissing,
+    StoreAway,
+    WrongSchema,
+)
 from controller.storage.spells import begin_anew
-from controller.storage.sqlite import BACKUP, SqliteLock, make_private
+from controller.storage.sqlite import BACKUP, SqliteLock, make_private, unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +57,7 @@ def back_up(url: str, file: Path) -> None:
     parsed = parse_url(url)
     with _arriving(file) as part:
         if parsed.get_backend_name() == "sqlite":
-            _copy_sqlite(str(parsed.database), part)
+            _copy_sqlite(str(parsed.database), part, file)
         else:
             _run("pg_dump", parsed, "--format=custom", "--no-owner", "--no-privileges", f"--file={part}")
 
@@ -77,16 +87,27 @@ def _begin_anew(connection: Connection, now: int) -> Restored:
 
 # -- SQLite ------------------------------------------------------------------------------------------------------
 
+_OF_WRITING: Final = (Cause.FULL, Cause.DISK, Cause.READ_ONLY)
 
-def _copy_sqlite(path: str, part: Path) -> None:
+
+def _copy_sqlite(path: str, part: Path, file: Path) -> None:
     try:
         with closing(_open_sqlite(path)) as store:
             _check_sqlite(store, path)
-            store.execute("VACUUM INTO ?", (str(part),))
+            _write_copy(store, part, file)
+    except sqlite3.Error as error:
+        raise unusable(path, error) from error
+
+
+def _write_copy(store: sqlite3.Connection, part: Path, file: Path) -> None:
+    try:
+        store.execute("VACUUM INTO ?", (str(part),))
         with closing(_open_sqlite(str(part))) as copy:
             copy.execute(f"PRAGMA user_version = {BACKUP}")
     except sqlite3.Error as error:
-        raise StoreAway(path, str(error)) from error
+        if diagnose(error).cause in (*_OF_WRITING, Cause.AWAY):  # the store itself was read before
+            raise unusable(str(file), error) from error
+        raise
 
 
 def _restore_sqlite(path: Path, file: Path | None, now: int) -> Restored:
@@ -100,6 +121,8 @@ def _restore_sqlite(path: Path, file: Path | None, now: int) -> Restored:
                     _check_sqlite(backup, str(file))
                     backup.backup(store)
             except sqlite3.Error as error:
+                if diagnose(error).cause in _OF_WRITING:
+                    raise unusable(str(path), error) from error
                 raise NoBackup(str(file), str(error)) from error
             return _begin_anew_sqlite(part, now)
     finally:
@@ -128,10 +151,12 @@ def _open_sqlite(path: str) -> sqlite3.Connection:
 
 
 def _check_sqlite(connection: sqlite3.Connection, path: str) -> None:
-    """Raises WrongSchema for what is no store, and NoBackup for a damaged one."""
-    asked = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'alembic_version'")
-    if not asked.fetchone()[0]:
+    """Raises WrongSchema and ForeignStore for what is no store, and NoBackup for a damaged one."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if not tables:
         raise WrongSchema(None, upgrade.newest_revision())
+    if not upgrade.OURS.issubset(tables):
+        raise ForeignStore(path, sorted(tables))
     ((found, *_), *_) = connection.execute("PRAGMA quick_check(1)").fetchall()
     if found != "ok":
         raise NoBackup(path, f"it is damaged: {found}")
@@ -205,7 +230,7 @@ def _arriving(file: Path) -> Iterator[Path]:
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        raise StoreAway(str(file), error.strerror or str(error)) from error
+        raise unusable(str(file), error) from error
 
 
 def _sync(path: Path) -> None:

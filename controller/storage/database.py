@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
+from typing import NamedTuple
 
 from sqlalchemy import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from controller.storage import upgrade
+from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.postgresql import reading_engine, writing_engine
-from controller.storage.refusals import BadDatabaseUrl, NotKnown, StoreAway
-from controller.storage.sqlite import SqliteLock, check_no_backup, sqlite_engine
+from controller.storage.refusals import BadDatabaseUrl, NotKnown, StoreAway, StoreRefused
+from controller.storage.session import Session, SocketSession
+from controller.storage.sqlite import ServedFiles, SqliteLock, check_no_backup, sqlite_engine, unusable
 from controller.storage.transaction import CommitUnknown, transaction
 from strandline.redaction import redact
 
@@ -34,6 +37,14 @@ def shown(url: URL) -> str:
     return redact(url.render_as_string(hide_password=True))
 
 
+class Sessions(NamedTuple):
+    """The sessions of what writes, of what reads, and of what takes long to read."""
+
+    writer: Session = Session()
+    reader: Session = Session()
+    loader: Session = Session()
+
+
 @dataclass(slots=True)
 class Database:
     """An open store. `writer` is for the one flusher, `reader` for everything that only looks.
@@ -46,6 +57,13 @@ class Database:
     reading: Engine
     _open: ExitStack
     fresh: bool = False  # its schema was made just now
+    sessions: Sessions = field(default_factory=lambda: Sessions())
+    files: ServedFiles | None = None  # of SQLite
+
+    def check_files(self) -> None:
+        """Raises StoreMoved where the store is a file that is not where it was."""
+        if self.files is not None:
+            self.files.check()
 
     def close(self) -> None:
         self._open.close()
@@ -68,17 +86,19 @@ def open_database(url: str) -> Database:
     parsed = parse_url(url)
     with ExitStack() as opened:
         try:
-            writing, reading = _engines(parsed, opened)
-            writer = opened.enter_context(writing.connect())
+            sides = _opening(parsed, opened)
+            writer = opened.enter_context(sides.writing.connect())
             with transaction(writer):
                 if parsed.get_backend_name() == "sqlite":
                     check_no_backup(writer, str(parsed.database))
+                upgrade.check_ours(writer, shown(parsed))
                 fresh = upgrade.is_empty(writer)
                 if fresh:
                     upgrade.upgrade(writer)
                 upgrade.check(writer)
-            reader = opened.enter_context(reading.connect())
-            return Database(writer, reader, reading, opened.pop_all(), fresh)
+            reader = opened.enter_context(sides.reading.connect())
+            files = ServedFiles(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
+            return Database(writer, reader, sides.loading, opened.pop_all(), fresh, sides.sessions, files)
         except DBAPIError as error:
             raise away(parsed, error) from error
         except CommitUnknown as error:
@@ -99,8 +119,9 @@ def migrate(url: str) -> tuple[str | None, str]:
     parsed = parse_url(url)
     with ExitStack() as opened:
         try:
-            engine, _ = _engines(parsed, opened, statement_timeout_ms=0)  # a step may take its time
-            with engine.connect() as connection, transaction(connection):
+            sides = _opening(parsed, opened, statement_timeout_ms=0)  # a step may take its time
+            with sides.writing.connect() as connection, transaction(connection):
+                upgrade.check_ours(connection, shown(parsed))
                 before = upgrade.revision(connection)
                 upgrade.upgrade(connection)
         except DBAPIError as error:
@@ -110,20 +131,32 @@ def migrate(url: str) -> tuple[str | None, str]:
     return before, upgrade.newest_revision()
 
 
-def _engines(url: URL, opened: ExitStack, **more: int) -> tuple[Engine, Engine]:
-    """The engine that writes and the one that reads; the store is this controller's own."""
+class _Sides(NamedTuple):
+    writing: Engine
+    reading: Engine
+    loading: Engine
+    sessions: Sessions
+
+
+def _opening(url: URL, opened: ExitStack, **more: int) -> _Sides:
+    """What writes, what reads, and what takes long to read; the store is this controller's own."""
     if url.get_backend_name() == "sqlite":
         opened.callback(SqliteLock(str(url.database)).release)
         engine = sqlite_engine(url)
         opened.callback(engine.dispose)
-        return engine, engine
-    writing, reading = writing_engine(url, **more), reading_engine(url)
-    opened.callback(writing.dispose)
-    opened.callback(reading.dispose)
-    return writing, reading
+        return _Sides(engine, engine, engine, Sessions())
+    engines = writing_engine(url, **more), reading_engine(url), reading_engine(url)
+    sessions = Sessions(*map(SocketSession, engines))
+    for engine, session in zip(engines, sessions, strict=True):
+        opened.callback(engine.dispose)
+        opened.callback(session.close)
+    return _Sides(*engines, sessions)
 
 
-def away(url: URL, error: DBAPIError) -> StoreAway:
+def away(url: URL, error: DBAPIError) -> StoreRefused:
     """What to tell of a database that failed."""
-    said = str(error.orig).strip().splitlines() or [type(error).__name__]
-    return StoreAway(shown(url), redact(said[0]))
+    if url.get_backend_name() == "sqlite":
+        return unusable(str(url.database), error)
+    said = redact((str(error.orig).strip().splitlines() or [type(error).__name__])[0])
+    found = diagnose(error)
+    return StoreAway(shown(url), said if found.cause in (Cause.AWAY, Cause.OTHER) else f"{found.reason}: {said}")

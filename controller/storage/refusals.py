@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from controller.limits import TABLES_SHOWN
 from strandline.redaction import redact
 
 
@@ -79,6 +82,35 @@ class NotKnown(StoreRefused):
 
     def __str__(self) -> str:
         return f"whether {self.store} has changed is not known ({self.reason}): look before you do it again"
+
+
+class UnusableFile(StoreRefused):
+    """A file cannot be what it has to be: a store, or a backup that is to be written."""
+
+    def __init__(self, path: str, reason: str, advice: str) -> None:
+        super().__init__(path, reason, advice)
+        self.path = path
+        self.reason = reason
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"{self.path} cannot be used: {self.reason}; {self.advice}"
+
+
+class ForeignStore(StoreRefused):
+    """The database has tables, and they are not Strandline's."""
+
+    def __init__(self, store: str, tables: Sequence[str]) -> None:
+        super().__init__(store, tables)
+        self.store = store
+        self.tables = tables
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.tables[:TABLES_SHOWN]) + (" …" if len(self.tables) > TABLES_SHOWN else "")
+        return (
+            f"{self.store} is a database of another application (its tables: {shown}): "
+            f"name one of Strandline's own, or a new one, with --database"
+        )
 
 
 class WrongSchema(StoreRefused):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
 
 from sqlalchemy import Connection, delete, func, insert, select
 
 from controller.limits import CLOCK_LEAD_MS, FENCES_SINCE_S, SPELLS_KEPT
 from controller.storage import schema
 from controller.storage.transaction import transaction
-from controller.storage.writing import Spell
-
-RESTORE: Final = "restore"  # the owner of a spell that stands for a restore; controllers have names with a colon
+from controller.storage.writing import RESTORE, Spell, SpellOver
 
 
 class Gaps:
@@ -101,3 +98,12 @@ def begin_anew(connection: Connection, now: int) -> int | None:
         )
     )
     return served_until
+
+
+def taken_over(connection: Connection, spell: Spell) -> SpellOver | None:
+    """Who began to serve the store after this spell did, None where nobody did."""
+    table = schema.served
+    newest = select(table.c.fence, table.c.owner).where(table.c.fence > spell.fence).order_by(table.c.fence.desc())
+    with connection.begin():
+        row = connection.execute(newest.limit(1)).one_or_none()
+    return None if row is None else SpellOver(spell.fence, row.fence, row.owner)

@@ -86,6 +86,7 @@ def open_tokens(url: str, *, make: bool = False) -> Iterator[Connection]:
     engine = _engine(parsed)
     try:
         with engine.connect() as connection, transaction(connection):
+            upgrade.check_ours(connection, shown(parsed))
             if make and upgrade.is_empty(connection):
                 upgrade.upgrade(connection)
             upgrade.check(connection)

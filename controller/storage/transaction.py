@@ -9,11 +9,12 @@ from typing import Any
 from sqlalchemy import Connection, RootTransaction
 from sqlalchemy.exc import DBAPIError
 
+from controller.storage.diagnosis import StoreTrouble
 from controller.storage.dialect import words_of
 from strandline.redaction import redact
 
 
-class CommitUnknown(Exception):
+class CommitUnknown(StoreTrouble):
     """The store was told to commit and gave no definite answer: it did, or it did not, or will yet."""
 
     def __init__(self, reason: str) -> None:

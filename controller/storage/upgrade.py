@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util.exc import CommandError
 from sqlalchemy import Connection, inspect
 
 import migrations
-from controller.storage.refusals import WrongSchema
+from controller.storage import schema
+from controller.storage.refusals import ForeignStore, WrongSchema
+
+OURS: Final = frozenset({schema.served.name, schema.stream.name})  # a store of any revision has these tables
 
 
 def configuration(connection: Connection | None = None) -> Config:
@@ -23,6 +29,7 @@ def configuration(connection: Connection | None = None) -> Config:
     return config
 
 
+@cache
 def newest_revision() -> str:
     """The revision that this version of the controller needs."""
     head = ScriptDirectory.from_config(configuration()).get_current_head()
@@ -40,9 +47,22 @@ def is_empty(connection: Connection) -> bool:
     return not inspect(connection).get_table_names()
 
 
+def check_ours(connection: Connection, store: str) -> None:
+    """Raises ForeignStore for a database that has tables of another application's, and not ours."""
+    tables = inspect(connection).get_table_names()
+    if tables and not OURS.issubset(tables):
+        raise ForeignStore(store, sorted(tables))
+
+
 def upgrade(connection: Connection, to: str = "head") -> None:
-    """Runs the steps that are missing, in the transaction that the connection is in."""
-    command.upgrade(configuration(connection), to)
+    """Runs the steps that are missing, in the transaction that the connection is in.
+
+    Raises WrongSchema for a store of a later version.
+    """
+    try:
+        command.upgrade(configuration(connection), to)
+    except CommandError as error:  # there is no way from a revision that this version does not know
+        raise WrongSchema(revision(connection), newest_revision()) from error
 
 
 def check_now(connection: Connection) -> None:

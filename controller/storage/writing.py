@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from sqlalchemy import Connection, RootTransaction, Table, bindparam, func, select, update
 from sqlalchemy.exc import DBAPIError
 
 from controller.storage import schema
+from controller.storage.diagnosis import Cause, StoreTrouble
 from controller.storage.dialect import RowStatement, words_of
 from controller.storage.line import Line
 from controller.storage.pipeline import Fate
 from controller.storage.rows import Values, cut_json, cut_of
 from controller.storage.transaction import CommitUnknown, abandon, reason_of, transaction
 
+RESTORE: Final = "restore"  # the owner of a spell that stands for a restore; controllers have names with a colon
 
-class OwnershipLost(Exception):
+
+class OwnershipLost(StoreTrouble):
     """Another controller took over streams that this one wanted to write."""
 
     def __init__(self, streams: Sequence[str]) -> None:
@@ -27,16 +31,38 @@ class OwnershipLost(Exception):
         return f"another controller owns {', '.join(map(repr, self.streams))}"
 
 
-class SpellOver(Exception):
-    """Another controller began to serve this store after this one did."""
+class SpellOver(StoreTrouble):
+    """Another controller began to serve this store after this one did. `owner` is its name."""
 
-    def __init__(self, fence: int, newest: int) -> None:
-        super().__init__(fence, newest)
+    cause = Cause.TAKEN_OVER
+
+    def __init__(self, fence: int, newest: int, owner: str) -> None:
+        super().__init__(fence, newest, owner)
         self.fence = fence
         self.newest = newest
+        self.owner = owner
 
     def __str__(self) -> str:
-        return f"another controller has served this store since: its fence is {self.newest}, ours {self.fence}"
+        fences = f"its fence is {self.newest}, ours {self.fence}"
+        if self.owner == RESTORE:
+            return f"the store was restored from a backup while this controller served it: {fences}"
+        return f"controller {self.owner} took the store over: {fences}"
+
+
+class SpellGone(StoreTrouble):
+    """The store does not have the entry that this controller made when it began: it is at an earlier moment now."""
+
+    cause = Cause.MOVED
+
+    def __init__(self, fence: int) -> None:
+        super().__init__(fence)
+        self.fence = fence
+
+    def __str__(self) -> str:
+        return (
+            f"the store does not have this controller's entry any more (fence {self.fence}): it was brought back to an "
+            f"earlier moment, or changed by hand"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +120,7 @@ _TOUCH = (
     .where(schema.served.c.fence == _NEWEST.scalar_subquery())
     .values(served_until=schema.served.c.served_until)
 )
+_OWNER = select(schema.served.c.owner).where(schema.served.c.fence == bindparam("at_fence"))
 
 
 class Scribe:
@@ -109,22 +136,23 @@ class Scribe:
         self._removals: dict[tuple[Table, tuple[str, ...]], RowStatement] = {}
         self._keep_serving = self._words.prepared(_KEEP_SERVING)
         self._newest = self._words.prepared(_NEWEST)
+        self._owner = self._words.prepared(_OWNER)
         self._take = self._words.prepared(_TAKE)
         self._trim = self._words.removing(schema.writer_change, ["stream"], below="seq")
         self._prune = self._words.removing(schema.mark, ["stream", "key"], below="seq")
 
-    def commit(self, writing: Writing) -> None:
-        """Writes it all, or nothing and raises: OwnershipLost, SpellOver, or what SQLAlchemy has.
+    def commit(self, writing: Writing, may_write: Callable[[], None] = lambda: None) -> None:
+        """Writes it all, or nothing and raises: OwnershipLost, SpellOver, SpellGone, or what SQLAlchemy has.
 
         Raises CommitUnknown where it cannot tell which. A connection that was lost before the commit began is made
-        anew, once.
+        anew, once. `may_write` is called before anything is sent that may lead to a commit, and stops it by raising.
         """
         try:
-            self._commit(writing)
+            self._commit(writing, may_write)
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
-            self._commit(writing)
+            self._commit(writing, may_write)
 
     def settle(self) -> None:
         """Returns once all that was ever sent to be committed is decided and durable: a read sees how that went.
@@ -134,9 +162,10 @@ class Scribe:
         with transaction(self._connection):  # where it was lost, on a new one, which waits for the old one's lock
             self._connection.execute(_TOUCH)
 
-    def _commit(self, writing: Writing) -> None:
+    def _commit(self, writing: Writing, may_write: Callable[[], None]) -> None:
         begun = self._begin(writing)
         try:
+            may_write()
             self._write(writing)
             begun.commit()
         except DBAPIError as error:
@@ -183,12 +212,21 @@ class Scribe:
             owned = self._words.owned(line, names, spell.fence) if names else None
         ((fence,),) = newest.fetchall()
         if fence != spell.fence:
-            raise SpellOver(spell.fence, fence)
+            raise self._over(spell, fence)
         untaken = [name for name, cursor in takings.items() if cursor.rowcount != 1]
         ours = {name for (name,) in owned.fetchall()} if owned is not None else set()
         lost = sorted({*untaken, *(name for name in names if name not in ours)})
         if lost:
             raise OwnershipLost(lost)
+
+    def _over(self, spell: Spell, newest: int | None) -> SpellOver | SpellGone:
+        """Why this spell is not the newest."""
+        if newest is None or newest < spell.fence:
+            return SpellGone(spell.fence)
+        with self._line.together():
+            asked = self._line.run(self._owner, {"at_fence": newest})
+        ((owner,),) = asked.fetchall()
+        return SpellOver(spell.fence, newest, owner)
 
     def _write(self, writing: Writing) -> None:
         """Writes it, and where that can go along, commits it."""

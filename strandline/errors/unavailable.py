@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import ClassVar
 
 from strandline.errors.base import StrandlineError
@@ -40,9 +41,21 @@ class StreamLoading(Unavailable):
 
 @dataclass(kw_only=True, eq=False)
 class StoreUnavailable(Unavailable):
+    """The store cannot be used; `since` is the controller's time from which on that is so, where it is known."""
+
     code: ClassVar[str] = "store_unavailable"
     reason: str
+    since: int | None = None
 
     @property
     def detail(self) -> str:
-        return f"the store cannot be used just now ({self.reason}): nothing was changed, try again"
+        since = "" if self.since is None else f", since {_moment(self.since)}"
+        return f"the store cannot be used just now ({self.reason}{since}): nothing was changed, try again"
+
+
+def _moment(milliseconds: int) -> str:
+    """A time of the controller's clock as people read it; as it is where that is no date."""
+    try:
+        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):
+        return str(milliseconds)

@@ -15,7 +15,8 @@ from sqlalchemy import delete, update
 from controller.cli import main
 from controller.storage import schema
 from controller.storage.database import open_database
-from controller.storage.spells import RESTORE, begin_anew
+from controller.storage.spells import begin_anew
+from controller.storage.writing import RESTORE
 from tests.readme.pages import blocks_of, commands_of
 from tests.served import NOON
 

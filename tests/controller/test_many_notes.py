@@ -120,14 +120,12 @@ class FaultyCommits:
         self.states: list[int] = []  # how many writers each commit wrote
         self.fail_at: int | None = None
 
-    def __call__(self, writing: Writing) -> asyncio.Future[None]:
+    async def __call__(self, writing: Writing) -> None:
         rows = writing.added.get(schema.writer_change, [])
         self.states.append(sum(len(json.loads(row["writers"])) for row in rows))
         if len(self.states) == self.fail_at:
-            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            failed.set_exception(OSError("no room"))
-            return failed
-        return self.store.commit(writing)
+            raise OSError("no room")
+        await self.store.commit(writing)
 
 
 def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -> None:
@@ -136,7 +134,7 @@ def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -
     async def whole() -> None:
         database = open_database(str(path))
         spell, gaps = begin_spell(database.writer, "test", NOON)
-        store, clock = Store(database), Clock(lambda: NOON)
+        store, clock = Store(database, spell), Clock(lambda: NOON)
         commits = FaultyCommits(store)
         committer = Committer(commits, spell, clock)
         streams = Streams(store, committer, clock, spell, gaps)
@@ -145,7 +143,7 @@ def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -
         commits.states.clear()
         await scene(Notes(streams, committer, clock), commits)
         await committer.stop()
-        store.close()
+        await store.close()
 
     asyncio.run(whole())
 

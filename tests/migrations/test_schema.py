@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from controller.storage import upgrade
 from controller.storage.database import migrate, open_database, parse_url
 from controller.storage.postgresql import writing_engine
-from controller.storage.refusals import AlreadyServed, BadDatabaseUrl, StoreAway, WrongSchema
+from controller.storage.refusals import AlreadyServed, BadDatabaseUrl, ForeignStore, StoreAway, WrongSchema
 from controller.storage.schema import metadata
 from controller.storage.sqlite import sqlite_engine
 
@@ -145,8 +145,10 @@ def test_each_older_version_is_refused_and_migrated(store_url: str) -> None:
 def test_a_database_with_other_tables_is_refused(store_url: str) -> None:
     change(store_url, "CREATE TABLE mine (id INTEGER)")
 
-    with pytest.raises(WrongSchema):
+    with pytest.raises(ForeignStore, match=r"another application \(its tables: mine\)"):
         open_database(store_url)
+    with pytest.raises(ForeignStore):
+        migrate(store_url)
 
 
 def test_only_one_controller_serves_a_store(store_url: str) -> None:

@@ -28,6 +28,7 @@ from controller.limits import (
 from controller.log_lines import FORMATS, Paces, fields_of, log_lines
 from controller.services.health import StoreHealth
 from controller.services.operator_log import REQUEST_ID, tell
+from controller.storage.diagnosis import Cause
 from tests.operations.scraping import STREAM
 from tests.served import NOON, ROOT, InProcess, OwnProcess
 
@@ -216,7 +217,7 @@ def test_trouble_with_the_store_is_told_once_in_a_while_and_when_it_is_over() ->
     assert len(failed) == 30_000 // STORE_TELLING_MS and failed[1]["untold"] == 9
     assert failed[0]["error"] == "OSError: full" and failed[0]["level"] == "error"
     assert (recovered["away_ms"], recovered["untold"]) == (30_000, 9)
-    assert health.errors["commit"] == 30 and health.up
+    assert health.errors["commit", Cause.OTHER] == 30 and health.up
 
 
 def test_a_slow_flush_is_told_and_a_quick_one_is_not() -> None:

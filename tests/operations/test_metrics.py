@@ -166,7 +166,7 @@ def test_a_store_that_fails_is_seen_counts_stay_and_a_scrape_is_answered(tmp_pat
         controller.note("w", NOON + 1, {})
         back = scrape(controller)
 
-    assert away.value("store_up") == 0 and away.value("store_errors_total", operation="commit") >= 1
+    assert away.value("store_up") == 0 and away.value("store_errors_total", operation="commit", cause="other") >= 1
     assert away.value("problems_total", code="store_unavailable") == 1
     assert back.value("store_up") == 1 and back.value("stream_notes_total", stream="s") == 3
     assert back.value("stream_marks_total", stream="s", key="") == 2

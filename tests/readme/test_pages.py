@@ -11,6 +11,8 @@ import pytest
 import yaml
 
 from controller.commands import COMMANDS
+from controller.limits import READY_WAIT_S
+from controller.server import TAKEN_OVER_STATUS
 from logs import Event
 from logs.sqlite import SqliteLog
 from reader_client import ReaderGroup
@@ -44,6 +46,15 @@ def test_the_page_about_alerts_sets_them_up_and_knows_every_one(controller: str,
     rules = [rule["alert"] for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
     text = (ROOT / page).read_text()
     assert [rule for rule in rules if f"`{rule}`" not in text.partition("## What can go wrong")[0]] == []
+
+
+def test_the_page_about_running_a_controller_rescues_a_store_that_was_removed(tmp_path: Path) -> None:
+    with Stranger(tmp_path) as stranger:
+        stranger.walk("docs/how-to/keep-it-running.md")
+    unit = (tmp_path / "strandline.service").read_text()
+    assert str(TAKEN_OVER_STATUS) in unit.partition("RestartPreventExitStatus=")[2].split("\n")[0].split()
+    (container,) = yaml.safe_load((tmp_path / "deployment.yaml").read_text())["spec"]["template"]["spec"]["containers"]
+    assert container["readinessProbe"]["timeoutSeconds"] > READY_WAIT_S
 
 
 def test_the_page_about_the_dashboard_begins_with_what_serves_it(controller: str, tmp_path: Path) -> None:

@@ -1,0 +1,123 @@
+"""Threads of the store, each with a session of its own, and bounds on how long anybody waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Generic, TypeVar
+
+from controller.limits import COMMIT_DEADLINE_S, CUT_GRACE_S
+from controller.storage.diagnosis import StoreSilent
+from controller.storage.session import Session
+from controller.storage.worker import Worker
+
+Result = TypeVar("Result")
+
+
+class CommitOrder:
+    """Whether the store may still be told to commit. Decided once, by the thread that writes or by who waits for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._given = False
+        self._withdrawn = False
+
+    def give(self) -> None:
+        """The store is told now; raises StoreSilent where nobody waits for it any more."""
+        with self._lock:
+            if self._withdrawn:
+                raise StoreSilent(COMMIT_DEADLINE_S)
+            self._given = True
+
+    def withdraw(self) -> bool:
+        """It will not be told; False where it was."""
+        with self._lock:
+            self._withdrawn = not self._given
+            return self._withdrawn
+
+
+class Lane:
+    """One session of the store and the thread that uses it."""
+
+    def __init__(self, name: str, session: Session) -> None:
+        self.session = session
+        self.worker = Worker(name)
+        self.left: _Call[Any] | None = None  # a call that did not end when it was told to
+
+    def call(self, seconds: float | None, function: Callable[[], Result]) -> asyncio.Future[Result]:
+        """The function's result or error; StoreSilent where it has not ended within these seconds, if there are any."""
+        return _Call(self, seconds, function).answer
+
+    def call_last(self, function: Callable[[], object]) -> None:
+        """Makes a call, after those that were made before, for which nobody waits."""
+        self.worker.submit(function)
+
+    def close(self, seconds: float) -> bool:
+        """Waits for the calls under way, half of the time after their session is ended; returns whether they are."""
+        self.worker.stop()
+        if self.worker.join(seconds / 2):
+            return True
+        self.session.cut()
+        return self.worker.join(seconds / 2)
+
+
+class _Call(Generic[Result]):
+    """A call under way. Its time runs whether or not anybody goes on waiting for it."""
+
+    def __init__(self, lane: Lane, seconds: float | None, function: Callable[[], Result]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lane = lane
+        self._seconds = seconds if seconds is not None else 0
+        self._function = function
+        self._began = self._loop.time()
+        self._overdue = False
+        self.answer: asyncio.Future[Result] = self._loop.create_future()
+        if lane.left is not None and not lane.left.ended:
+            self._refuse(StoreSilent(round(self._loop.time() - lane.left._began)))
+            return
+        self._made = lane.worker.submit(self._make)
+        self._timer = None if seconds is None else self._loop.call_later(seconds, self._cut)
+        self._made.add_done_callback(self._hand_over)
+
+    @property
+    def ended(self) -> bool:
+        return self._made.done()
+
+    def _make(self) -> Result:
+        self._lane.session.begin()
+        return self._function()
+
+    def _hand_over(self, _: object) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+            self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.answer.done():
+            return
+        error = None if self._made.cancelled() else self._made.exception()
+        if self._made.cancelled() or (self._overdue and error is not None):
+            self._refuse(StoreSilent(self._seconds), error)
+        elif error is not None:
+            self._refuse(error)
+        else:
+            self.answer.set_result(self._made.result())
+
+    def _cut(self) -> None:
+        self._overdue = True
+        if not self._made.cancel():
+            self._timer = self._loop.call_later(CUT_GRACE_S, self._leave)
+            self._lane.session.cut()
+
+    def _leave(self) -> None:
+        self._lane.left = self
+        if not self.answer.done():
+            self._refuse(StoreSilent(self._seconds))
+
+    def _refuse(self, error: BaseException, origin: BaseException | None = None) -> None:
+        error.__cause__ = origin if origin is not None else error.__cause__
+        self.answer.set_exception(error)
+        self.answer.exception()  # seen, even where nobody waits any more

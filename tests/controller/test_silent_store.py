@@ -1,0 +1,258 @@
+"""A store that hangs: whoever waits is answered in time, and nothing is taken from memory that the store may not have.
+
+Each wait here is as long as the controller's own bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.limits import COMMIT_DEADLINE_S, DRAIN_DEADLINE_S, READY_WAIT_S
+from controller.services.lanes import CommitOrder, Lane
+from controller.storage.diagnosis import StoreSilent
+from controller.storage.session import Session
+from controller.storage.worker import within
+from tests.disks import may_mount
+from tests.mute import MuteWire
+from tests.postgres import Postgres
+from tests.served import InProcess, OwnProcess
+from tests.summary import skip
+
+CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
+LOCK_HOLDER = (
+    "SELECT pid FROM pg_locks, pg_database WHERE locktype = 'advisory' AND granted "
+    "AND database = pg_database.oid AND datname = current_database()"
+)
+
+
+def note(time: int) -> dict[str, Any]:
+    return {"writer": "a", "time": time, "position": {"0": time}}
+
+
+def ready_again(controller: InProcess) -> None:
+    deadline = time.monotonic() + 30
+    while controller.request("GET", "/readyz").status_code != 200:
+        assert time.monotonic() < deadline
+
+
+class TestPostgresql:
+    @pytest.fixture
+    def wire(self, postgres: Postgres) -> Iterator[MuteWire]:
+        wire = MuteWire(postgres.port)
+        yield wire
+        wire.close()
+
+    @pytest.fixture
+    def database(self, wire: MuteWire, postgres_url: str) -> str:
+        return wire.url(postgres_url)
+
+    @pytest.fixture
+    def writer(self, postgres: Postgres, postgres_url: str) -> Iterator[Callable[[signal.Signals], None]]:
+        """Sends a signal to the server's process of the session that writes; it goes on in the end."""
+        stopped: list[int] = []
+
+        def send(number: signal.Signals) -> None:
+            if not stopped:
+                ((pid,),) = postgres.execute(LOCK_HOLDER, postgres_url)
+                stopped.append(pid)
+            os.kill(stopped[0], number)
+
+        yield send
+        with suppress(ProcessLookupError):
+            if stopped:
+                os.kill(stopped[0], signal.SIGCONT)
+
+    def test_a_note_for_a_session_that_hangs_is_answered_and_taken_once_it_is_over(
+        self, controller: InProcess, writer: Callable[[signal.Signals], None]
+    ) -> None:
+        controller.call("PUT", "/v1/streams/s", CONFIG)
+        controller.note("a", 100, {"0": 100})
+
+        writer(signal.SIGSTOP)
+        problem = controller.call("POST", "/v1/streams/s/notes", note(200), expect=503)
+        assert problem["reason"] == f"the store has not answered for {COMMIT_DEADLINE_S} s"
+        ready = controller.call("GET", "/readyz", expect=503)
+        assert ready["code"] == "store_unavailable" and ready["since"] <= controller.clock.now
+        assert [mark["time"] for mark in controller.marks()] == [100]
+        problem = controller.call("POST", "/v1/streams/s/notes", note(200), expect=503)
+        assert "another session holds the lock" in problem["reason"]
+        writer(signal.SIGCONT)
+
+        ready_again(controller)  # the server has to find that its session is over
+        assert [mark["time"] for mark in controller.marks()] == [100]
+        controller.note("a", 200, {"0": 200})
+        assert [mark["time"] for mark in controller.marks()] == [100, 200]
+
+    def test_a_commit_that_was_sent_is_told_as_undecided_and_settled_before_anything_is_loaded(
+        self, controller: InProcess, wire: MuteWire
+    ) -> None:
+        controller.call("PUT", "/v1/streams/s", CONFIG)
+        controller.note("a", 100, {"0": 100})
+
+        wire.mute_after = b"COMMIT\0"
+        problem = controller.call("POST", "/v1/streams/s/notes", note(200), expect=504)
+        assert problem["code"] == "store_undecided"
+        assert problem["reason"] == f"the store has not answered for {COMMIT_DEADLINE_S} s"
+        assert controller.call("GET", "/v1/streams/s/marks", expect=503)["code"] == "store_unavailable"
+        wire.muted.clear()
+
+        assert [mark["time"] for mark in controller.marks()] == [100, 200]  # the server had got it
+        controller.note("a", 200, {"0": 200})
+        controller.note("a", 300, {"0": 300})
+        assert [mark["time"] for mark in controller.marks()] == [100, 200, 300]
+
+    def test_readiness_and_reads_are_answered_while_nothing_passes(self, controller: InProcess, wire: MuteWire) -> None:
+        controller.call("PUT", "/v1/streams/s", CONFIG)
+        wire.muted.set()
+
+        assert controller.request_soon("GET", "/readyz").result(READY_WAIT_S + 20).status_code == 503
+        assert controller.call("GET", "/v1/streams", expect=503)["code"] == "store_unavailable"
+        wire.muted.clear()
+
+        ready_again(controller)
+        assert controller.call("GET", "/v1/streams")["streams"] != []
+
+    def test_a_controller_whose_store_hangs_stops_in_time(
+        self, serve: Callable[..., OwnProcess], wire: MuteWire
+    ) -> None:
+        server = serve("--log-format", "json")
+        server.client.put("/v1/streams/s", json=CONFIG)
+        wire.muted.set()
+        noting = threading.Thread(target=lambda: server.client.post("/v1/streams/s/notes", json=note(1)))
+        noting.start()
+
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(DRAIN_DEADLINE_S + 20) == 0
+        noting.join(30)
+        server.stop()
+
+        assert '"event": "not_flushed"' in server.log and '"event": "stopped"' in server.log
+
+    def test_commands_do_not_wait_for_ever(self, wire: MuteWire, database: str) -> None:
+        with pytest.raises(StoreSilent):
+            within(0.1, threading.Event().wait)
+
+
+class TestSqlite:
+    @pytest.fixture
+    def database(self, tmp_path: Path) -> Path:
+        return tmp_path / "store.db"
+
+    def test_a_file_that_another_process_has_locked_is_named_and_taken_again(
+        self, controller: InProcess, database: Path
+    ) -> None:
+        controller.call("PUT", "/v1/streams/s", CONFIG)
+        beside = sqlite3.connect(database, isolation_level=None)
+        beside.execute("BEGIN IMMEDIATE")
+
+        problem = controller.call("POST", "/v1/streams/s/notes", note(100), expect=503)
+        assert problem["reason"] == "another process has locked the store's file"
+        assert "locked" in controller.call("GET", "/readyz", expect=503)["detail"]
+        beside.execute("ROLLBACK")
+
+        controller.note("a", 100, {"0": 100})
+        assert controller.call("GET", "/readyz") == {"status": "ready"}
+        beside.close()
+
+
+class TestFrozenDisk:
+    """A real disk that neither writes nor fails: every call of SQLite waits for it and cannot be broken off."""
+
+    @pytest.fixture
+    def disk(self, tmp_path: Path) -> Iterator[Path]:
+        if not may_mount():
+            skip("this user may not mount a file system", "run the tests as root")
+        image, folder = tmp_path / "image", tmp_path / "disk"
+        with open(image, "wb") as made:
+            made.truncate(16 << 20)
+        folder.mkdir()
+        for command in (["mkfs.ext4", "-q", str(image)], ["mount", "-o", "loop", str(image), str(folder)]):
+            if subprocess.run(command, capture_output=True, check=False).returncode:
+                skip(f"{command[0]} does not work for a file here", "run the tests on another machine")
+        yield folder
+        subprocess.run(["fsfreeze", "--unfreeze", str(folder)], capture_output=True, check=False)
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+    @pytest.fixture
+    def database(self, disk: Path) -> Path:
+        return disk / "store.db"
+
+    def test_who_waits_is_answered_and_what_was_written_is_there_when_the_disk_goes_on(
+        self, controller: InProcess, disk: Path
+    ) -> None:
+        controller.call("PUT", "/v1/streams/s", CONFIG)
+        controller.note("a", 100, {"0": 100})
+
+        subprocess.run(["fsfreeze", "--freeze", str(disk)], check=True)
+        answered = controller.request("POST", "/v1/streams/s/notes", json=note(200))
+        assert answered.json()["code"] in ("store_undecided", "store_unavailable")
+        again = controller.call("POST", "/v1/streams/s/notes", note(200), expect=503)
+        assert "has not answered for" in again["reason"]
+        assert "has not answered for" in controller.call("GET", "/readyz", expect=503)["reason"]
+        subprocess.run(["fsfreeze", "--unfreeze", str(disk)], check=True)
+
+        ready_again(controller)
+        controller.note("a", 200, {"0": 200})
+        assert [mark["time"] for mark in controller.marks()] == [100, 200]
+
+
+class Cuts(Session):
+    def __init__(self) -> None:
+        self.cuts = 0
+
+    def cut(self) -> None:
+        self.cuts += 1
+
+
+def test_a_call_that_does_not_end_is_left_alone_and_others_are_told_at_once_until_it_ends() -> None:
+    async def scene() -> None:
+        session, go_on = Cuts(), threading.Event()
+        lane = Lane("lane", session)
+        with pytest.raises(StoreSilent):
+            await lane.call(0.01, lambda: go_on.wait(60))
+        assert session.cuts == 1
+        with pytest.raises(StoreSilent):
+            await lane.call(60, lambda: None)
+        go_on.set()
+        while lane.left is not None and not lane.left.ended:
+            await asyncio.sleep(0)
+        assert await lane.call(60, lambda: 7) == 7
+        assert lane.close(60)
+
+    asyncio.run(scene())
+
+
+def test_a_call_whose_turn_does_not_come_in_time_is_never_made() -> None:
+    async def scene() -> None:
+        lane, go_on, made = Lane("lane", Cuts()), threading.Event(), []
+        first = lane.call(60, lambda: go_on.wait(60))
+        with pytest.raises(StoreSilent):
+            await lane.call(0.01, lambda: made.append(1))
+        go_on.set()
+        await first
+        assert await lane.call(60, lambda: list(made)) == [] and lane.close(60)
+
+    asyncio.run(scene())
+
+
+def test_a_commit_is_either_given_or_withdrawn() -> None:
+    order = CommitOrder()
+    order.give()
+    assert not order.withdraw()
+
+    order = CommitOrder()
+    assert order.withdraw()
+    with pytest.raises(StoreSilent):
+        order.give()

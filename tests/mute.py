@@ -1,0 +1,47 @@
+"""A way to a server that can swallow what passes: connections stay open, and nobody hears anything any more."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+
+
+class MuteWire:
+    """Passes bytes on until it is muted. What comes then is lost, and so are the connections that it came over."""
+
+    def __init__(self, port: int) -> None:
+        self._to = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.muted = threading.Event()
+        self.mute_after: bytes | None = None  # the server gets what has this in it, and nobody hears what it answers
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def url(self, url: str) -> str:
+        """The same database over this way."""
+        return url.replace(f":{self._to}/", f":{self.port}/")
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._to))
+                threading.Thread(target=self._pass_on, args=(client, server, True), daemon=True).start()
+                threading.Thread(target=self._pass_on, args=(server, client, False), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, forth: bool) -> None:
+        lost = False
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                lost = lost or self.muted.is_set()
+                if not lost:
+                    if forth and self.mute_after is not None and self.mute_after in data:
+                        self.mute_after = None
+                        self.muted.set()
+                    target.sendall(data)
+        with suppress(OSError):
+            target.shutdown(socket.SHUT_RDWR)
