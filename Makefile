@@ -31,7 +31,8 @@ bench: environment servers ## Measure everything beside its ceiling or rival, in
 pictures: environment servers ## Take the pictures of the dashboard in docs/images
 	$(BIN)/python -m tests.dashboard.pictures
 
-soak: coverage servers ## Lose writers for a minute, replay half an hour in Spark, kill controllers and stores KILLS=1000 times on each store, serve 10 000 streams and as many writers, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
+soak: coverage servers ## Send a million broken requests, lose writers for a minute, replay half an hour in Spark, kill controllers and stores KILLS=1000 times on each store, serve 10 000 streams and as many writers, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
+	$(BIN)/python -m tests.door.fuzz --requests 1000000
 	STORY=full $(BIN)/python -m pytest --timeout 900 tests/acceptance
 	STORY=full $(BIN)/python -m pytest --timeout 3600 tests/spark/test_phones.py tests/spark_cluster
 	MUTANTS=all $(BIN)/python -m pytest tests/chaos
@@ -48,7 +49,7 @@ test: environment servers ## Run the tests, in two processes side by side; TESTS
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 # What a test of the core has to reach: every branch. Those of the simulation come on top, and find other things.
-CORE := $(addprefix tests/,admission aggregate asynchronous backlog chain coalesce cut event_time order progress segment timeindex tokens/test_patterns.py tokens/test_redaction.py window windowing protocol/test_problems.py)
+CORE := $(addprefix tests/,admission aggregate asynchronous backlog chain coalesce cut event_time order progress segment timeindex tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window windowing protocol/test_problems.py)
 coverage: environment ## Show that the core's own tests reach every branch of it
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m coverage run -m pytest $(CORE)
 	$(BIN)/python -m coverage report

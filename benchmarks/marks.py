@@ -58,7 +58,7 @@ class Subscriber:
         address = urlsplit(url)
         assert address.hostname is not None and address.port is not None
         self._socket = socket.create_connection((address.hostname, address.port), SEEN_DEADLINE_S)
-        self._socket.sendall(f"GET /v1/streams/{stream}/marks/live HTTP/1.1\r\nHost: benchmark\r\n\r\n".encode())
+        self._socket.sendall(f"GET /v1/streams/{stream}/marks/live HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         self._lines = self._socket.makefile("rb")
         while not self._lines.readline().startswith(b": the marks"):
             pass

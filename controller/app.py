@@ -13,13 +13,15 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from controller.api import groups, journals, live_marks, marks, operations, streams, writers
+from controller.api import documentation, groups, journals, live_marks, marks, operations, streams, writers
 from controller.api.envelope import Envelope
 from controller.api.exposition import Exposition
+from controller.api.gate import Gate
 from controller.api.notes import AnsweredBefore
 from controller.api.openapi import describe
 from controller.api.problems import answer_with
@@ -28,7 +30,7 @@ from controller.services.controller import Controller
 from controller.settings import Settings
 from controller.storage.refusals import StoreRefused
 from strandline.errors import InvalidParameter, StrandlineError
-from strandline.protocol.errors import InternalFailure, MethodNotAllowed, UnknownPath
+from strandline.protocol.errors import BadRequest, InternalFailure, MethodNotAllowed, UnknownPath
 
 
 def system_clock() -> int:
@@ -39,9 +41,9 @@ def system_clock() -> int:
 class Application(FastAPI):
     """FastAPI, with the envelope around all of it: not even its outermost layers stand before a note."""
 
-    def __init__(self, *, dashboard: bool, **settings: Any) -> None:
+    def __init__(self, gate: Gate, *, dashboard: bool, **settings: Any) -> None:
         super().__init__(**settings)
-        self._envelope = Envelope(super().__call__, self, run_id=secrets.token_hex(4), dashboard=dashboard)
+        self._envelope = Envelope(super().__call__, self, gate, run_id=secrets.token_hex(4), dashboard=dashboard)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
@@ -92,12 +94,14 @@ def create_app(
             await controller.stop()
 
     app = Application(
+        Gate(settings.allowed_hosts, settings.host),
         dashboard=dashboard,
         title="Strandline",
         summary="Notes in, marks out: exact watermarks for partitioned logs.",
         version="1",
         lifespan=lifespan,
         telemetry={"tracing": False, "metrics": False, "logs": False},
+        docs_url=None,
         redoc_url=None,
     )
     app.add_exception_handler(StrandlineError, _refused)
@@ -108,6 +112,7 @@ def create_app(
         app.router.routes.append(Route(path, AnsweredBefore(), methods=["POST"]))
     for part in (marks, streams, writers, live_marks, journals, groups, operations):  # looked through in this order
         app.include_router(part.router)
+    app.add_route("/docs", partial(_documentation, app), include_in_schema=False)
     if dashboard:
         add_dashboard(app)
     app.openapi = partial(_openapi, app)  # type: ignore[method-assign]  # FastAPI's own way to extend it
@@ -118,6 +123,10 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         app.openapi_schema = describe(app)
     return app.openapi_schema
+
+
+async def _documentation(app: FastAPI, _request: Request) -> Response:
+    return HTMLResponse(documentation.page(app.openapi()), headers=documentation.HEADERS)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -138,7 +147,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
         methods = tuple(each.strip() for each in allowed.split(",") if each.strip())
         problem = MethodNotAllowed(method=request.method, path=path, allowed=methods)
         return answer_with(request.scope, problem, dict(error.headers or {}))
-    return answer_with(request.scope, UnknownPath(path=path))
+    if error.status_code == 404:
+        return answer_with(request.scope, UnknownPath(path=path))
+    return answer_with(request.scope, BadRequest(reason=error.detail))  # a form, say, that cannot be parsed
 
 
 async def _bad_parameter(request: Request, error: Exception) -> Response:

@@ -15,11 +15,39 @@ SMALL_BODY_BYTES: Final = 16 * 1024  # what is larger is read when its turn has 
 WAITING_BYTES: Final = 2 * 1024 * 1024  # of their bodies; one more is turned away
 
 # Requests
-BODY_DEADLINE_S: Final = 20.0  # from the first byte of a body to its last
+URL_BYTES: Final = 8_192  # past it 414 url_too_long
+HEADERS: Final = 100  # past it 431 headers_too_large
+HEADER_BYTES: Final = 16_384  # of one header's value; past it the same
+HEAD_BYTES: Final = 65_536  # of all headers; past it the same
+FRAMING_BYTES: Final = 16_384  # of chunk sizes, extensions and trailers between two pieces of a body, or after the last
+DISCARDED_BYTES: Final = 16 * 1024 * 1024  # of a request that come after its answer; past it the connection ends
+PIPELINED_REQUESTS: Final = 64  # on one connection, waiting for the answer before theirs
+BODIES_BYTES: Final = 256 * 1024 * 1024  # of all requests that are being read or answered; past it 503 overloaded
 REQUEST_ID_CHARACTERS: Final = 100  # of a caller's own `X-Request-Id`
-KEEP_ALIVE_S: Final = 75  # how long a connection may be idle
 DRAIN_DEADLINE_S: Final = 20  # from being told to stop to the end, whatever the calls under way and the store do
 STOP_DEADLINE_S: Final = 5  # of that, kept for the last commit and for closing the store
+
+# Connections
+CONNECTIONS: Final = 10_000  # fewer where the process may open fewer files; one more takes the place of an idle one
+RESERVED_CONNECTIONS: Final = 32  # beyond these, where none is idle: only /healthz and /readyz are answered there
+OTHER_FILES: Final = 128  # that the process may have open beside connections
+LEAST_CONNECTIONS: Final = 16  # however few files the process may open
+ACCEPTED_AT_ONCE: Final = 16  # before others get their turn
+BACKLOG: Final = 2_048  # that the kernel keeps until they are accepted
+FULL_TELLING_S: Final = 10.0  # between two lines in the log that say that there are too many
+
+# How long a connection may take
+HANDSHAKE_S: Final = 10.0  # TLS
+FIRST_BYTE_S: Final = 10.0  # from there to the first byte of a request
+HEAD_DEADLINE_S: Final = 10.0  # from the first byte of a request to the end of its headers
+BODY_DEADLINE_S: Final = 20.0  # from there to the last byte of its body
+KEEP_ALIVE_S: Final = 75.0  # from an answer to the next request
+SEND_STALL_S: Final = 30.0  # in which a caller has to take at least
+SEND_STALL_BYTES: Final = 65_536  # so much of an answer, or what is left of it
+LINGER_S: Final = 2.0  # how long a connection that was turned away stays open, so that its caller can read why
+EVICTED_AFTER_S: Final = 1.0  # who has waited for less does not make room for another connection
+RESERVED_S: Final = 5.0  # the whole life of a reserved connection
+WAITS_LOOK_TICKS: Final = 5  # of the server, 100 ms each: how often it is looked who waits for too long
 
 # Memory
 RECENT_MARKS: Final = 2_048  # of each key, kept packed in memory; older ones are looked up in the store

@@ -1,78 +1,73 @@
-"""Reading bodies: with a limit and a deadline, and strictly.
+"""Reading bodies: with a limit, and strictly.
 
 A name that stands twice in one object is refused, which JSON readers otherwise pass over in silence.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import types
-from collections.abc import Awaitable, Coroutine, Generator
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.types import Receive, Scope
 
-from controller.limits import BODY_DEADLINE_S
 from strandline.errors import BadJson, TooLarge
 from strandline.limits import BODY_BYTES, JSON_DEPTH
+from strandline.protocol.errors import WrongMediaType
 
 Body = TypeVar("Body")
-Value = TypeVar("Value")
+_JSON: Final = b"application/json"
+_SENT_BY_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})  # at least one, with everything that has a body
+_OF_PROGRAMS: Final = frozenset({None, b"application/x-www-form-urlencoded"})
 
 
-async def read_body(
-    scope: Scope, receive: Receive, limit: int = BODY_BYTES, deadline_s: float = BODY_DEADLINE_S
-) -> bytes:
-    """The whole body; raises TooLarge, or BadJson where it does not come, in time or at all.
+async def read_json_body(scope: Scope, receive: Receive) -> bytes:
+    """The whole body of a call; raises what `read_body` does, and WrongMediaType for one that is not called JSON."""
+    body = await read_body(scope, receive)
+    if body:
+        _check_media_type(scope)
+    return body
 
-    A deadline costs more than all else here, and nearly every body is there already. So the first part is asked for by
-    hand, and only who has to wait gets a deadline.
+
+async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES) -> bytes:
+    """The whole body; raises TooLarge, or BadJson where it is cut short.
+
+    It has no deadline: the connection has one, and turns away whoever does not send the rest in time.
     """
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > limit:
             raise TooLarge(limit=limit)
-    begun = _begin(_receive(receive))
-    if isinstance(begun, tuple) and not begun[1]:
-        body = begun[0]
-        if len(body) > limit:
-            raise TooLarge(limit=limit)
-        return body
-    try:
-        async with asyncio.timeout(deadline_s):
-            body, more = begun if isinstance(begun, tuple) else await begun
-            parts, size = [body], len(body)
-            while more and size <= limit:
-                body, more = await _receive(receive)
-                parts.append(body)
-                size += len(body)
-    except TimeoutError:
-        raise BadJson(reason=f"it did not arrive within {deadline_s:.0f} seconds") from None
-    if size > limit:
+    body, more = await _receive(receive)
+    if more:
+        parts, size = [body], len(body)
+        while more and size <= limit:
+            body, more = await _receive(receive)
+            parts.append(body)
+            size += len(body)
+        body = b"".join(parts)
+    if len(body) > limit:
         raise TooLarge(limit=limit)
-    return b"".join(parts)
+    return body
 
 
-def _begin(coroutine: Coroutine[Any, Any, Value]) -> Value | Awaitable[Value]:
-    """Runs a coroutine until it has to wait: what it returned, or what is left to await."""
-    try:
-        awaited = coroutine.send(None)
-    except StopIteration as done:
-        value: Value = done.value
-        return value
-    return _rest(awaited, coroutine)
+def _check_media_type(scope: Scope) -> None:
+    """Raises WrongMediaType for a body that is not called JSON.
 
-
-@types.coroutine
-def _rest(awaited: Any, begun: Coroutine[Any, Any, Value]) -> Generator[Any, Any, Value]:
-    """What is left of a coroutine that was begun, and waits for what it gave last."""
-    try:
-        yield awaited
-    except BaseException as error:
-        begun.throw(error)
-        raise
-    return (yield from begun.__await__())
+    What `curl -d` calls it, or no name at all, will do where no browser sent it. A browser sends what a form can send
+    for any page; before it sends JSON for a page of another origin it asks, and is refused.
+    """
+    given: bytes | None = None
+    may_be_browser = False
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            given = value
+        elif name in _SENT_BY_BROWSERS:
+            may_be_browser = True
+    if given == _JSON:
+        return
+    kind = None if given is None else given.partition(b";")[0].strip().lower()
+    if kind != _JSON and (may_be_browser or kind not in _OF_PROGRAMS):
+        raise WrongMediaType(given=None if given is None else given.decode("latin-1"))
 
 
 async def _receive(receive: Receive) -> tuple[bytes, bool]:

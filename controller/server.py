@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import ipaddress
 import logging
@@ -18,9 +19,11 @@ from fastapi import FastAPI
 
 from controller.app import create_app
 from controller.commands.options import Failure, say
+from controller.connection import HttpConnection, SocketConnection, Waits
 from controller.dashboard.limits import CHANNEL_BYTES
 from controller.dashboard.mounting import is_installed
-from controller.limits import DRAIN_DEADLINE_S, KEEP_ALIVE_S, START_DEADLINE_S, STOP_DEADLINE_S
+from controller.limits import DRAIN_DEADLINE_S, START_DEADLINE_S, STOP_DEADLINE_S, WAITS_LOOK_TICKS
+from controller.listener import Listener, connections_bound
 from controller.log_lines import log_lines
 from controller.services.operator_log import tell
 from controller.settings import Settings
@@ -31,6 +34,8 @@ from controller.storage.tokens import has_tokens
 from controller.storage.upgrade import newest_revision
 from controller.storage.worker import within
 from controller.storage.writing import RESTORE, SpellOver
+from strandline.errors import InvalidConfig, Overloaded
+from strandline.hosts import AllowedHosts
 
 TAKEN_OVER_STATUS: Final = 4  # what it exits with when another controller took its store: a restart would only fight it
 GARBAGE_OBJECTS: Final = 50_000  # so many more than were freed, before the young ones are looked through
@@ -40,20 +45,35 @@ log = logging.getLogger(__name__)
 
 
 class Server(uvicorn.Server):
-    """Ends the waits of readers before it waits for its connections, which would otherwise be the same wait."""
+    """uvicorn's, with connections and a listener of ours, which know bounds.
+
+    It ends the waits of readers before it waits for its connections, which would otherwise be the same wait.
+    """
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
         self._strandline = app
+        self._waits = Waits()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:
-            await super().startup(sockets)
+            await super().startup([])
         except SystemExit:
             if getattr(self._strandline.state, "refused", None) is None:
                 raise
             self.should_exit = True  # whoever runs it says why
             return
+        for each in sockets or ():
+            listener = Listener(
+                each,
+                self._connect,
+                self.server_state.connections,
+                self._waits,
+                limit=connections_bound(),
+                tls=self.config.ssl,
+            )
+            self.servers.append(listener)  # type: ignore[arg-type]  # uvicorn closes them, and asks for nothing else
+            listener.start()
         gc.freeze()  # what is there by now stays: no collection needs to look at it again
         # A few dozen calls in flight have more objects than the 700 after which Python would collect; few are cycles.
         gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
@@ -63,8 +83,14 @@ class Server(uvicorn.Server):
             say(f"strandline is ready at {url}{others}")
             tell("ready", url=url)
 
+    def _connect(self, overloaded: Overloaded | None) -> HttpConnection:
+        loop, state = asyncio.get_running_loop(), self.lifespan.state
+        return HttpConnection(self.config, self.server_state, state, loop, self._waits, overloaded=overloaded)
+
     async def on_tick(self, counter: int) -> bool:
         """Looks, each tenth of a second, whether to end: also where another controller has taken the store over."""
+        if counter % WAITS_LOOK_TICKS == 0:
+            self._waits.look(asyncio.get_running_loop().time())
         controller = getattr(self._strandline.state, "controller", None)
         if controller is not None and controller.replaced is not None:
             self.should_exit = True
@@ -90,6 +116,10 @@ def serve(settings: Settings) -> int:
 def _serve(settings: Settings) -> int:
     check_certificate(settings)
     try:
+        AllowedHosts.of(settings.allowed_hosts)
+    except InvalidConfig as error:
+        raise Failure(f"--allowed-host: {error}") from None
+    try:
         store = shown(parse_url(settings.database))
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
@@ -105,9 +135,8 @@ def _serve(settings: Settings) -> int:
     app = create_app(settings, dashboard=True)
     config = uvicorn.Config(
         app,
-        http="httptools",
         loop="uvloop",
-        ws="websockets-sansio" if is_installed() else "none",
+        ws=SocketConnection if is_installed() else "none",
         ws_max_size=CHANNEL_BYTES,
         lifespan="on",
         log_config=None,
@@ -116,7 +145,6 @@ def _serve(settings: Settings) -> int:
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_DEADLINE_S - STOP_DEADLINE_S,
         ssl_certfile=settings.ssl_certfile,
         ssl_keyfile=settings.ssl_keyfile,

@@ -17,6 +17,7 @@ LOG_FORMAT_DEFAULT = "text"
 class Settings:
     """`database` is a URL, or the path of an SQLite file; port 0 takes any that is free.
 
+    `allowed_hosts` are names by which it is called beside its own address: "*.example.org" stands for all below one.
     `insecure` allows another address than this machine's own although there are no tokens. With `ssl_certfile`, and
     `ssl_keyfile` where the key is not in the same file, it serves TLS. What may be secret is not in its repr.
     """
@@ -24,6 +25,7 @@ class Settings:
     database: str = field(default=DATABASE_DEFAULT, repr=False)
     host: str = HOST_DEFAULT
     port: int = PORT_DEFAULT
+    allowed_hosts: tuple[str, ...] = ()
     insecure: bool = False
     ssl_certfile: str | None = None
     ssl_keyfile: str | None = None

@@ -28,6 +28,9 @@ WINDOW_EVENTS: Final = 1_000_000  # in windows that are open, unless told otherw
 # The aggregate
 HISTORY_NOTES_PER_WRITER: Final = 64  # per key; beyond it every second note goes, the later of two stays
 
+# Calls over HTTP
+HOST_CHARACTERS: Final = 260  # of a host with its port; a name has at most 253
+
 # Waiting
 WAIT_BOUND_MS: Final = 30_000  # the longest `wait_ms`
 

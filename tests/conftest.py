@@ -135,13 +135,16 @@ def three_brokers(new_kafka: Callable[..., Kafka]) -> Kafka:
 
 
 # Nothing of a page may need more than the controller: the browser is kept from everything else.
+# One name is pointed at this machine, as somebody does who wants to be taken for a page of the controller.
+POINTED_HERE = "evil.example"
 BROWSER_FLAGS = [
     "--no-sandbox",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--disable-features=LocalNetworkAccessChecks",  # a protection that not every browser has
+    f"--host-resolver-rules=MAP {POINTED_HERE} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
 
 

@@ -66,11 +66,17 @@ class InProcess(InProcessController):
 
 
 class OwnProcess:
-    """`strandline serve` in a process of its own, on a free port of the loopback interface; `trusted` is for TLS."""
+    """`strandline serve` in a process of its own, on a free port of the loopback interface."""
 
     def __init__(
-        self, database: Path | str, *options: str, port: int = 0, trusted: ssl.SSLContext | None = None
+        self,
+        database: Path | str,
+        *options: str,
+        port: int = 0,
+        trusted: ssl.SSLContext | None = None,
+        files: int | None = None,
     ) -> None:
+        """`trusted` is for TLS; `files` is how many files it may have open, connections among them."""
         self.database = database
         command = [
             sys.executable,
@@ -83,6 +89,8 @@ class OwnProcess:
             str(port),
             *options,
         ]
+        if files is not None:
+            command = ["prlimit", f"--nofile={files}:{files}", *command]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed with the process; a pipe could fill up
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._said, text=True, env=environment)

@@ -93,7 +93,7 @@ _BY_ROLE: Final = {
 RULES: Final = {route: Rule(role, over) for (role, over), routes in _BY_ROLE.items() for route in routes}
 
 # What says nothing of anybody's streams. A browser that opens /docs cannot send a token.
-OPEN: Final = frozenset({"/healthz", "/readyz", "/docs", "/docs/oauth2-redirect", "/openapi.json"})
+OPEN: Final = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
 # The first parts of the API's paths. Where there is a dashboard all others are its own, and it asks for tokens itself.
 _FIRST_PARTS: Final = frozenset(path.split("/")[1] for path in (*OPEN, *(route.split(" ")[1] for route in RULES)))
 

@@ -23,7 +23,7 @@ from controller.api.parts import caller_of
 from controller.api.problems import tell_denied
 from controller.api.shapes import noted_json, to_json
 from controller.limits import NOTE_SEGMENTS, PIECE_ANSWERS, PIECE_NOTES, SMALL_BODY_BYTES
-from controller.request_bodies import check_no_name_twice, decode, read_body
+from controller.request_bodies import check_no_name_twice, decode, read_json_body
 from controller.services.notes import Notes
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany
@@ -59,7 +59,7 @@ class AnsweredBefore:
 async def note_stream(stream: str, notes: Notes, scope: Scope, receive: Receive) -> bytes:
     """`POST /v1/streams/{stream}/notes`: one note, or many."""
     try:
-        body = await read_body(scope, receive)
+        body = await read_json_body(scope, receive)
         given = read_notes(body) if len(body) <= SMALL_BODY_BYTES else await _read_large(body, notes)
         if isinstance(given, list):
             return await take_many(notes, given, stream, scope, len(body))
@@ -74,7 +74,7 @@ async def note_stream(stream: str, notes: Notes, scope: Scope, receive: Receive)
 
 async def note_streams(notes: Notes, scope: Scope, receive: Receive) -> bytes:
     """`POST /v1/notes`: many notes, each of which names its stream."""
-    body = await read_body(scope, receive)
+    body = await read_json_body(scope, receive)
     given = read_notes(body) if len(body) <= SMALL_BODY_BYTES else await _read_large(body, notes)
     if not isinstance(given, list):
         raise InvalidNote(name="notes", value=None, wanted="a list of notes, each with its stream")

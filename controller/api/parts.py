@@ -13,7 +13,7 @@ from starlette.types import Scope
 from controller.api.access import get_grant
 from controller.api.bodies import Strict
 from controller.api.misfits import misfit
-from controller.request_bodies import check_json, decode, read_body
+from controller.request_bodies import check_json, decode, read_json_body
 from controller.services.controller import Controller
 from strandline.access import Grant
 from strandline.errors import BadJson, InvalidConfig, InvalidNote, InvalidParameter
@@ -90,7 +90,7 @@ async def read_as(
     empty: Body | None = None,
 ) -> Body:
     """The request's body; `empty` stands for one that was left out. JSON of another shape is a `wrong`."""
-    body = await read_body(request.scope, request.receive)
+    body = await read_json_body(request.scope, request.receive)
     if not body and empty is not None:
         return empty
     try:

@@ -37,4 +37,5 @@ def tell_denied(scope: Scope, error: Denied) -> None:
     controller: Controller = scope["app"].state.controller
     address, by = scope.get("client"), scope.get("strandline.caller")
     client = None if address is None else address[0]
-    controller.denials.tell(error, method=scope["method"], path=scope["path"], client=client, by=by)
+    method = scope.get("method", "GET")  # a websocket begins with one
+    controller.denials.tell(error, method=method, path=scope["path"], client=client, by=by)

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 
@@ -45,6 +45,33 @@ def add_flag(parser: argparse.ArgumentParser, name: str, help: str) -> None:
     variable = variable_of(name)
     on = os.environ.get(variable, "").strip().lower() in ("1", "true", "yes", "on")
     parser.add_argument(f"--{name}", action="store_true", default=on, help=f"{help} [{variable}]")
+
+
+def add_list(parser: argparse.ArgumentParser, name: str, help: str, metavar: str) -> None:
+    """Adds `--name`, which may be given several times; STRANDLINE_NAME has all of them, with commas in between."""
+    variable = variable_of(name)
+    given = [each.strip() for each in os.environ.get(variable, "").split(",")]
+    parser.add_argument(
+        f"--{name}",
+        action=_Append,
+        default=[each for each in given if each],
+        metavar=metavar,
+        help=f"{help}; the variable has several with commas between [{variable}]",
+    )
+
+
+class _Append(argparse.Action):
+    """Gathers values; the first takes the place of the default."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, [*(() if before is self.default else before), values])
 
 
 def variable_of(name: str) -> str:

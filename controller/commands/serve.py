@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from controller.commands.asking import add_optional
-from controller.commands.options import Failure, add_flag, add_option, count, one_of, port
+from controller.commands.options import Failure, add_flag, add_list, add_option, count, one_of, port
 
 HELP = "serve the controller"
 
@@ -43,6 +43,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "how many pairs of a stream and a time key have metrics of their own; the others are summed up",
         "N",
     )
+    add_list(
+        parser,
+        "allowed-host",
+        "a name by which the controller is called beside its own address; *.example.org: all below one; repeatable",
+        "NAME",
+    )
     add_flag(parser, "insecure", "listen beyond this machine although no tokens are configured")
     add_optional(parser, "ssl-certfile", str, "serve TLS with this certificate, its chain with it, in PEM form", "FILE")
     add_optional(parser, "ssl-keyfile", str, "the certificate's key, unless it is in the same file", "FILE")
@@ -60,6 +66,7 @@ def run(options: argparse.Namespace) -> int:
         database=options.database,
         host=options.host,
         port=options.port,
+        allowed_hosts=tuple(options.allowed_host),
         insecure=options.insecure,
         ssl_certfile=options.ssl_certfile,
         ssl_keyfile=options.ssl_keyfile,

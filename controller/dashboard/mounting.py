@@ -10,10 +10,11 @@ from typing import Final
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from starlette.routing import Match, Mount
-from starlette.types import Scope
+from starlette.types import Message, Receive, Scope, Send
 
 from controller.dashboard import plain
 from controller.dashboard.gate import Gate, bound_channels
+from controller.dashboard.nonces import ScriptNonces
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,25 @@ class _Beside(Mount):
         if any(path == each or path.startswith(f"{each}/") for each in _OF_THE_API):
             return Match.NONE, {}
         return super().matches(scope)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """With a scope of its own: the library enters itself there, where our own answer to a fault looks for us.
+
+        A client that has left is not handed on: the library of the channel takes that for a fault of its own.
+        """
+        if scope["type"] != "http":
+            await super().handle(dict(scope), receive, send)
+            return
+        first: Message | None = await receive()
+        if first is not None and first["type"] == "http.disconnect":
+            return
+
+        async def receive_all() -> Message:
+            nonlocal first
+            message, first = first, None
+            return message if message is not None else await receive()
+
+        await super().handle(dict(scope), receive_all, send)
 
 
 def is_installed() -> bool:
@@ -69,6 +89,7 @@ def add_dashboard(app: FastAPI) -> None:
     add_pages(app)
     nicegui.app.add_exception_handler(404, _no_page)
     nicegui.app.add_exception_handler(Exception, _failed)
+    nicegui.app.add_middleware(ScriptNonces)  # first, so that it sees pages before they are compressed
     nicegui.ui.run_with(
         app, title=TITLE, favicon="🌊", dark=None, show_welcome_message=False, binding_refresh_interval=None
     )

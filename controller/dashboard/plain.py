@@ -3,10 +3,14 @@ other page."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
+from types import MappingProxyType
 from typing import Final
 
 from fastapi.responses import HTMLResponse
+
+from controller.policies import PLAIN_PAGE
 
 _PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} · Strandline</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>
@@ -50,39 +54,43 @@ _BACK: Final = '<p><a href="/">To the overview</a></p>'
 
 async def missing() -> HTMLResponse:
     """The dashboard is not installed."""
-    return HTMLResponse(_PAGE.format(title="Strandline", body=_MISSING))
+    return _page("Strandline", _MISSING)
 
 
 async def no_shared_memory() -> HTMLResponse:
     """The dashboard's library cannot start."""
-    return HTMLResponse(_PAGE.format(title="Strandline", body=_NO_SHARED_MEMORY))
+    return _page("Strandline", _NO_SHARED_MEMORY)
 
 
 def sign_in(action: str, next: str, *, wrong: bool) -> HTMLResponse:
     """The form for a token, which goes to `action`; `next` is the page to go on to. `wrong`: another one failed."""
     body = _SIGN_IN.format(action=action, next=escape(next), wrong=_WRONG if wrong else "")
-    return HTMLResponse(_PAGE.format(title="Sign in", body=body), headers={"Cache-Control": "no-store"})
+    return _page("Sign in", body, headers={"Cache-Control": "no-store"})
 
 
 def foreign() -> HTMLResponse:
     """A form was sent by a page of another origin."""
-    return HTMLResponse(_PAGE.format(title="Not from here", body=_FOREIGN), status_code=403)
+    return _page("Not from here", _FOREIGN, 403)
 
 
 def too_many(count: int) -> HTMLResponse:
     """No further page can be opened."""
-    body = _TOO_MANY.format(count=count)
-    return HTMLResponse(_PAGE.format(title="Too many pages", body=body), status_code=503, headers={"Retry-After": "5"})
+    return _page("Too many pages", _TOO_MANY.format(count=count), 503, headers={"Retry-After": "5"})
 
 
 def no_page(path: str) -> HTMLResponse:
     """There is nothing at a path."""
     body = f"<p>There is no page at <code>{escape(path)}</code>.</p>{_BACK}"
-    return HTMLResponse(_PAGE.format(title="Not here", body=body), status_code=404)
+    return _page("Not here", body, 404)
 
 
 def failed(error: Exception) -> HTMLResponse:
     """A page could not be made."""
     name = escape(type(error).__name__)
     body = f"<p>This page could not be made ({name}). The controller's log says more.</p>{_BACK}"
-    return HTMLResponse(_PAGE.format(title="That went wrong", body=body), status_code=500)
+    return _page("That went wrong", body, 500)
+
+
+def _page(title: str, body: str, status: int = 200, headers: Mapping[str, str] = MappingProxyType({})) -> HTMLResponse:
+    given = {"Content-Security-Policy": PLAIN_PAGE, **headers}
+    return HTMLResponse(_PAGE.format(title=title, body=body), status_code=status, headers=given)

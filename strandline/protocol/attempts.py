@@ -6,7 +6,7 @@
 
     outcome of an attempt                      the request is sent again …       and in the end
     NotReached: nothing of it got there        always                            ControllerAway
-    503 with a code of ours: nothing changed   always, after Retry-After         that error
+    408, 503 with a code of ours: not done     always, after Retry-After         that error
     AnswerLost, or 502, 503, 504 of a proxy    only where that is harmless       OutcomeUnknown
     any other response                         never: it is the answer           –
 
@@ -177,7 +177,7 @@ class _Attempts:
 
 def _nothing_changed(request: Request, response: Response) -> bool:
     """Whether the controller itself says that it could not take the call just now."""
-    return response.status == 503 and isinstance(error_of(request, response), Unavailable)
+    return response.status in (408, 503) and isinstance(error_of(request, response), Unavailable)
 
 
 def _retry_after_ms(response: Response) -> int:

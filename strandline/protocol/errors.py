@@ -4,10 +4,18 @@ StrandlineError
 ├── Refused
 │   ├── Missing
 │   │   └── UnknownPath          not_found
-│   └── Invalid
-│       └── MethodNotAllowed     method_not_allowed
+│   ├── Invalid
+│   │   ├── MethodNotAllowed     method_not_allowed
+│   │   ├── BadRequest           bad_request
+│   │   ├── UrlTooLong           url_too_long
+│   │   ├── HeadersTooLarge      headers_too_large
+│   │   └── WrongMediaType       wrong_media_type
+│   └── Denied
+│       ├── WrongHost            wrong_host
+│       └── ForeignOrigin        foreign_origin
 ├── Unavailable
-│   └── ControllerAway           controller_away
+│   ├── ControllerAway           controller_away
+│   └── RequestTooSlow           request_too_slow
 ├── Undecided                    whether the call was carried out is not known
 │   ├── OutcomeUnknown           outcome_unknown
 │   ├── StoreUndecided           store_undecided
@@ -21,7 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from strandline.errors import Invalid, Missing, Refused, StrandlineError, Unavailable
+from strandline.errors import Denied, Invalid, Missing, Refused, StrandlineError, Unavailable
 
 
 @dataclass(kw_only=True, eq=False)
@@ -45,6 +53,101 @@ class MethodNotAllowed(Invalid):
     def detail(self) -> str:
         allowed = f": use {' or '.join(self.allowed)}" if self.allowed else ""
         return f"{self.path!r} takes no {self.method or 'such method'}{allowed}"
+
+
+@dataclass(kw_only=True, eq=False)
+class BadRequest(Invalid):
+    """What was sent is no HTTP request, or not one that can be answered. The connection is closed after it."""
+
+    code: ClassVar[str] = "bad_request"
+    reason: str
+
+    @property
+    def detail(self) -> str:
+        return f"this is no HTTP/1.1 request that can be answered: {self.reason}"
+
+
+@dataclass(kw_only=True, eq=False)
+class UrlTooLong(Invalid):
+    code: ClassVar[str] = "url_too_long"
+    limit: int
+
+    @property
+    def detail(self) -> str:
+        return f"the URL is longer than {self.limit} bytes: send less in the query"
+
+
+@dataclass(kw_only=True, eq=False)
+class HeadersTooLarge(Invalid):
+    """`what` names the bound: the headers together, their number, or a single one."""
+
+    code: ClassVar[str] = "headers_too_large"
+    what: str
+    limit: int
+
+    @property
+    def detail(self) -> str:
+        return f"there are more than {self.limit} {self.what}: send fewer or shorter headers"
+
+
+@dataclass(kw_only=True, eq=False)
+class WrongMediaType(Invalid):
+    """`given` is what `Content-Type` says, null where there is none."""
+
+    code: ClassVar[str] = "wrong_media_type"
+    given: str | None
+
+    @property
+    def detail(self) -> str:
+        given = f"the body came as {self.given!r}" if self.given is not None else "the body came without Content-Type"
+        return f"{given}, and bodies are JSON: add the header Content-Type: application/json"
+
+
+@dataclass(kw_only=True, eq=False)
+class WrongHost(Denied):
+    """The request was sent to a name that this controller does not answer to: `Host` says which."""
+
+    code: ClassVar[str] = "wrong_host"
+    host: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"this controller does not answer to the host {self.host!r}: call it by the address that it listens on; "
+            f"where that name is its own, serve with --allowed-host {self.host} (STRANDLINE_ALLOWED_HOST)"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class ForeignOrigin(Denied):
+    """A browser sent the request for a page that is not the controller's own. `origin` is what `Origin` says, `site`
+    what `Sec-Fetch-Site` says, `host` where the request was sent to."""
+
+    code: ClassVar[str] = "foreign_origin"
+    origin: str | None
+    site: str | None
+    host: str
+
+    @property
+    def detail(self) -> str:
+        page = f"a page of {self.origin!r}" if self.origin is not None else f"a page that is {self.site!r}"
+        return (
+            f"{page} may change nothing at {self.host!r}: the controller's own pages may, and programs that are no "
+            f"browsers; a proxy in front has to pass on Host, or name it in X-Forwarded-Host"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class RequestTooSlow(Unavailable):
+    """The request did not arrive in time; nothing of it was carried out."""
+
+    code: ClassVar[str] = "request_too_slow"
+    what: str
+    limit_s: int
+
+    @property
+    def detail(self) -> str:
+        return f"{self.what} did not arrive within {self.limit_s} seconds: nothing was changed, send the request again"
 
 
 @dataclass(kw_only=True, eq=False)

@@ -226,7 +226,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, in_process: Any) -> Any:
 def test_a_body_that_is_cut_short_changes_nothing(serve: Any) -> None:
     server = serve()
     server.client.put("/v1/streams/s", json={"segments": 1})
-    head = f"POST {NOTES} HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n".encode()
+    head = f"POST {NOTES} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n".encode()
     with socket.create_connection((server.client.base_url.host, server.client.base_url.port)) as connection:
         connection.sendall(head + body())
 

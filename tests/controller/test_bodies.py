@@ -1,4 +1,4 @@
-"""Bodies that come slowly, in pieces, or not at all."""
+"""Bodies that come slowly, in pieces, or under another name than JSON."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from controller.request_bodies import read_body
+from controller.request_bodies import read_body, read_json_body
 from strandline.errors import BadJson, TooLarge
+from strandline.protocol.errors import WrongMediaType
 
 SCOPE: dict[str, Any] = {"type": "http", "headers": []}
+JSON, FORM, TEXT = b"application/json", b"application/x-www-form-urlencoded", b"text/plain;charset=UTF-8"
+ORIGIN, SITE = (b"origin", b"http://127.0.0.1"), (b"sec-fetch-site", b"same-origin")
 
 
 def receiving(*messages: dict[str, Any], slowly: bool = False) -> Callable[[], Coroutine[Any, Any, dict[str, Any]]]:
@@ -41,23 +44,54 @@ def part(body: bytes, *, more: bool) -> dict[str, Any]:
         ([part(b"", more=False)], 9, b""),
         ([part(b"all of it", more=False)], 8, TooLarge),
         ([part(b"all ", more=True), part(b"of it", more=True)], 8, TooLarge),
-        ([], 9, BadJson),
-        ([part(b"all ", more=True)], 9, BadJson),
         ([{"type": "http.disconnect"}], 9, BadJson),
         ([part(b"all ", more=True), {"type": "http.disconnect"}], 9, BadJson),
     ],
 )
-def test_a_body_comes_whole_within_its_limit_and_its_deadline_or_is_refused(
+def test_a_body_comes_whole_within_its_limit_or_is_refused(
     messages: list[dict[str, Any]], limit: int, expected: Any, slowly: bool
 ) -> None:
     async def read() -> bytes:
-        return await read_body(SCOPE, receiving(*messages, slowly=slowly), limit, deadline_s=0.05)
+        return await read_body(SCOPE, receiving(*messages, slowly=slowly), limit)
 
     if isinstance(expected, bytes):
         assert asyncio.run(read()) == expected
     else:
         with pytest.raises(expected):
             asyncio.run(read())
+
+
+@pytest.mark.parametrize(
+    ("media_type", "sent_with", "taken"),
+    [
+        (JSON, [], True),
+        (JSON, [ORIGIN, SITE], True),
+        (b"Application/JSON ; charset=utf-8", [ORIGIN], True),
+        (None, [], True),
+        (None, [ORIGIN], False),
+        (FORM, [], True),
+        (FORM, [ORIGIN], False),
+        (FORM, [SITE], False),
+        (TEXT, [], False),
+        (TEXT, [ORIGIN], False),
+        (b"multipart/form-data; boundary=x", [], False),
+        (b"", [], False),
+    ],
+)
+def test_a_body_is_called_json_unless_a_program_sends_it_as_curl_does(
+    media_type: bytes | None, sent_with: list[tuple[bytes, bytes]], taken: bool
+) -> None:
+    headers = [*sent_with, *([] if media_type is None else [(b"content-type", media_type)])]
+
+    def read(body: bytes) -> bytes:
+        return asyncio.run(read_json_body({**SCOPE, "headers": headers}, receiving(part(body, more=False))))
+
+    assert read(b"") == b""  # there is nothing to be called anything
+    if taken:
+        assert read(b"{}") == b"{}"
+    else:
+        with pytest.raises(WrongMediaType, match="Content-Type: application/json"):
+            read(b"{}")
 
 
 def test_who_waits_for_a_body_can_be_cancelled() -> None:

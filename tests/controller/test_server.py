@@ -36,7 +36,7 @@ def test_a_reader_that_waits_is_answered_when_it_stops(serve: Any) -> None:
     server = serve()
     server.client.put("/v1/streams/s", json=CONFIG)
     with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=20) as waiting:
-        waiting.sendall(b"GET /v1/streams/s/marks?wait_ms=30000 HTTP/1.1\r\nHost: x\r\n\r\n")
+        waiting.sendall(b"GET /v1/streams/s/marks?wait_ms=30000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
         server.client.get("/healthz")  # answered after the server has the request before it
 
         assert server.stop() == 0
@@ -58,7 +58,7 @@ def test_notes_that_wait_are_answered_when_it_stops(serve: Any) -> None:
     server = serve()
     server.client.put("/v1/streams/s", json=CONFIG)
     body = b'{"writer": "a", "time": 7, "position": {}}'
-    head = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    head = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
     with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=20) as writer:
         writer.sendall(head)
         server.client.get("/healthz")

@@ -4,12 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from playwright.sync_api import Page, expect
-from starlette.datastructures import Headers
 
 from controller.dashboard import plain
-from controller.dashboard.origins import is_own
 
 if TYPE_CHECKING:
     from tests.dashboard.conftest import World
@@ -63,19 +60,3 @@ def test_pages_of_another_origin_are_kept_from_the_channel(world: World) -> None
     path = "/_nicegui_ws/socket.io/?EIO=4&transport=polling"
     for origin, status in (("https://elsewhere.example", 403), (world.url, 200)):
         assert world.process.client.get(path, headers={"Origin": origin}).status_code == status
-
-
-@pytest.mark.parametrize(
-    ("headers", "own"),
-    [
-        ({"host": "board.example"}, True),
-        ({"host": "board.example", "origin": "https://board.example"}, True),
-        ({"host": "board.example:443", "origin": "https://Board.example"}, True),
-        ({"host": "127.0.0.1:8433", "origin": "https://board.example"}, False),
-        ({"host": "127.0.0.1:8433", "origin": "https://b.example", "x-forwarded-host": "b.example, c"}, True),
-        ({"host": "board.example", "origin": "null"}, False),
-        ({"host": "", "origin": "null"}, False),
-    ],
-)
-def test_a_page_is_its_own_where_the_origin_is_the_host(headers: dict[str, str], own: bool) -> None:
-    assert is_own(Headers(headers)) is own

@@ -1,0 +1,33 @@
+"""What a browser may do with an answer: headers that every answer has, and what its pages may load and run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+Header = tuple[bytes, bytes]
+
+_POLICY: Final = b"content-security-policy"
+# Of an answer that is no page: nothing may be run, and nobody may show it in a frame.
+NO_PAGE: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+# Of a page that is text, style and forms, all in itself.
+PLAIN_PAGE: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+_ALWAYS: Final[tuple[Header, ...]] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    # No address of ours goes to others; within, a form has to say whose page it is of, which "no-referrer" would hide.
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+PROTECTIONS: Final[tuple[Header, ...]] = (*_ALWAYS, (_POLICY, NO_PAGE.encode()))
+NAMED_PROTECTIONS: Final = {name.decode(): value.decode() for name, value in PROTECTIONS}
+
+
+def protected(headers: Iterable[Header]) -> list[Header]:
+    """The headers of an answer with those that every one has; a page that has a policy of its own keeps it."""
+    given = list(headers)
+    has_own = any(name == _POLICY for name, _ in given)
+    return [*given, *(_ALWAYS if has_own else PROTECTIONS)]

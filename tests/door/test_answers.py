@@ -1,0 +1,148 @@
+"""What every answer says to a browser, and odd requests that are answered as any other."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+from tests.door.raw import Raw, ask
+from tests.served import OwnProcess
+
+ALWAYS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+NOTE = b'{"writer":"w","time":1,"position":{}}'
+REQUESTS = {
+    "a note": b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 37\r\n\r\n" + NOTE,
+    "a page": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a page for signing in": b"GET /sign-in HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a page that is not there": b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "the documentation": b"GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "the OpenAPI document": b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a probe": b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "metrics": b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a redirection": b"POST /sign-out HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a refusal": b"DELETE /v1/streams/none HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "no such path": b"GET /v1/none HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a wrong host": b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    "a foreign page": b"POST /sign-out HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n\r\n",
+    "a socket of a foreign page": b"GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\nConnection: Upgrade\r\n"
+    b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    "no HTTP": b"nonsense\r\n\r\n",
+    "a URL that is too long": b"GET /" + b"a" * 9_000 + b" HTTP/1.1\r\n\r\n",
+    "the server as a whole": b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("what", REQUESTS)
+def test_every_answer_says_what_a_browser_may_do_with_it(served: OwnProcess, what: str) -> None:
+    answer = ask(served, REQUESTS[what])
+
+    assert {name: answer.headers.get(name) for name in ALWAYS} == ALWAYS
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "base-uri 'none'" in policy
+    if "text/html" in answer.headers.get("content-type", ""):
+        assert "http:" not in policy and "*" not in policy and "script-src 'unsafe-inline'" not in policy
+    else:
+        assert "-src '" not in policy.replace("default-src '", "")
+    if "socket" not in what:
+        assert answer.headers["strandline-time"].isdigit() and answer.headers["x-request-id"]
+
+
+def test_each_page_has_a_nonce_of_its_own_and_every_script_of_it_has_that(served: OwnProcess) -> None:
+    nonces = set()
+    for _ in range(2):
+        answer = served.client.get("/")
+        found = re.search(
+            r"script-src 'self' 'nonce-([\w-]{20,})' 'unsafe-eval';", answer.headers["content-security-policy"]
+        )
+        assert found is not None
+        scripts = re.findall(r"<script[^>]*>", answer.text)
+        assert len(scripts) > 5 and all(f'nonce="{found[1]}"' in script for script in scripts)
+        nonces.add(found[1])
+    assert len(nonces) == 2
+
+
+def test_the_documentation_has_every_route_and_needs_nothing_else(served: OwnProcess) -> None:
+    page = unescape(served.client.get("/docs").text)
+
+    for path, methods in served.client.get("/openapi.json").json()["paths"].items():
+        for method, operation in methods.items():
+            assert f"<b>{method.upper()}</b><code>{path}</code> <span>{operation['summary']}</span>" in page
+    assert "<script" not in page and "//" not in page.replace("<!doctype", "")
+    for named in re.findall(r'href="#(\w+)"', page):
+        assert f'id="{named}"' in page
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        (b"OPTIONS * HTTP/1.1", 204),
+        (b"GET * HTTP/1.1", 400),
+        (b"OPTIONS a:80 HTTP/1.1", 400),
+        (b"CONNECT a:80 HTTP/1.1", 400),
+        (b"GET http:// HTTP/1.1", 400),
+        (b"GET /\xff HTTP/1.1", 400),
+        (b"GET /%ff%00 HTTP/1.1", 404),
+        (b"GET /healthz HTTP/2.0", 400),
+        (b"GET /healthz HTTP/0.9", 400),
+        (b"PRI * HTTP/2.0", 400),
+        (b"TRACE /healthz HTTP/1.1", 405),
+        (b"OPTIONS /healthz HTTP/1.1", 405),
+        (b"GET //healthz HTTP/1.1", 404),
+    ],
+)
+def test_a_target_that_is_no_path_and_a_version_that_is_not_spoken_are_told(
+    served: OwnProcess, line: bytes, status: int
+) -> None:
+    answer = ask(served, line + b"\r\nHost: localhost\r\n\r\n")
+
+    assert answer.status == status, answer
+    assert "GET" in answer.headers["allow"] if status in (204, 405) else status == 404 or answer.code
+
+
+def test_a_request_that_asks_for_another_protocol_is_answered_and_the_connection_ends(served: OwnProcess) -> None:
+    upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
+    answer = ask(served, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + upgrade)
+    assert (answer.status, answer.closed) == (200, True)
+
+
+def test_a_socket_whose_request_its_library_does_not_take_is_refused_without_a_fault(served: OwnProcess) -> None:
+    upgrade = b"Host: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    path = b"/_nicegui_ws/socket.io/?EIO=4&transport=websocket HTTP/1.1\r\n"
+    for method, more in (
+        (b"POST ", b""),
+        (b"GET ", b"Content-Length: 2\r\n"),
+        (b"GET ", b"X: " + b"a" * 9_000 + b"\r\n"),
+    ):
+        assert ask(served, method + path + upgrade + more + b"\r\n").status == 400
+
+
+def test_who_waits_for_a_word_before_the_body_and_hears_an_answer_instead_begins_anew(served: OwnProcess) -> None:
+    """What comes next on that connection could be the body, or not."""
+    with Raw(served) as raw:
+        raw.send(b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 40\r\n\r\n")
+        answer = raw.answer()
+    assert (answer.status, answer.closed) == (405, True)
+    with Raw(served) as raw:
+        assert (
+            raw.send(REQUESTS["a note"].partition(NOTE)[0].replace(b"Host", b"Expect: 100-continue\r\nHost"))
+            .answer()
+            .status
+            == 100
+        )
+        assert raw.send(NOTE).answer().status == 200
+
+
+def test_answers_come_in_the_order_of_their_requests_and_a_bad_one_is_the_last(served: OwnProcess) -> None:
+    poll = b"GET /v1/streams/s/marks?after=999&wait_ms=300 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with Raw(served) as raw:
+        raw.send(poll + REQUESTS["a probe"] + b"no HTTP\r\n\r\n" + REQUESTS["a probe"])
+        found = [raw.answer() for _ in range(3)]
+    assert [each.status for each in found] == [found[0].status, 200, 400]
+    assert found[2].closed

@@ -1,0 +1,206 @@
+"""Nothing that a caller sends is without a bound, before any token is looked at. Over real sockets, and over TLS."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from controller.limits import (
+    FRAMING_BYTES,
+    HEAD_BYTES,
+    HEADER_BYTES,
+    HEADERS,
+    PIPELINED_REQUESTS,
+    URL_BYTES,
+)
+from strandline.limits import BODY_BYTES
+from tests.door.fuzz import memory_mib
+from tests.door.raw import Answer, Raw, ask
+from tests.served import OwnProcess
+from tests.tokens.test_serving import Certificate, certificate
+
+__all__ = ["certificate"]
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+POST = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+NOTE = b'{"writer":"w","time":1,"position":{}}'
+MIB = 1024 * 1024
+FLOOD_BYTES = 48 * MIB  # more than any of it may take
+
+
+def headers(count: int, value: bytes = b"y") -> bytes:
+    return b"".join(b"X-%d: %b\r\n" % (number, value) for number in range(count))
+
+
+@pytest.fixture(scope="module")
+def secured(
+    tmp_path_factory: pytest.TempPathFactory, certificate: Certificate
+) -> Iterator[tuple[OwnProcess, ssl.SSLContext]]:
+    trusted = ssl.create_default_context(cafile=certificate.certificate)
+    options = ("--ssl-certfile", certificate.certificate, "--ssl-keyfile", certificate.key)
+    process = OwnProcess(tmp_path_factory.mktemp("tls") / "store.db", *options, trusted=trusted)
+    yield process, trusted
+    assert process.stop() == 0 and "Traceback" not in process.log
+
+
+# -- what is within the bounds, and just past them -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        GET + headers(HEADERS - 1) + b"\r\n",
+        GET + b"X: " + b"y" * HEADER_BYTES + b"\r\n\r\n",
+        GET + headers(3, b"y" * HEADER_BYTES) + b"\r\n",
+        b"GET /healthz?" + b"q" * (URL_BYTES - 9) + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
+@pytest.mark.parametrize("split", [1 << 20, 1_000])
+def test_a_head_within_the_bounds_is_taken_in_any_pieces(served: OwnProcess, head: bytes, split: int) -> None:
+    with Raw(served) as raw:
+        for start in range(0, len(head), split):
+            raw.send(head[start : start + split])
+        assert raw.answer().status == 200
+        assert raw.send(GET + b"\r\n").answer().status == 200  # and the connection goes on
+
+
+@pytest.mark.parametrize(
+    ("head", "status", "code", "limit"),
+    [
+        (GET + headers(HEADERS) + b"\r\n", 431, "headers_too_large", HEADERS),
+        (GET + b"X: " + b"y" * (HEADER_BYTES + 1) + b"\r\n\r\n", 431, "headers_too_large", HEADER_BYTES),
+        (GET + headers(5, b"y" * (HEADER_BYTES - 1)) + b"\r\n", 431, "headers_too_large", HEAD_BYTES),
+        (GET + b"y" * 2 * HEAD_BYTES + b": x\r\n\r\n", 431, "headers_too_large", HEAD_BYTES),
+        (b"GET /" + b"q" * URL_BYTES + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 414, "url_too_long", URL_BYTES),
+        (b"GET /" + b"q" * 3 * HEAD_BYTES + b" HTTP/1.1\r\n\r\n", 414, "url_too_long", URL_BYTES),
+    ],
+)
+def test_a_head_past_a_bound_is_told_which_and_the_connection_ends(
+    served: OwnProcess, head: bytes, status: int, code: str, limit: int
+) -> None:
+    answer = ask(served, head)
+
+    assert (answer.status, answer.code, answer.json["limit"]) == (status, code, limit)
+    assert answer.closed and "strandline-time" in answer.headers
+
+
+def test_chunks_and_trailers_within_the_bounds_are_taken_and_no_trailer_is_a_header(served: OwnProcess) -> None:
+    chunks = b"".join(b"1;extension=%d\r\n%b\r\n" % (at, NOTE[at : at + 1]) for at in range(len(NOTE)))
+    trailers = b"Host: evil.example\r\nOrigin: http://evil.example\r\nContent-Type: text/plain\r\n"
+    with Raw(served) as raw:
+        for _ in range(2):
+            assert raw.send(CHUNKED + chunks + b"0\r\n" + trailers + b"\r\n").answer().status == 200
+        assert raw.send(GET + b"\r\n").answer().status == 200  # to which nothing of the trailers came over
+
+
+def test_so_many_requests_may_wait_on_a_connection_and_no_more(served: OwnProcess) -> None:
+    poll = b"GET /v1/streams/s/marks?after=999&wait_ms=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with Raw(served) as raw:
+        raw.send(poll + (GET + b"\r\n") * PIPELINED_REQUESTS)
+        assert [raw.answer().status for _ in range(PIPELINED_REQUESTS + 1)][1:] == [200] * PIPELINED_REQUESTS
+    with Raw(served) as raw:
+        raw.send(poll + (GET + b"\r\n") * (PIPELINED_REQUESTS + 9))
+        found = [raw.answer() for _ in range(PIPELINED_REQUESTS + 2)]
+        assert [each.status for each in found[1:-1]] == [200] * PIPELINED_REQUESTS
+        assert (found[-1].status, found[-1].code, found[-1].closed) == (503, "overloaded", True)
+
+
+# -- what has no end -----------------------------------------------------------------------------------------------
+
+
+def repeated(piece: bytes) -> Iterator[bytes]:
+    many = piece * (65_536 // len(piece))
+    return (many for _ in range(FLOOD_BYTES // len(many)))
+
+
+def numbered() -> Iterator[bytes]:
+    return (b"".join(b"X-%d-%d: y\r\n" % (at, each) for each in range(4_000)) for at in range(FLOOD_BYTES // 50_000))
+
+
+FLOODS: dict[str, tuple[bytes, Callable[[], Iterator[bytes]], int]] = {
+    "headers": (GET, numbered, 431),
+    "the name of a header": (GET, lambda: repeated(b"a"), 431),
+    "the value of a header": (GET + b"X: ", lambda: repeated(b"a"), 431),
+    "a URL": (b"GET /healthz?", lambda: repeated(b"a"), 414),
+    "trailers": (CHUNKED + b"0\r\n", numbered, 400),
+    "the value of a trailer": (CHUNKED + b"0\r\nX: ", lambda: repeated(b"a"), 400),
+    "a chunk's extension": (CHUNKED + b"5;x=", lambda: repeated(b"a"), 400),
+    "a chunk's size": (CHUNKED, lambda: repeated(b"0"), 400),
+    "a body in chunks": (CHUNKED, lambda: repeated(b"1000\r\n" + b" " * 4_096 + b"\r\n"), 413),
+    "a body of a length": (POST + b"Content-Length: 999999999\r\n\r\n", lambda: repeated(b" "), 413),
+    "a form": (
+        b"POST /sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+        b"Content-Length: 999999999\r\n\r\ntoken=",
+        lambda: repeated(b"a"),
+        400,
+    ),
+    "requests": (
+        b"",
+        lambda: repeated(b"GET /v1/streams/s/marks?after=999&wait_ms=30000 HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        0,
+    ),
+}
+
+
+def flood(process: OwnProcess, what: str, trusted: ssl.SSLContext | None = None) -> tuple[Answer | None, int]:
+    """The answer to something without end, and what is sent of it until nobody takes it any more."""
+    first, rest, status = FLOODS[what]
+    with Raw(process, trusted) as raw:
+        raw.socket.settimeout(3)  # one that is not read any more, and not closed either, is bounded as well
+        raw.send(first)
+        sent = raw.send_until_refused(rest())
+        raw.socket.settimeout(60)
+        try:
+            return (raw.answer() if status else None), sent
+        except OSError:
+            return None, sent  # it was closed while this was still sending: the answer is lost
+
+
+@pytest.mark.parametrize("what", FLOODS)
+def test_what_has_no_end_is_refused_and_takes_no_memory(served: OwnProcess, what: str) -> None:
+    before = memory_mib(served.process.pid)
+
+    answer, sent = flood(served, what)
+
+    assert sent < FLOOD_BYTES
+    assert memory_mib(served.process.pid) - before < 16
+    assert answer is None or answer.status == FLOODS[what][2]
+    assert served.client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("what", ["headers", "the value of a header", "a URL", "trailers", "a body in chunks"])
+def test_the_bounds_hold_over_tls(secured: tuple[OwnProcess, ssl.SSLContext], what: str) -> None:
+    process, trusted = secured
+    before = memory_mib(process.process.pid)
+
+    answer, sent = flood(process, what, trusted)
+
+    assert sent < FLOOD_BYTES
+    assert memory_mib(process.process.pid) - before < 16
+    assert answer is None or answer.status == FLOODS[what][2]
+    assert process.client.get("/healthz").status_code == 200
+
+
+def test_who_stops_sending_reads_why_it_was_turned_away(served: OwnProcess) -> None:
+    for what, (first, rest, status) in FLOODS.items():
+        pieces = rest()
+        with Raw(served) as raw:
+            raw.send(first)
+            for _ in range(24):  # enough to be turned away, and less than what the kernel keeps of it
+                raw.send(next(pieces))
+            if status:
+                assert raw.answer().status == status, what
+
+
+def test_a_body_that_is_too_large_is_refused_whatever_it_is_sent_to(served: OwnProcess) -> None:
+    body = b" " * (BODY_BYTES + 1)
+    answer = served.client.post("/v1/streams/s/notes", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert served.client.get("/healthz").status_code == 200
+
+
+def test_framing_between_two_pieces_of_a_body_is_bounded(served: OwnProcess) -> None:
+    assert ask(served, CHUNKED + b"1;" + b"x" * FRAMING_BYTES * 5 + b"\r\n").code == "bad_request"
