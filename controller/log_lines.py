@@ -95,11 +95,11 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = f"{type(record.exc_info[1]).__name__}: {record.exc_info[1]}"
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(_safe(line), ensure_ascii=False, default=str)
+        return _visible(json.dumps(_safe(line), ensure_ascii=False, default=str))
 
 
 class TextLines(logging.Formatter):
-    """A record as one line of text, `name=value`; a traceback stands below it."""
+    """A record as one line of text, `name=value`; a traceback stands below it, further in, where no record begins."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = fields_of(record)
@@ -108,7 +108,10 @@ class TextLines(logging.Formatter):
         parts = [_time(record), record.levelname, _event(record)]
         parts += [f"{name}={_quoted(_safe(value))}" for name, value in fields.items()]
         line = " ".join(parts)
-        return f"{line}\n{redact(self.formatException(record.exc_info))}" if record.exc_info else line
+        if not record.exc_info:
+            return line
+        below = redact(self.formatException(record.exc_info)).splitlines()
+        return "\n".join([line, *(f"  {_visible(each)}" for each in below)])
 
 
 def _safe(value: Any) -> Any:
@@ -128,7 +131,15 @@ def _safe(value: Any) -> Any:
 
 def _quoted(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return text if _PLAIN.fullmatch(text) and text.isprintable() else _visible(json.dumps(text, ensure_ascii=False))
+
+
+def _visible(text: str) -> str:
+    """The text with an escape, as JSON has it, for what a terminal would act on or not show: whoever calls could name
+    a stream so that a line looks like another one, or not at all."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
 FORMATS: Final[dict[str, Callable[[], logging.Formatter]]] = {"text": TextLines, "json": JsonLines}

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controller.limits import (
     JOURNAL_REFUSALS_BURST_ENTRIES,
@@ -252,6 +254,49 @@ def test_a_line_stays_one_whatever_its_values_hold(form: str) -> None:
         tell("x", name="two\nlines", long="y" * 5_000)
 
     assert len(log.text.splitlines()) == 1 and len(log.text) < 2_000
+
+
+HOSTILE = st.text(
+    st.sampled_from('a"\\ =\n\r\t\x00\x1b\x7f\x85\x9b\u00a0\u200b\u202e\u2028\ufeff\ud800\U000e0041é漢'), max_size=30
+)
+
+
+@given(name=HOSTILE, message=HOSTILE)
+@pytest.mark.parametrize("form", FORMATS)
+def test_nothing_that_a_caller_named_looks_like_a_line_or_acts_on_a_terminal(
+    form: str, name: str, message: str
+) -> None:
+    with Written(form) as log:
+        tell("x", name=name, inner={name: [message]})
+        logging.getLogger("some.library").warning("%s", message)
+        try:
+            raise ValueError(message)
+        except ValueError as error:
+            tell("failed", logging.ERROR, error=error, name=name)
+
+    assert [each for each in log.text if not each.isprintable() and each != "\n"] == []
+    beginnings = [line for line in log.text.split("\n") if line and not line.startswith("  ")]
+    assert len(beginnings) == 3  # and what is not one of them stands further in
+    if form == "json":
+        assert log.lines[0]["name"] == name and log.lines[0]["inner"] == {name: [message]}
+
+
+def test_what_is_asked_for_reaches_the_log_of_a_real_controller_in_escapes_only(tmp_path: Path) -> None:
+    server = OwnProcess(tmp_path / "store.db", "--access-log")
+    server.client.put("/v1/streams/s", json={"segments": 1})
+    for path in (
+        "/v1/streams/%1b%5b2J%0aX%20INFO%20stream_deleted/notes",
+        "/%9b31m%e2%80%ae",
+        "/v1/streams/s/notes%0d%0a",
+    ):
+        server.client.post(path, json={"writer": "\x1b[2J\nINFO"}, headers={b"Origin": b"http://\x9b.example"})
+        server.client.post(path, json={"writer": "\x1b[2J\nINFO"})
+    server.client.post("/v1/streams/s/notes", json={"writer": "\x1b[2J\nX INFO \u202e", "time": 1, "position": {}})
+
+    assert server.stop() == 0
+    assert [each for each in server.log if not each.isprintable() and each != "\n"] == []
+    assert all(re.match(r"\d{4}-\d\d-\d\dT\S+Z [A-Z]+ \w+( |$)", line) for line in server.log.splitlines())
+    assert "\\u001b[2J\\nX INFO \\u202e" in server.log
 
 
 def test_messages_of_libraries_are_lines_too() -> None:
