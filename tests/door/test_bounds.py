@@ -135,7 +135,7 @@ FLOODS: dict[str, tuple[bytes, Callable[[], Iterator[bytes]], int]] = {
         b"POST /sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
         b"Content-Length: 999999999\r\n\r\ntoken=",
         lambda: repeated(b"a"),
-        400,
+        413,
     ),
     "requests": (
         b"",
