@@ -8,7 +8,7 @@ FLUSH_NOTES: Final = 1_024  # of requests with many notes, in one flush; the nex
 RETRY_AFTER_S: Final = 1  # what a 503 tells callers to wait
 
 # Requests with many notes
-PIECE_NOTES: Final = 64  # worked on at once; then others have their turn
+PIECE_NOTES: Final = 128  # worked on at once; then others have their turn
 NOTE_SEGMENTS: Final = 32  # of a position: so many more are as much work as a note
 PIECE_ANSWERS: Final = 512  # written as JSON at once
 SMALL_BODY_BYTES: Final = 16 * 1024  # what is larger is read when its turn has come
