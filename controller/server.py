@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import ssl
+from contextlib import suppress
 from functools import partial
 from types import FrameType
 from typing import Final
@@ -80,7 +81,8 @@ class Server(uvicorn.Server):
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
             url, others = address(host, port, tls=self.config.is_ssl)
-            say(f"strandline is ready at {url}{others}")
+            with suppress(Failure):  # a full disk under its output is no reason not to serve
+                say(f"strandline is ready at {url}{others}")
             tell("ready", url=url)
 
     def _connect(self, overloaded: Overloaded | None) -> HttpConnection:

@@ -104,6 +104,13 @@ def one_of(words: Sequence[str]) -> Callable[[str], str]:
 
 
 def say(text: str) -> None:
-    """One line to standard output, at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    """One line to standard output, at once; raises Failure where that takes no more, as a full disk."""
+    try:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read it has gone
+        raise
+    except OSError as error:
+        # Python would flush it once more at the end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise Failure(f"what it has to say cannot be written to standard output ({error.strerror})") from None

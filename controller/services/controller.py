@@ -208,10 +208,14 @@ class Controller:
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(HEARTBEAT_MS / 1000)
-            self.streams.tell_held()
-            with contextlib.suppress(StrandlineError):  # logged where it failed, and the next beat tries again
+            try:
+                self.streams.tell_held()
                 await self._committer.beat()
                 await self.retention.run_due()
+            except StrandlineError:
+                continue  # logged where it failed, and the next beat tries again
+            except Exception:
+                log.exception("a beat failed")  # and the heart goes on
 
     async def _look_at_tokens(self) -> None:
         looks = 0

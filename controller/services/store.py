@@ -185,8 +185,13 @@ class Store:
 
     async def _load(self, steps: Callable[[Connection], Steps[Result]]) -> _Done[Result]:
         call = partial(self._loader.call, READ_DEADLINE_S)
+
+        def connect() -> Connection:
+            self._database.check_files()  # SQLite would make a new file in the place of one that is gone
+            return self._database.reading.connect()
+
         try:
-            connection = await call(self._database.reading.connect)
+            connection = await call(connect)
             try:
                 taken = steps(connection)
                 try:

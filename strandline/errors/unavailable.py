@@ -49,7 +49,7 @@ class StoreUnavailable(Unavailable):
 
     @property
     def detail(self) -> str:
-        since = "" if self.since is None else f", since {_moment(self.since)}"
+        since = f", since {_moment(self.since)}" if self.since is not None else ""
         return f"the store cannot be used just now ({self.reason}{since}): nothing was changed, try again"
 
 

@@ -146,3 +146,15 @@ def test_a_postgresql_of_another_application_is_named_and_left_as_it_is(postgres
         assert (ended.returncode, "Traceback" in ended.stderr) == (1, False), ended.stderr
         assert "another application (its tables: customers)" in ended.stderr
     assert postgres.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", postgres_url) == [(1,)]
+
+
+def test_an_output_that_takes_no_more_is_told_in_a_sentence(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "controller", "migrate", "--database", str(tmp_path / "store.db")]
+        given = {**os.environ, "PYTHONPATH": str(ROOT)}
+        ended = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=given, timeout=120, check=False
+        )
+
+    assert ended.returncode == 1 and "standard output (No space left on device)" in ended.stderr
+    assert "Traceback" not in ended.stderr and "Exception ignored" not in ended.stderr
