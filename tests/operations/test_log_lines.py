@@ -257,7 +257,7 @@ def test_a_line_stays_one_whatever_its_values_hold(form: str) -> None:
 
 
 HOSTILE = st.text(
-    st.sampled_from('a"\\ =\n\r\t\x00\x1b\x7f\x85\x9b\u00a0\u200b\u202e\u2028\ufeff\ud800\U000e0041é漢'), max_size=30
+    st.sampled_from('a"\\ =\n\r\t\x00\x1b\x7f\x85\x9b\u00a0\u200b\u202e\u2028\ufeff\U000e0041é漢'), max_size=30
 )
 
 
@@ -279,6 +279,13 @@ def test_nothing_that_a_caller_named_looks_like_a_line_or_acts_on_a_terminal(
     assert len(beginnings) == 3  # and what is not one of them stands further in
     if form == "json":
         assert log.lines[0]["name"] == name and log.lines[0]["inner"] == {name: [message]}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_utf_8_cannot_hold_is_written_in_escapes_too(form: str) -> None:
+    record = logging.LogRecord("strandline", logging.INFO, "", 0, "x", None, None)  # not logged: pytest would keep it
+    record.fields = {"name": "\ud800"}
+    assert FORMATS[form]().format(record).encode("utf-8").isascii()
 
 
 def test_what_is_asked_for_reaches_the_log_of_a_real_controller_in_escapes_only(tmp_path: Path) -> None:
