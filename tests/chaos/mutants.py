@@ -175,10 +175,11 @@ def count_silence_while_nobody_served() -> None:
 
 def leave_a_writer_out_of_each_cut() -> None:
     def make(mark: Any) -> Any:
-        def broken(self: Aggregate, time: int, now: int, gifts: Any, newest: int | None) -> Mark:
-            made: Mark = mark(self, time, now, gifts, newest)
+        def broken(self: Aggregate, time: int, now: int, given: Any, newest: int | None, *, keep: bool) -> Mark:
+            made: Mark = mark(self, time, now, given, newest, keep=keep)
             last = self.last.cut if self.last is not None else NOTHING
-            return replace(made, cut=join_all([last, *(gift.cut for gift in gifts[1:])])) if len(gifts) > 1 else made
+            others = [each.contribution.cut for each in given[1:]]
+            return replace(made, cut=join_all([last, *others])) if others else made
 
         return broken
 
@@ -187,8 +188,8 @@ def leave_a_writer_out_of_each_cut() -> None:
 
 def bound_nothing_by_upper() -> None:
     def make(mark: Any) -> Any:
-        def broken(self: Aggregate, *arguments: Any) -> Mark:
-            made: Mark = mark(self, *arguments)
+        def broken(self: Aggregate, *arguments: Any, **options: Any) -> Mark:
+            made: Mark = mark(self, *arguments, **options)
             return replace(made, upper=made.time if self.last is None else max(made.time, self.last.upper))
 
         return broken
@@ -198,8 +199,8 @@ def bound_nothing_by_upper() -> None:
 
 def say_that_nothing_is_newer_than_the_mark() -> None:
     def make(mark: Any) -> Any:
-        def broken(self: Aggregate, *arguments: Any) -> Mark:
-            made: Mark = mark(self, *arguments)
+        def broken(self: Aggregate, *arguments: Any, **options: Any) -> Mark:
+            made: Mark = mark(self, *arguments, **options)
             return replace(made, newest=made.time - 1) if made.newest is not None else made
 
         return broken
@@ -256,8 +257,8 @@ def refuse_a_note_that_repeats() -> None:
 
 def tell_no_floor_to_who_comes_back() -> None:
     def make(_: Any) -> Any:
-        def broken(self: Stream, note: Any, writer: Any, repeats: bool, now: int) -> dict[str, int | None]:
-            return dict.fromkeys(note.times)
+        def broken(self: Stream, name: str, writer: Any, admitted: Any, now: int) -> dict[str, int | None]:
+            return dict.fromkeys(admitted.times)
 
         return broken
 
