@@ -39,7 +39,9 @@ class Follower:
         self.text = ""
         self._news: asyncio.Condition = self._portal.call(asyncio.Condition)
         self._leave: asyncio.Event = self._portal.call(asyncio.Event)
-        given = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
+        given = [
+            (name.lower().encode(), value.encode()) for name, value in ({"Host": "127.0.0.1"} | (headers or {})).items()
+        ]
         scope = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.4"},
