@@ -14,6 +14,7 @@ from logs.sqlite import SqliteLog
 from spark_integration import detach
 from strandline.protocol import calls
 from tests.readme.pages import Stranger, blocks_of
+from tests.served import Outside, served
 from tests.spark.conftest import AT_ONCE
 from writer_client import Event, Writer
 
@@ -22,6 +23,13 @@ LOGS = ("orders", "totals")
 JOBS = ("job-1", "job-2")
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
+    """A controller of these tests alone: a page lists all of its streams."""
+    with served(tmp_path_factory.mktemp("documents") / "store.db") as connection:
+        yield Outside(connection)
 
 
 @pytest.fixture
