@@ -39,10 +39,12 @@ class TooMany(Invalid):
     what: str
     count: int
     limit: int
+    setting: str | None = None  # of the stream, which sets the limit
 
     @property
     def detail(self) -> str:
-        return f"{self.count} {self.what} are more than the limit of {self.limit}"
+        of = f", which the stream's {self.setting} sets" if self.setting is not None else ""
+        return f"{self.count} {self.what} are more than the limit of {self.limit}{of}"
 
 
 @dataclass(kw_only=True, eq=False)

@@ -27,6 +27,9 @@ class Account:
     least_timeout: int | None = None  # that was in force since it was heard
     aside: int | None = None  # since when an operator has set it aside
     left: int | None = None  # since when it is a tail reporter that closed
+    held: set[str] = field(default_factory=set)  # the keys in which it was ever registered or noted
+    greatest: dict[str, int] = field(default_factory=dict)  # by key, of all its lives
+    forgotten: bool = False
     silent_from: dict[str, int] = field(default_factory=dict)  # by key in which it has not noted since, when lost
 
     @property
@@ -36,6 +39,8 @@ class Account:
 
     def is_stale(self, call: Call) -> bool:
         """Whether a call shows an epoch that is not the newest one; closing may be repeated."""
+        if self.forgotten and call.kind in (Kind.IDLE, Kind.CLOSE):
+            return False
         if call.kind in (Kind.REGISTER, Kind.CLOCK) or call.epoch in (None, self.epoch):
             return False
         return call.kind is Kind.NOTE or self.epoch is not None or call.epoch != self.closed_epoch
