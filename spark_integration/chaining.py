@@ -22,9 +22,10 @@ from spark_integration.options import Asking, place_of
 from spark_integration.outbox import Outbox
 from spark_integration.places import KafkaTopic, SqliteFile, decided_end, open_log, written_to
 from spark_integration.progress import watermark_of
-from strandline.errors import TimeWentBack
+from strandline.errors import StrandlineError, TimeWentBack
 from strandline.limits import REPORT_PAUSE_MS
 from strandline.names import check_name
+from strandline.protocol.errors import says_nothing_changed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -127,7 +128,8 @@ class OutputNotes(StreamingQueryListener):
         self._writer.register()
         self._followed: set[str] = set()
         self._noted: int | None = None
-        self._ended = False
+        self._may_have_noted: int | None = None  # also where the answer was lost
+        self._ended = self._end_is_noted = False
         self._outbox = Outbox(f"strandline notes of {writer}")
         self._listening = listen(spark, self)
 
@@ -178,22 +180,31 @@ class OutputNotes(StreamingQueryListener):
         if self._ended or (self._noted is not None and moment <= self._noted):
             return
         try:
-            self._writer.note_time(moment, written_to(self._place))
+            self._say(moment)
         except TimeWentBack as error:
             _log.warning("this job began anew, and what it writes is late till it is where it was before: %s", error)
-            return
-        self._noted = moment
 
     def _repeat(self) -> None:
-        if self._noted is not None and not self._ended:
-            self._writer.note_time(self._noted, written_to(self._place))
+        if self._may_have_noted is not None and not self._ended:
+            self._say(self._may_have_noted)
+
+    def _say(self, moment: int) -> None:
+        before, self._may_have_noted = self._may_have_noted, moment
+        try:
+            self._writer.note_time(moment, written_to(self._place))
+        except StrandlineError as error:
+            if says_nothing_changed(error):
+                self._may_have_noted = before
+            raise
+        self._noted = moment
 
     def _end(self) -> None:
         if self._ended:
             return
-        # Any time is true now that nothing follows; it is the position that counts, which also names the segments.
-        moment = self._noted if self._noted is not None else self._writer.floor or 0
-        self._writer.note_time(moment, written_to(self._place))
+        if not self._end_is_noted:  # this is tried again where what follows was not answered
+            # Any time is true now that nothing follows; it is the position that counts, which also names the segments.
+            self._say(self._may_have_noted if self._may_have_noted is not None else self._writer.floor or 0)
+            self._end_is_noted = True
         if self._seal_at_end:
             self._seal()
         else:

@@ -19,6 +19,7 @@ from strandline.limits import HISTORY_NOTES_PER_WRITER
 from strandline.mark import Mark
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, Note, check_key
+from strandline.repetition import done_before
 from strandline.roster import Roster
 from strandline.segment import NewSegment, Segment, SegmentGraph
 from strandline.writer import Phase, Standing, Writer, WriterState
@@ -86,9 +87,16 @@ class Stream:
 
     # -- writers -------------------------------------------------------------------------------------------------
 
-    def register(self, name: str, keys: Collection[str] | None, now: int) -> Registered:
-        """Makes a writer joined, whatever it was, with a new epoch that fences all earlier ones."""
+    def register(
+        self, name: str, keys: Collection[str] | None, now: int, registration: str | None = None
+    ) -> Registered:
+        """Makes a writer joined, whatever it was, with a new epoch that fences all earlier ones.
+
+        A `registration` is what the caller calls this one: made again under the same name, it is the same one.
+        """
         check_name("writer", name)
+        if registration is not None:
+            check_name("registration", registration)
         now = self._moment(now)
         self._check_unsealed()
         writer = self.writers.get(name)
@@ -97,13 +105,17 @@ class Stream:
         if self.config.time_domain is TimeDomain.INGESTION and keys != (DEFAULT_KEY,):
             raise WrongDomain(stream=self.name, time_domain=str(self.config.time_domain), call="times by key")
         self._roster.check_keys(keys)
+        if writer is not None and (again := _same_registration(writer, registration, keys)) is not None:
+            writer.hear(now)
+            self._roster.changed(writer, now)
+            return again
         self._roster.store_rest(now)
         writer = self._roster.writer(name, now)
         if writer.closed:
             writer.begin_anew()
         self.epochs += 1
         self._roster.changes.stream = True
-        writer.epoch, writer.closed_epoch = self.epochs, None
+        writer.epoch, writer.closed_epoch, writer.registration = self.epochs, None, registration
         writer.excluded_at = None
         writer.heard_at = now
         floors = {
@@ -138,6 +150,23 @@ class Stream:
             self._take(note, admitted, floors, tail, now)
         at_once = tail and self.config.mark_interval_ms is not None
         return Answer(late, floors, self._roster.evaluate(note.times, now, at_once=at_once))
+
+    def done_before(self, notes: Sequence[Note], now: int) -> set[int]:
+        """The places of those notes that count as done, though they go back: their request was sent before.
+
+        `notes` are all that a request has of one writer. Nothing is changed.
+        """
+        now = max(now, self.clock)
+        writer = self.writers.get(notes[0].writer)
+        if writer is None:
+            return set()
+
+        def judge(note: Note) -> Admitted:
+            return admit(
+                note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
+            )
+
+        return done_before(notes, writer, judge)
 
     def idle(self, name: str, epoch: int | None, now: int) -> list[Mark]:
         """The writer says that all it wrote lies below its last noted position, and is left out until it notes."""
@@ -377,3 +406,12 @@ class Stream:
                 raise InvalidScale(
                     segment=name, reason=f"the final offset {offset} is below {noted.offset(name)}, which was noted"
                 )
+
+
+def _same_registration(writer: Writer, registration: str | None, keys: Collection[str]) -> Registered | None:
+    """What the newest registration was told, where this is that one again; null for another one."""
+    if registration is None or writer.registration != registration or writer.epoch is None:
+        return None
+    if not all(key in writer.standings for key in keys):
+        return None
+    return Registered(writer.epoch, {key: writer.standings[key].value for key in keys})

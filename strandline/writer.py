@@ -163,6 +163,7 @@ class Writer:
     closed: bool = False
     closed_epoch: int | None = None
     excluded_at: int | None = None
+    registration: str | None = None  # what the newest registration called itself
     noted: dict[str, int] = field(default_factory=dict)  # what this life named itself, segment by segment
     position: Cut = NOTHING  # all that was ever noted, closed
     standings: dict[str, Standing] = field(default_factory=dict)

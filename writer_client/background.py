@@ -71,17 +71,18 @@ class Background:
     ) -> None:
         """`controller` is a URL, or a connection that is shared, which brings its own token and stays open.
 
-        Notes that were not answered are sent again until they are; of `patience` the pauses count, and how long an
-        attempt may take.
+        Notes that were not answered are sent again until they are; of `patience` (without one, of the shared
+        connection's) the pauses count, and how long an attempt may take.
         """
-        self._patience = patience if patience is not None else PATIENCE
         self._owned: Connection | None = None
         if isinstance(controller, str):
             self.connection = self._owned = Connection(controller, token=token)
-            # What fails is repeated from here, with what has come in the meantime.
-            self._connection = self.connection.with_patience(replace(self._patience, attempts=1))
+            self._patience = patience if patience is not None else PATIENCE
         else:
-            self.connection = self._connection = controller
+            self.connection = controller
+            self._patience = patience if patience is not None else controller.patience
+        # What fails is repeated from here, with what has come in the meantime, and knowing which answers were lost.
+        self._connection = self.connection.with_patience(replace(self._patience, attempts=1))
         self._calls = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="strandline-calls")
         self._flushes = ThreadPoolExecutor(FLUSHES_AT_ONCE, thread_name_prefix="strandline-flushes")
         self._attending: deque[Outbox] = deque()

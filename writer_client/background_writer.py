@@ -9,7 +9,7 @@ from typing import Self
 
 from logs import Event, Log, Position, Transaction
 from strandline.changes import Registered
-from strandline.errors import StrandlineError, TimeWentBack
+from strandline.errors import PositionWentBack, StrandlineError, TimeWentBack
 from strandline.note import DEFAULT_KEY, check_key, check_position, check_time
 from strandline.protocol.transport import Connection
 from strandline.protocol.wire import NoteAnswer
@@ -22,7 +22,6 @@ from writer_client.newest import Newest
 from writer_client.outbox import Outbox
 from writer_client.reports import Report, Status
 from writer_client.session import Session, Times, by_key
-from writer_client.waiting import Pending
 
 
 class BackgroundWriter:
@@ -87,7 +86,7 @@ class BackgroundWriter:
         log = self._session.bound_log("begin()")
         self._check()
         self._hold()
-        return BackgroundTransaction(self, log, log.begin())
+        return BackgroundTransaction(self, log.begin())
 
     # -- noting ------------------------------------------------------------------------------------------------
 
@@ -109,12 +108,11 @@ class BackgroundWriter:
         known = by_key(newest) if newest is not None else {}
         with outbox.changed:
             self._check()
-            self._say(times, known)
+            self._check_note(times, known, position)
             if position is None:
-                outbox.fresh.update(times)
-                outbox.fresh_newest = known
+                outbox.say(times, known)
             else:
-                outbox.waiting.add(Pending(dict(times), dict(position), dict(known)))
+                outbox.say_at(times, position, known)
         self._attend()
 
     def wait_until_answered(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> bool:
@@ -204,16 +202,12 @@ class BackgroundWriter:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def committed(self, times: Mapping[str, int], written: Newest, log: Log) -> None:
-        """A transaction is durable: its time is noted with the position that it ends at."""
-        session, outbox = self._session, self._outbox
-        own = log.positions()
-        with outbox.changed:
-            session.newest.add_all(written)
+    def committed(self, times: Mapping[str, int], written: Newest) -> None:
+        """A transaction is durable: its time is noted like any other, after those that were noted before it."""
+        with self._outbox.changed:
+            self._session.newest.add_all(written)
             if times:
-                known = session.known(own, {})
-                outbox.last.update(times)
-                outbox.waiting.add(Pending(dict(times), session.reached(own), known, from_log=True))
+                self._outbox.say(times, {})
         if times:
             self._attend()
 
@@ -234,12 +228,19 @@ class BackgroundWriter:
         """What fails inside holds notes back."""
         return self._outbox.holding_back()
 
-    def _say(self, times: Mapping[str, int], newest: Mapping[str, int]) -> None:
+    def _check_note(
+        self, times: Mapping[str, int], newest: Mapping[str, int], position: Mapping[str, int] | None
+    ) -> None:
         self._check_times(times)
+        for segment, offset in (position or {}).items():
+            before = self._outbox.last_position.get(segment, 0)
+            if offset < before:
+                raise PositionWentBack(
+                    writer=self._session.writer, segment=segment, offset=offset, stored_offset=before
+                )
         for key, time in newest.items():
             check_key(key)
             check_time("newest", time)
-        self._outbox.last.update(times)
 
     def _check_times(self, times: Mapping[str, int]) -> None:
         last = self._outbox.last
@@ -286,9 +287,8 @@ class BackgroundWriter:
 class BackgroundTransaction:
     """A transaction of a `BackgroundWriter`. Leaving the `with` block without a commit aborts, and notes nothing."""
 
-    def __init__(self, writer: BackgroundWriter, log: Log, transaction: Transaction) -> None:
+    def __init__(self, writer: BackgroundWriter, transaction: Transaction) -> None:
         self._writer = writer
-        self._log = log
         self._transaction = transaction
         self._written = Newest()
 
@@ -310,7 +310,7 @@ class BackgroundTransaction:
         memo = self._writer.session.memo_of(times) if times else None
         with self._writer.holding_back():
             self._transaction.commit(memo)
-        self._writer.committed(times, self._written, self._log)
+        self._writer.committed(times, self._written)
 
     def abort(self) -> None:
         """Forgets all of it. Harmless when it is over already."""

@@ -10,6 +10,9 @@ BATCH_BYTES: Final = BODY_BYTES - 1_024  # what stands around the notes takes le
 BATCHES_AT_ONCE: Final = 2  # one is on its way back while the next is judged; more only share the same controller
 CALLS_AT_ONCE: Final = 8  # of the writers that share a connection: httpx gets slower with more
 
+# Registering
+REGISTRATION_BYTES: Final = 8  # of chance in the name of a registration: nobody else's has the same
+
 # Background mode
 GATHER_MS: Final = 5  # how long a note waits for others to come along
 WAITING_NOTES_PER_WRITER: Final = 64  # while the controller is away; then every second goes, the later of two stays

@@ -13,19 +13,20 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from logs import Log, Position
 from strandline.changes import Registered
-from strandline.errors import Fenced, Refused, StrandlineError, UnknownSegment
+from strandline.errors import Fenced, PositionWentBack, Refused, StrandlineError, TimeWentBack, UnknownSegment
 from strandline.note import DEFAULT_KEY
+from strandline.protocol.errors import says_nothing_changed
 from strandline.protocol.wire import NoteAnswer
 from writer_client.automatic import AutomaticTime
 from writer_client.batches import Addressed
 from writer_client.errors import NotDrained
 from writer_client.reports import NoteLate, NoteRefused, NotesMoving, NotesStuck, Report, Status
 from writer_client.session import Job, Session
-from writer_client.waiting import Pending, WaitingNotes
+from writer_client.waiting import Pending, WaitingNotes, merged
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +44,8 @@ class Todo:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """Times that are being given a position, and how much had been appended when the flush began."""
+    """Times that are being given a position, and how much had been appended when the flush began, or, where `newest`
+    was said, by then."""
 
     times: dict[str, int]
     newest: Mapping[str, int]
@@ -62,16 +64,19 @@ class Outbox:
         self.attended = False  # the background knows that there is something to do
         self.fresh: dict[str, int] = {}
         self.fresh_newest: Mapping[str, int] = {}
+        self.fresh_appended = 0
         self.last: dict[str, int] = {}  # what was noted last, answered or not
+        self.last_position: dict[str, int] = {}  # the same of positions that were given
         self.waiting = WaitingNotes()
         self.closed = False
         self.unheard: Exception | None = None  # a refusal that nobody was told of yet
         self.wants_registration = False
         self._on_report = on_report
         self._reports: list[Report] = []
-        self._claimed = self._registering = self._flushing = False
+        self._claimed = self._draining = self._registering = self._flushing = False
         self._said: _Said | None = None
         self._under_way = 0
+        self._may_be_done: Pending | None = None  # how far the notes reach whose answers were lost
         self._stuck: Exception | None = None
         self._failed_write = False
         self._refused: Exception | None = None
@@ -112,10 +117,29 @@ class Outbox:
             self._stick(error)
             return True
 
+    def say(self, times: Mapping[str, int], newest: Mapping[str, int]) -> None:
+        """Notes these times where the log will say that its writes are; `newest` is of what is written now. Under the
+        lock."""
+        self.last.update(times)
+        self.fresh.update(times)
+        self.fresh_newest, self.fresh_appended = newest, self.session.newest.appended
+
+    def say_at(self, times: Mapping[str, int], position: Mapping[str, int], newest: Mapping[str, int]) -> None:
+        """Notes these times at a position that the caller knows. What waits for one of the log is older, and covered.
+        Under the lock."""
+        self.last.update(times)
+        self.last_position.update(position)
+        self.fresh = {key: time for key, time in self.fresh.items() if key not in times}
+        if self._said is not None:
+            left = {key: time for key, time in self._said.times.items() if key not in times}
+            self._said = replace(self._said, times=left)
+        self.waiting.add(Pending(dict(times), dict(position), dict(newest)))
+
     def flush_begins(self) -> None:
         """All that is fresh now is covered by what the log will say."""
         with self.changed:
-            self._said = _Said(self.fresh, self.fresh_newest, self.session.newest.appended)
+            appended = self.fresh_appended if self.fresh_newest else self.session.newest.appended
+            self._said = _Said(self.fresh, self.fresh_newest, appended)
             self.fresh, self.fresh_newest = {}, {}
 
     def flushed(self, own: Position | None, error: Exception | None) -> None:
@@ -133,7 +157,7 @@ class Outbox:
                 times = {key: time for key, time in times.items() if time >= (floors.get(key) or time)}
             if times:
                 newest: Mapping[str, int] = {}
-                if said.newest or said.appended == self.session.newest.appended:  # else the position may hold more
+                if said.appended == self.session.newest.appended:  # else the position may hold more
                     newest = self.session.known(own, said.newest)
                 self.waiting.add(Pending(times, self.session.reached(own), newest, from_log=True))
 
@@ -156,11 +180,14 @@ class Outbox:
         with self._telling():
             self._under_way = 0
             again: list[Pending] = []
+            stuck = False
             for pending, addressed, result in answers:
                 if isinstance(result, NoteAnswer):
                     self._taken(pending, addressed, result, clock)
                     # What waits to be repeated is older, and covered where it is of the same keys.
                     again = [rest for each in again if (rest := each.without(pending.times))]
+                elif (left := self._left_of(pending, result)) is not None:
+                    again += left
                 elif _is_final(pending, result):
                     if isinstance(result, StrandlineError):
                         self.session.refused(addressed.note, result)
@@ -170,9 +197,10 @@ class Outbox:
                         return False
                 else:
                     self._stick(result)
-                    again.append(pending)
+                    stuck = True
+                    again.append(pending if says_nothing_changed(result) else self._doubted(pending))
             self.waiting.put_back(again)
-            return bool(again)
+            return stuck and bool(again)
 
     def note_automatically(self) -> int | None:
         """Notes the clock; returns when to do so next, or null when that is over."""
@@ -180,7 +208,7 @@ class Outbox:
         with self._telling():
             if self.closed or automatic is None:
                 return None
-            if self._claimed or not (self.session.holds or self.wants_registration):
+            if self._claimed or self._draining or not (self.session.holds or self.wants_registration):
                 return automatic.period_ms  # idle, or about to be
             if automatic.domain == "event":
                 try:
@@ -210,17 +238,23 @@ class Outbox:
                 busy = busy or bool(self.fresh) or bool(self.waiting)
             return not busy
 
-        with self.changed:
-            if not self.changed.wait_for(quiet, timeout_ms / 1000):
-                raise self._stuck or NotDrained(writer=self.session.writer, count=self.count(), waited_ms=timeout_ms)
-            if drain and self._failed_write and self._stuck is not None:
-                raise self._stuck
-            self._claimed = True
+        claimed = False
         try:
+            with self.changed:
+                self._draining = drain  # the clock must not go on filling what is to be emptied
+                if not self.changed.wait_for(quiet, timeout_ms / 1000):
+                    raise self._stuck or NotDrained(
+                        writer=self.session.writer, count=self.count(), waited_ms=timeout_ms
+                    )
+                if drain and self._failed_write and self._stuck is not None:
+                    raise self._stuck
+                claimed = self._claimed = True
             yield
         finally:
             with self.changed:
-                self._claimed = False
+                self._draining = False
+                if claimed:
+                    self._claimed = False
                 self.changed.notify_all()
 
     def wait_until_answered(self, timeout_ms: int) -> bool:
@@ -282,6 +316,7 @@ class Outbox:
     # -- inside, under the lock --------------------------------------------------------------------------------
 
     def _taken(self, pending: Pending, addressed: Addressed, answer: NoteAnswer, clock: int | None) -> None:
+        passed = self.session.passed
         self.session.noted(addressed.note)
         self.session.clock = clock
         self._refused = None
@@ -291,9 +326,35 @@ class Outbox:
                 self.fresh[DEFAULT_KEY] = clock
             return
         self._late = answer.late
-        self._floors = {key: floor for key, floor in answer.floors.items() if floor is not None}
+        # A floor that the writer had passed by its own word says nothing new: what it wrote below that is not late.
+        self._floors = {
+            key: floor
+            for key, floor in answer.floors.items()
+            if floor is not None and (answer.late or floor > passed.get(key, floor - 1))
+        }
         if self._late or self._floors:
             self._reports.append(NoteLate(pending.times, self._late, self._floors))
+
+    def _doubted(self, pending: Pending) -> Pending:
+        """The answer to a note was lost: whether it was taken is not known."""
+        before = self._may_be_done
+        self._may_be_done = pending if before is None else merged(before, pending)
+        return replace(pending, may_be_done=True)
+
+    def _left_of(self, pending: Pending, error: Exception) -> list[Pending] | None:
+        """What is still to be said of a note that is refused only because it, or one after it, was taken before and
+        the answer was lost; null where that is not why."""
+        reach = self._may_be_done
+        if reach is None or not pending.may_be_done:
+            return None
+        match error:
+            case TimeWentBack(key=key, stored_time=stored) if stored <= reach.times.get(key, stored - 1):
+                rest = pending.without({key})
+                return [] if rest is None else [rest]
+            case PositionWentBack(segment=segment, stored_offset=stored) if stored <= reach.position.get(segment, -1):
+                return [replace(merged(pending, reach), times=pending.times, asks=pending.asks)]
+            case _:
+                return None
 
     def _refuse(self, times: Mapping[str, int], error: Exception) -> None:
         self._refused = error
@@ -307,6 +368,9 @@ class Outbox:
             self.last.update(pending.times)
         self.last.update(self._said.times if self._said is not None else {})
         self.last.update(self.fresh)
+        self.last_position = {}
+        for pending in self.waiting:
+            self.last_position.update(pending.position)
 
     def _hold_back(self, error: Exception) -> None:
         """A write failed."""

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class NoteLate:
-    """The controller took a note, but time had gone on without this writer. By key: what it wrote below the floor is
-    late."""
+    """The controller took a note, but time had gone on without this writer, past what it had noted before. By key:
+    what it wrote since then below the floor is late. `late`: the time that it noted is below one, too."""
 
     times: Mapping[str, int]
     late: bool
@@ -47,8 +47,8 @@ class Status:
     """How a background writer stands.
 
     `noted` are the times that the controller has taken, `waiting` counts the notes that it has not answered. `late`
-    and `floors` are of the last answer; `refused` is the last refusal since a note was taken, and `refusals` counts
-    all of them. `stuck` is what notes wait for.
+    and `floors` are of the last answer, as in `NoteLate`; `refused` is the last refusal since a note was taken, and
+    `refusals` counts all of them. `stuck` is what notes wait for.
     """
 
     epoch: int | None

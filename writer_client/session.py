@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any, TypeAlias, TypeVar
 
 from logs import Event, Log, Memo, Position, Transaction
@@ -21,9 +22,11 @@ from strandline.note import DEFAULT_KEY, Note, check_key
 from strandline.protocol import calls
 from strandline.protocol.calls import Call, Clocked, clocked
 from strandline.protocol.driving import Local, Remote, local, remote
+from strandline.protocol.errors import says_nothing_changed
 from strandline.protocol.wire import NoteAnswer
 from writer_client.batches import Addressed
 from writer_client.errors import CommittedWithoutNote, NeverNoted, NoLog, WriterClosed
+from writer_client.limits import REGISTRATION_BYTES
 from writer_client.newest import Newest
 
 Value = TypeVar("Value")
@@ -52,21 +55,26 @@ class Session:
         self.floors: Mapping[str, int | None] = {}
         self.clock: int | None = None
         self.newest = Newest()
-        self.holds = False  # registered, and not idle since
+        self.holds = False  # registered for certain, and certainly not idle or closed since
         self.repaired: NoteAnswer | StrandlineError | None = None
         self._fenced: Fenced | None = None
         self._found: Position | None = None  # where the log ended when this writer began
         self._owed: Mapping[str, int] = {}  # times of commits that are not noted yet
         self._left_memo = False  # the log has a memo of this session
         self._times: dict[str, int] = {}
+        self._may_have_noted: Mapping[str, int] = {}  # the greatest times that the controller may have taken
         self._position: dict[str, int] = {}
+        self._registration: str | None = None  # the name of one whose outcome is not known
 
     # -- jobs --------------------------------------------------------------------------------------------------
 
     def register(self) -> Job[Registered]:
         self._check_open()
-        registered = yield from self._clocked(calls.register(self.stream, self.writer, self.keys))
-        self.epoch, self.floors, self.holds = registered.epoch, registered.floors, True
+        if self._registration is None:
+            self._registration = token_hex(REGISTRATION_BYTES)
+        call = calls.register(self.stream, self.writer, self.keys, self._registration)
+        registered = yield from self._changing(self._clocked(call))
+        self.epoch, self.floors, self._registration = registered.epoch, registered.floors, None
         self._fenced = None
         if self.log is not None and self._found is None:
             # What an earlier process of this name appended and never noted lies below the log's end as it is now.
@@ -75,6 +83,7 @@ class Session:
             memo = yield from local(lambda: log.memo(self.writer))
             self._found = {segment: offset for segment, offset in ends.items() if offset}
             yield from self._repair(memo)
+        self.holds = True
         return registered
 
     def write(self, events: Iterable[Event], newest: Times | None) -> Job[Position]:
@@ -127,8 +136,7 @@ class Session:
     def idle(self, position: Mapping[str, int] | None) -> Job[None]:
         self._check_not_fenced()
         yield from self._settle(position, "idle()")
-        yield from self._guarded(remote(calls.idle(self.stream, self.writer, self.epoch)))
-        self.holds = False
+        yield from self._changing(self._guarded(remote(calls.idle(self.stream, self.writer, self.epoch))))
 
     def close(self, position: Mapping[str, int] | None) -> Job[None]:
         self._check_not_fenced()
@@ -138,7 +146,7 @@ class Session:
             log, memo = self.log, Memo(self.writer, "")
             transaction = yield from local(log.begin)
             yield from local(lambda: transaction.commit(memo))
-        yield from self._guarded(remote(calls.close(self.stream, self.writer, self.epoch)))
+        yield from self._changing(self._guarded(remote(calls.close(self.stream, self.writer, self.epoch))))
         self.closed = True
 
     # -- parts of them -----------------------------------------------------------------------------------------
@@ -168,9 +176,16 @@ class Session:
         """The times that the controller has taken, by key."""
         return self._times
 
+    @property
+    def passed(self) -> Mapping[str, int]:
+        """By key the time below which it has, by its own word or as it was told on registering, nothing to come."""
+        floors = {key: floor for key, floor in self.floors.items() if floor is not None}
+        return _greatest(floors, self._times)
+
     def noted(self, note: Note) -> None:
         """The controller has taken a note."""
         self._times.update(note.times)
+        self._may_have_noted = _greatest(self._may_have_noted, note.times)
         self._position.update(note.position)
         self._owed = {key: time for key, time in self._owed.items() if time > note.times.get(key, time - 1)}
 
@@ -199,9 +214,12 @@ class Session:
         self, times: Mapping[str, int], position: Mapping[str, int], newest: Mapping[str, int]
     ) -> Job[NoteAnswer]:
         addressed = self.note_of(times, position, newest)
+        before, self._may_have_noted = self._may_have_noted, _greatest(self._may_have_noted, times)
         try:
             answer = yield from _noting(addressed)
         except StrandlineError as error:
+            if says_nothing_changed(error):
+                self._may_have_noted = before
             self.refused(addressed.note, error)
             raise
         self.clock = answer.clock
@@ -225,8 +243,8 @@ class Session:
     def _settle(self, position: Mapping[str, int] | None, call: str) -> Job[None]:
         """Before going: notes the final position, where more was written than was noted.
 
-        As nothing older will follow, any time is true: the last noted ones, or the floors. Where there are neither,
-        a writer that has written must say one.
+        As nothing older will follow, any time is true: the last ones that may have been noted, or the floors. Where
+        there are neither, a writer that has written must say one.
         """
         wrote = bool(position)
         known: Mapping[str, int] = {}
@@ -237,8 +255,8 @@ class Session:
         covered = all(offset <= self._position.get(name, 0) for name, offset in (position or {}).items())
         if covered and not self._owed:
             return
-        times = {key: floor for key, floor in self.floors.items() if floor is not None}
-        times = self._with_owed(times | {key: max(time, times.get(key, time)) for key, time in self._times.items()})
+        floors = {key: floor for key, floor in self.floors.items() if floor is not None}
+        times = self._with_owed(_greatest(floors, self._may_have_noted))
         if times:
             yield from self._note(times, position or {}, known)
         elif wrote:
@@ -262,9 +280,18 @@ class Session:
 
     def _check_times(self, times: Mapping[str, int]) -> None:
         for key, time in times.items():
-            stored = self._times.get(key)
+            stored = self._may_have_noted.get(key)
             if stored is not None and type(time) is int and time < stored:
                 raise TimeWentBack(writer=self.writer, key=key, time=time, stored_time=stored)
+
+    def _changing(self, job: Job[Value]) -> Job[Value]:
+        """A call after which the writer holds time, or does not: until its outcome is known, neither counts on it."""
+        held, self.holds = self.holds, False
+        try:
+            return (yield from job)
+        except StrandlineError as error:
+            self.holds = held and says_nothing_changed(error)
+            raise
 
     def _guarded(self, job: Job[Value]) -> Job[Value]:
         """A call that a fenced writer is refused."""
@@ -297,6 +324,10 @@ class Session:
 def _noting(addressed: Addressed) -> Job[Clocked[NoteAnswer]]:
     answer: Clocked[NoteAnswer] = yield Noting(addressed)
     return answer
+
+
+def _greatest(times: Mapping[str, int], others: Mapping[str, int]) -> Mapping[str, int]:
+    return {**times, **{key: max(time, times.get(key, time)) for key, time in others.items()}}
 
 
 def by_key(time: Times | None) -> Mapping[str, int]:

@@ -10,13 +10,15 @@ from writer_client.limits import WAITING_NOTES_PER_WRITER
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A note without its writer. `asks`: it repeats the last one, so as to hear the controller's clock."""
+    """A note without its writer. `asks`: it repeats the last one, so as to hear the controller's clock. `may_be_done`:
+    it was sent before, and the answer was lost."""
 
     times: Mapping[str, int]
     position: Mapping[str, int]
     newest: Mapping[str, int] = field(default_factory=dict)
     from_log: bool = False
     asks: bool = False
+    may_be_done: bool = False
 
     def without(self, keys: Collection[str]) -> Pending | None:
         """The same without some keys; null where nothing is left."""
@@ -81,4 +83,5 @@ def merged(earlier: Pending, later: Pending) -> Pending:
         newest=newest,
         from_log=later.from_log,
         asks=earlier.asks or later.asks,
+        may_be_done=earlier.may_be_done or later.may_be_done,
     )

@@ -91,6 +91,7 @@ class StreamBody(SettingsBody, frozen=True, kw_only=True):
 
 class RegisterBody(Strict, frozen=True):
     keys: list[str] = []
+    registration: str | None = None
 
 
 class EvaluateBody(Strict, frozen=True):

@@ -52,7 +52,8 @@ def _note(*, stream: bool) -> JsonSchema:
 
 
 def _notes(each: str) -> JsonSchema:
-    items = {"type": "array", "maxItems": NOTES_PER_REQUEST, "items": _ref(each)}
+    described = "judged in their order; sent again because the answer was lost, those that are stored are done"
+    items = {"type": "array", "maxItems": NOTES_PER_REQUEST, "items": _ref(each), "description": described}
     return {"type": "object", "properties": {"notes": items}, "required": ["notes"], "additionalProperties": False}
 
 

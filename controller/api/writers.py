@@ -25,7 +25,7 @@ router = APIRouter(prefix="/v1/streams/{stream}/writers", tags=["writers"])
 @router.put("/{writer}", summary="Register a writer", openapi_extra=takes(RegisterBody, required=False))
 async def register(stream: str, writer: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, RegisterBody, empty=RegisterBody())
-    registered = await controller.streams.register(stream, writer, body.keys, by)
+    registered = await controller.streams.register(stream, writer, body.keys, by, body.registration)
     tell("writer_registered", stream=stream, writer=writer, epoch=registered.epoch)
     return answer(registered_to_wire(registered))
 

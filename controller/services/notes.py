@@ -12,9 +12,10 @@ from controller.services.live import Live
 from controller.services.streams import Streams
 from strandline.aggregate import Holder
 from strandline.changes import Answer
-from strandline.errors import Refused, StrandlineError
+from strandline.errors import PositionWentBack, Refused, StrandlineError, TimeWentBack
 from strandline.note import Note
 from strandline.segment import SegmentGraph
+from strandline.stream import Stream
 
 
 class Noted(NamedTuple):
@@ -54,14 +55,15 @@ class Notes:
         self._committer.admit(len(notes))
         results: list[Noted | StrandlineError] = []
         waits: set[Durable] = set()
-        for stream, note in notes:
+        request = _Request(notes)
+        for place, (stream, note) in enumerate(notes):
             if isinstance(note, StrandlineError):
                 self.tell_malformed(stream, note, by)
                 results.append(note)
                 continue
             try:
                 live = self._streams.at_hand(stream) or await self._streams.get(stream)
-                results.append(self._apply(live, note, False, by))
+                results.append(self._apply(live, note, False, by, request, place))
             except StrandlineError as error:
                 results.append(error)
             else:
@@ -83,16 +85,23 @@ class Notes:
             self._committer.keep(live)
             tell_refused("stream", stream, error)
 
-    def _apply(self, live: Live, note: Note, tail: bool, by: str | None) -> Noted:
+    def _apply(
+        self, live: Live, note: Note, tail: bool, by: str | None, request: _Request | None = None, place: int = 0
+    ) -> Noted:
         now = self._clock.now()
         try:
             answer = live.stream.note(note, now, tail=tail)
         except Refused as error:
+            if request is not None and request.had_done(place, error, live.stream, now):
+                return self._noted(live, note, Answer(False, dict.fromkeys(note.times), ()), now)
             live.counts.refuse(error.code, note.writer)
             if live.journal.refuse(error, now, by=by, writer=note.writer):
                 self._committer.keep(live)
                 tell_refused("stream", live.name, error, writer=note.writer)
             raise
+        return self._noted(live, note, answer, now)
+
+    def _noted(self, live: Live, note: Note, answer: Answer, now: int) -> Noted:
         live.counts.notes += 1
         if answer.late:
             live.counts.late(note.writer)
@@ -105,3 +114,33 @@ class Notes:
                 if holder is not None:
                     held[key] = holder
         return Noted(answer, held, live.stream.graph)
+
+
+class _Request:
+    """The notes of one request, which may have been sent before: then the answer to it was lost."""
+
+    __slots__ = ("_done", "_notes", "_places")
+
+    def __init__(self, notes: Sequence[tuple[str, Note | StrandlineError]]) -> None:
+        self._notes = notes
+        self._places: dict[tuple[str, str], list[int]] = {}  # by stream and writer; worked out when first asked
+        self._done: dict[tuple[str, str], set[int]] = {}
+
+    def had_done(self, place: int, error: Refused, stream: Stream, now: int) -> bool:
+        """Whether the refused note was done when its request was sent before; see `strandline.repetition`."""
+        name, note = self._notes[place]
+        if not isinstance(error, TimeWentBack | PositionWentBack) or not isinstance(note, Note):
+            return False
+        whose = (name, note.writer)
+        if whose not in self._done:
+            places = self._places_of(whose)
+            notes = [each for each in (self._notes[number][1] for number in places) if isinstance(each, Note)]
+            self._done[whose] = {places[number] for number in stream.done_before(notes, now)} if notes[1:] else set()
+        return place in self._done[whose]
+
+    def _places_of(self, whose: tuple[str, str]) -> list[int]:
+        if not self._places:
+            for number, (name, note) in enumerate(self._notes):
+                if isinstance(note, Note):
+                    self._places.setdefault((name, note.writer), []).append(number)
+        return self._places[whose]

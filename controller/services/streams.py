@@ -149,13 +149,22 @@ class Streams:
         await self.touch(live)
         return result
 
-    async def register(self, name: str, writer: str, keys: Collection[str] | None, by: str | None = None) -> Registered:
+    async def register(
+        self,
+        name: str,
+        writer: str,
+        keys: Collection[str] | None,
+        by: str | None = None,
+        registration: str | None = None,
+    ) -> Registered:
         """Registers a writer, and answers when that is durable."""
         live = await self.get(name)
         self._committer.admit()
         with self._journalled(live, None) as now:
-            registered = live.stream.register(writer, keys, now)
-        live.journal.tell(REGISTRATIONS, "registered", now, {"writer": writer, "epoch": registered.epoch}, by=by)
+            epochs = live.stream.epochs
+            registered = live.stream.register(writer, keys, now, registration)
+        if live.stream.epochs != epochs:  # else it was made before, and told
+            live.journal.tell(REGISTRATIONS, "registered", now, {"writer": writer, "epoch": registered.epoch}, by=by)
         await self.touch(live)
         return registered
 

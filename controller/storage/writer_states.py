@@ -49,6 +49,7 @@ class StoredWriter(msgspec.Struct, array_like=True, frozen=True):
     noted: dict[str, int] | None
     position: dict[str, int]
     standings: dict[str, StoredStanding]
+    registration: str | None = None
 
 
 _encoder = msgspec.json.Encoder()
@@ -74,7 +75,7 @@ def document_of(writer: Writer, *, whole: bool) -> Document:
     noted, offsets = writer.noted, position.offsets
     return (
         writer.name, writer.heard_at, writer.tail, writer.epoch, writer.closed, writer.closed_epoch,
-        writer.excluded_at, None if noted == offsets else noted, offsets, standings,
+        writer.excluded_at, None if noted == offsets else noted, offsets, standings, writer.registration,
     )  # fmt: skip
 
 
@@ -147,6 +148,7 @@ def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
         closed=stored.closed,
         closed_epoch=stored.closed_epoch,
         excluded_at=stored.excluded_at,
+        registration=stored.registration,
         noted=dict(stored.position) if stored.noted is None else stored.noted,
         position=position,
         standings=standings,

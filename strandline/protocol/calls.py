@@ -140,10 +140,13 @@ def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> 
 # -- writers and notes -----------------------------------------------------------------------------------------
 
 
-def register(stream: str, writer: str, keys: Iterable[str] = ()) -> Call[Registered]:
-    """Registers a writer. Repeated, it gives a higher epoch still, and fences the one before."""
+def register(stream: str, writer: str, keys: Iterable[str] = (), registration: str | None = None) -> Call[Registered]:
+    """Registers a writer. Repeated under the same `registration`, a name made up for it, it is the same registration;
+    without one it gives a higher epoch still, and fences the one before."""
     named = [check_key(key) for key in keys]
     body: JsonObject | None = {"keys": named} if named else None
+    if registration is not None:
+        body = {**(body or {}), "registration": check_name("registration", registration)}
     return (yield from ask("PUT", writer_path(stream, writer), wire.registered_from_wire, body))
 
 

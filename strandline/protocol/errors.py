@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from strandline.errors import Invalid, Missing, StrandlineError, Unavailable
+from strandline.errors import Invalid, Missing, Refused, StrandlineError, Unavailable
 
 
 @dataclass(kw_only=True, eq=False)
@@ -66,6 +66,11 @@ class ControllerAway(Unavailable):
 
 class Undecided(StrandlineError):
     """The call may have been carried out, or not: it is not known which."""
+
+
+def says_nothing_changed(error: BaseException) -> bool:
+    """Whether a call that failed with this was certainly not carried out."""
+    return isinstance(error, Refused | Unavailable)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -87,7 +87,7 @@ class Connection:
         if transport is None:
             transport = HttpxTransport(controller, token=find_token(token, token_file), trusted=trust(ca_file))
         self._transport = transport
-        self._patience = patience if patience is not None else Patience()
+        self.patience = patience if patience is not None else Patience()
         self._seams = seams if seams is not None else Seams()
 
     def with_patience(self, patience: Patience) -> Connection:
@@ -98,7 +98,7 @@ class Connection:
         """Makes a call; returns or raises what it does, or ControllerAway or OutcomeUnknown."""
         seams = self._seams
         steps = persist(
-            call, patience=self._patience, random=seams.random, controller=self.controller, now_ms=seams.now_ms()
+            call, patience=self.patience, random=seams.random, controller=self.controller, now_ms=seams.now_ms()
         )
         return drive(steps, self._take)
 

@@ -51,8 +51,8 @@ class Book:
         self._drain()
         return answer
 
-    def register(self, writer: str, *keys: str) -> Registered:
-        registered = self.stream.register(writer, keys or None, self.now)
+    def register(self, writer: str, *keys: str, registration: str | None = None) -> Registered:
+        registered = self.stream.register(writer, keys or None, self.now, registration)
         self._drain()
         return registered
 

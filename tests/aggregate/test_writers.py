@@ -2,7 +2,7 @@
 
 import pytest
 
-from strandline.errors import Fenced, PositionWentBack, TimeWentBack, TooMany, UnknownWriter
+from strandline.errors import Fenced, InvalidName, PositionWentBack, TimeWentBack, TooMany, UnknownWriter
 from strandline.limits import KEYS_PER_STREAM
 from strandline.stream import Stream
 from tests.aggregate.book import Book
@@ -345,3 +345,27 @@ def test_a_stream_has_so_many_time_keys_and_no_more() -> None:
         book.register("b", "one-more")
     assert book.note("a", 2, key="k0").marks
     assert len(book.stream.keys) == KEYS_PER_STREAM
+
+
+def test_a_registration_that_is_repeated_under_its_name_is_the_same_one() -> None:
+    book = Book(writer_timeout_ms=1_000)
+    book.note("b", 100)
+    first = book.register("a", registration="once")
+    book.now += 900
+    assert book.register("a", registration="once") == first
+    book.now += 900
+    assert book.state("a") == "joined"  # it was heard
+    book.note("a", 150, epoch=first.epoch)
+    assert book.register("a", registration="once").epoch == first.epoch
+    assert book.state("a") == "active"  # what it noted since stays
+
+
+def test_a_registration_of_another_name_or_key_or_after_the_end_is_a_new_one() -> None:
+    book = Book()
+    names = ("once", "twice", None, None, "once")
+    assert [book.register("a", registration=name).epoch for name in names] == [1, 2, 3, 4, 5]
+    assert book.register("a", "another", registration="once").epoch == 6
+    book.call("close", "a", 6)
+    assert book.register("a", registration="once").epoch == 7
+    with pytest.raises(InvalidName):
+        book.register("a", registration="no name")

@@ -15,6 +15,8 @@ import pytest
 
 from logs import Event, StoredEvent
 from logs.sqlite import SqliteLog
+from logs.sqlite_reader import SqliteLogReader
+from tests.flaky import FlakyProxy
 
 LINES, ROUNDS = 20, 8  # a round of lines, and then a mark
 INTERVAL_MS = "500"  # a replica of a busy machine may need some of that before an append shows
@@ -162,6 +164,27 @@ def test_it_warns_once_of_records_that_are_older_than_a_report_allowed(
     assert "segment 1 got a record that is older" in warning
     assert "clock_skew_ms, which is 0" in warning
     assert more == ""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_it_goes_on_where_connections_are_cut_and_reports_come_twice(
+    start: Callable[..., subprocess.Popen[str]], served: Any, stream: str, tmp_path: Path, seed: int
+) -> None:
+    words = ("--path", str(tmp_path / "log"), "--interval-ms", "10", "--json")
+    with SqliteLog.create(tmp_path / "log", 2) as log, FlakyProxy(served.url, seed, harms=25) as proxy:
+        tail = start("tail", stream, *words, controller=proxy.url)
+        assert tail.stdout is not None
+        while proxy.done.total() < 25:
+            log.append([Event(b"a", segment="1")])
+            json.loads(tail.stdout.readline())
+        last = log.append([Event(b"a", segment="1")])
+        while json.loads(tail.stdout.readline())["position"]["1"] < last["1"]:
+            pass
+        assert tail.poll() is None
+        tail.terminate()
+        with SqliteLogReader(tmp_path / "log") as reader:
+            events = list(reader.rows("1", 0, last["1"]))
+    assert untrue(served.call("GET", f"/v1/streams/{stream}/marks?limit=1000")["marks"], events) == []
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,20 @@ def test_registering_gives_a_rising_epoch_and_the_floor(controller: Any) -> None
     assert second == {"epoch": 2, "floor": None, "floors": {"order_time": None}}
 
 
+def test_a_registration_that_is_sent_again_keeps_its_epoch_over_a_restart_too(start: Any) -> None:
+    controller = start()
+    controller.call("PUT", "/v1/streams/s", settings())
+    first = controller.call("PUT", "/v1/streams/s/writers/a", {"registration": "once"})
+    assert controller.call("PUT", "/v1/streams/s/writers/a", {"registration": "once"}) == first
+    controller = start()
+    assert controller.call("PUT", "/v1/streams/s/writers/a", {"registration": "once"}) == first
+    assert [each["details"]["epoch"] for each in controller.told("registration")] == [1]
+    assert controller.call("PUT", "/v1/streams/s/writers/a", {"registration": "twice"})["epoch"] == 2
+    assert (
+        controller.call("PUT", "/v1/streams/s/writers/a", {"registration": "/"}, expect=422)["code"] == "invalid_name"
+    )
+
+
 def test_notes_of_several_keys_are_marked_key_by_key(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", settings())
     body = {"writer": "a", "times": {"order": 100, "ship": 90}, "position": {"0": 7}, "newest": {"order": 105}}
@@ -112,6 +126,41 @@ def test_each_of_many_notes_is_judged_after_the_ones_before_it_and_harms_no_othe
         False,
     ]
     assert [mark["time"] for mark in controller.marks()] == [100, 120]
+
+
+@pytest.mark.parametrize("path", ["/v1/streams/s/notes", "/v1/notes"])
+def test_a_request_that_is_sent_again_is_done_and_nothing_of_it_is_refused(controller: Any, path: str) -> None:
+    controller.call("PUT", "/v1/streams/s", settings())
+    named = {"stream": "s"} if path == "/v1/notes" else {}
+    notes = [
+        {"writer": writer, "time": time, "position": {"0": time // 10}, **named}
+        for time in (100, 110, 120)
+        for writer in ("a", "b")
+    ]
+    first = controller.call("POST", path, {"notes": notes})["results"]
+    marks = controller.marks()
+
+    again = controller.call("POST", path, {"notes": [*notes, {**notes[0], "time": 130, "position": {"0": 13}}]})
+
+    assert [each.get("code") for each in (*first, *again["results"])] == [None] * 13
+    assert again["results"][0].keys() >= {"late", "floor", "marks"}
+    assert controller.marks() == marks
+    assert controller.told("refusal") == []
+    alone = controller.call("POST", path, {"notes": notes[:1]})["results"]
+    assert alone[0]["code"] == "time_went_back"
+
+
+def test_a_clock_that_stepped_back_is_refused_within_a_request_and_alone(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", settings())
+    controller.note("a", 100, {"0": 10})
+    back = {"writer": "a", "time": 90, "position": {"0": 11}}
+    onward = {"writer": "a", "time": 101, "position": {"0": 12}}
+
+    results = controller.call("POST", "/v1/streams/s/notes", {"notes": [back, onward]})["results"]
+
+    assert [each.get("code") for each in results] == ["time_went_back", None]
+    assert [each["details"]["code"] for each in controller.told("refusal")] == ["time_went_back"]
+    assert controller.call("POST", "/v1/streams/s/notes", back, expect=409)["code"] == "time_went_back"
 
 
 def test_notes_of_several_streams_go_in_one_request(controller: Any) -> None:

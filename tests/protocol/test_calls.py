@@ -68,6 +68,11 @@ def answered(call: Call[Any], status: int, body: object, headers: dict[str, str]
             "PUT /v1/streams/orders/writers/w1",
             {"keys": ["order_time"]},
         ),
+        (
+            lambda: calls.register("orders", "w1", registration="once-1"),
+            "PUT /v1/streams/orders/writers/w1",
+            {"registration": "once-1"},
+        ),
         (lambda: calls.note("orders", NOTE), "POST /v1/streams/orders/notes", NOTE_BODY),
         (lambda: calls.notes("orders", [NOTE]), "POST /v1/streams/orders/notes", {"notes": [NOTE_BODY]}),
         (
@@ -179,6 +184,7 @@ def test_a_wait_is_told_to_who_sends() -> None:
         (lambda: calls.describe(""), InvalidName),
         (lambda: calls.register("orders", "w/1"), InvalidName),
         (lambda: calls.register("orders", "w1", ["a b"]), InvalidName),
+        (lambda: calls.register("orders", "w1", registration="a b"), InvalidName),
         (lambda: calls.marks("orders", key="a&limit=9"), InvalidName),
         (lambda: calls.marks("orders", wait_ms=30_001), TooMany),
         (lambda: calls.notes("orders", [NOTE] * 10_001), TooMany),

@@ -13,6 +13,9 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from logs.sqlite import SqliteLog
 from logs.sqlite_reader import SqliteLogReader
 from spark_integration import LogSink, OutputNotes, exact_watermark, read_events
+from strandline.protocol import calls
+from strandline.protocol.limits import CALL_DEADLINE_DEFAULT_MS
+from tests.flaky import FlakyProxy
 
 Read = Callable[..., DataFrame]
 
@@ -24,9 +27,13 @@ pytestmark = pytest.mark.spark
 class Chain:
     """A first job, from the test's stream to an output stream, that can be stopped and started."""
 
-    def __init__(self, spark: SparkSession, read: Read, output: Any, folder: Path) -> None:
+    def __init__(
+        self, spark: SparkSession, read: Read, output: Any, folder: Path, notes_through: str | None = None
+    ) -> None:
+        """`notes_through` is where the first job finds the controller that it notes to."""
         self._spark, self._read, self._folder = spark, read, folder
         self.output, self.path = output, folder / "output.db"
+        self._notes_through = output.url if notes_through is None else notes_through
         SqliteLog.create(self.path, 3).close()
 
     @contextmanager
@@ -39,13 +46,14 @@ class Chain:
             "key", functions.to_json(functions.struct(end.alias("time"), "count")).alias("value")
         )
         notes = OutputNotes(
-            self._spark, controller=self.output.url, stream=self.output.name, writer="job-1", path=self.path,
+            self._spark, controller=self._notes_through, stream=self.output.name, writer="job-1", path=self.path,
             seal_at_end=True,
         )  # fmt: skip
         sink = LogSink("job-1", path=self.path)
         writer = rows.writeStream.foreachBatch(sink).option("checkpointLocation", str(self._folder / "first"))
         query = writer.start()
         notes.follow(query)
+        self.notes, self.query = notes, query
 
         def settle() -> None:
             query.processAllAvailable()
@@ -107,3 +115,60 @@ def test_the_second_job_of_a_chain_is_exact_though_the_first_one_restarts(
             settle()
             assert second.settle() == truth(event_log.written)
     assert chain.written() == 3 * 6
+
+
+def test_a_job_notes_all_its_time_where_connections_are_cut_and_its_notes_come_twice(
+    spark: SparkSession,
+    read: Read,
+    stream: Any,
+    controller: Any,
+    event_log: Any,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    output = controller.stream()
+    with FlakyProxy(controller.url, seed=1, harms=12) as proxy:
+        chain = Chain(spark, read, output, tmp_path, notes_through=proxy.url)
+        with chain.first_job() as settle:
+            for step in range(1, 5):
+                event_log.append("0", range((step - 1) * 10_000, step * 10_000, 1_000))
+                stream.mark(step * 10_000, {"0": step * 10})
+                settle()
+            stream.seal(event_log.log.seal())
+            settle()
+        assert proxy.done.total() > 3
+    times = [mark.time for mark in output.run(calls.marks(output.name, limit=1000)).marks]
+    assert times == sorted(set(times)) and times[-1] > 30_000
+    assert output.run(calls.describe(output.name)).sealed
+    assert "refused" not in caplog.text
+
+
+def test_a_job_whose_answers_are_all_lost_for_a_while_is_refused_nothing_when_it_tells_that_it_is_there(
+    spark: SparkSession,
+    read: Read,
+    stream: Any,
+    controller: Any,
+    event_log: Any,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    output = controller.stream()
+    with FlakyProxy(controller.url, seed=1, harms=0) as proxy:
+        chain = Chain(spark, read, output, tmp_path, notes_through=proxy.url)
+        with chain.first_job() as settle:
+            event_log.append("0", range(0, 30_000, 1_000))
+            stream.mark(10_000, {"0": 10})
+            settle()
+            proxy.loses_all = True
+            stream.mark(20_000, {"0": 20})
+            chain.query.processAllAvailable()
+            last = chain.query.lastProgress
+            assert last is not None
+            chain.notes.hear(last)
+            chain.notes.onQueryIdle(chain.query)  # type: ignore[arg-type]  # Spark's own event has no more than its id
+            assert not chain.notes.settle(CALL_DEADLINE_DEFAULT_MS / 1000 + 5)  # it gave up once, and tries again
+            proxy.loses_all = False
+            assert chain.notes.settle(60)
+    assert "is tried again" in caplog.text
+    assert "refused" not in caplog.text
+    assert output.run(calls.marks(output.name, limit=1000)).marks[-1].time == 20_000

@@ -47,6 +47,7 @@ def others(draw: st.DrawFn) -> Call:
     keys = draw(st.sets(KEYS))
     calls: list[Call] = [
         lambda stream, now: stream.register(name, keys, now),
+        lambda stream, now: stream.register(name, keys, now, "once"),
         lambda stream, now: stream.idle(name, None, now),
         lambda stream, now: stream.close(name, None, now),
         lambda stream, now: stream.exclude(name, now),
@@ -126,7 +127,7 @@ def state(stream: Stream, now: int) -> object:
         {
             name: (
                 (writer.heard_at, writer.tail, writer.epoch, writer.closed, writer.closed_epoch, writer.excluded_at),
-                (writer.noted, writer.position, stream.states(writer)),
+                (writer.registration, writer.noted, writer.position, stream.states(writer)),
                 {key: replaced(standing) for key, standing in sorted(writer.standings.items())},
             )
             for name, writer in sorted(stream.writers.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -173,3 +174,17 @@ def test_the_clock_needs_a_log(make_background: Any) -> None:
 def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidConfig, match=next(iter(wrong))):
         AutomaticTime(**wrong)
+
+
+def test_a_clock_that_ticks_all_the_time_keeps_nobody_from_leaving(
+    controller: Any, make_background: Any, late_log: Any
+) -> None:
+    stream = controller.stream()
+    ticking = itertools.count(1_000)
+    automatic = AutomaticTime(period_ms=1, lag_ms=0, clock=ticking.__next__)
+    with make_background(stream, log=late_log, automatically_note_time=automatic) as writer:
+        mark_after(controller, stream, 1_000)
+        writer.idle()
+        writer.write([Event(b"a", segment="0")])
+        mark_after(controller, stream, controller.marks(stream)[-1].time)
+    assert controller.states(stream) == {"closed": 1}

@@ -13,6 +13,7 @@ from strandline.config import StreamConfig
 from strandline.errors import Fenced, InvalidNote, TimeTooFarAhead, TimeWentBack, UnknownSegment, UnknownStream
 from strandline.protocol.errors import ControllerAway
 from strandline.segment import NewSegment
+from strandline.testing import Acknowledge, ScriptedLog
 from writer_client import Event, NoLog, NoteLate, NoteRefused, NotesMoving, NotesStuck, WriterClosed
 from writer_client.scaling import scale_log
 
@@ -239,6 +240,25 @@ def test_a_late_note_is_reported_with_the_floor(
         assert late.floors[""] == writer.status().floors[""] == controller.marks(stream)[-1].time
 
 
+def test_a_writer_that_was_let_go_and_overtaken_by_nobody_hears_of_no_late_note(
+    controller: Any, make_background: Any, make_writer: Any, reports: Any
+) -> None:
+    #  w1      100   200              400      w1 is let go after each note: nobody may hold time here
+    #  quick               300   301
+    #  floor         100              301      it had passed 100 itself, and what it wrote below 301 is late
+    stream = controller.stream(config=StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=0))
+    with make_background(stream, on_report=reports.put) as writer, make_writer(stream, "quick") as quick:
+        for time in (100, 200):
+            writer.note_time(time, {"0": time})
+            assert writer.wait_until_answered()
+            assert writer.status().floors == {}
+        assert reports.empty()
+        assert quick.note_time(300, {"1": 1}).floor == 200
+        quick.note_time(301, {"1": 1})
+        writer.note_time(400, {"0": 400})
+        assert reports.get(timeout=30) == NoteLate({"": 400}, False, {"": 301})
+
+
 def test_a_callback_that_fails_keeps_no_note_from_going_out(
     controller: Any, make_background: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -307,6 +327,59 @@ def test_a_transaction_is_noted_when_it_is_committed_and_a_crash_is_made_up_for(
     with SqliteLog(tmp_path / "log.db") as log, make_background(stream, log=log) as restarted:
         restarted.register()
         assert [(mark.time, mark.cut) for mark in restarted.repaired.marks] == [(200, {"0": 3})]
+
+
+def test_a_commit_is_noted_after_what_was_noted_before_it(controller: Any, make_background: Any, reports: Any) -> None:
+    stream = controller.stream(1)
+    log = ScriptedLog(1).writer(Acknowledge.BY_HAND)
+    with make_background(stream, log=log, on_report=reports.put) as writer:
+        writer.write(to("0", b"a"))
+        writer.note_time(100)
+        log.wait_for_flush()
+        with writer.begin() as transaction:
+            transaction.write(to("0", b"b"))
+            transaction.commit(200)
+        log.acknowledge()
+        assert writer.wait_until_answered()
+    assert reports.empty()
+    assert controller.marks(stream)[-1].time == 200
+    assert controller.marks(stream)[-1].cut == {"0": 2}
+
+
+def test_a_commit_is_not_noted_while_a_write_that_failed_is_open(controller: Any, make_background: Any) -> None:
+    """What failed is older, maybe, and comes again behind the commit."""
+    stream = controller.stream(1)
+    log = ScriptedLog(1).writer()
+    with make_background(stream, log=log) as writer:
+        log.refuse(ConnectionError("an append has failed"))
+        with pytest.raises(ConnectionError):
+            writer.write(to("0", b"a"))
+        with writer.begin() as transaction:
+            transaction.write(to("0", b"b"))
+            transaction.commit(200)
+        assert not writer.wait_until_answered(50)
+        writer.write(to("0", b"a"))
+        writer.resume()
+        assert writer.wait_until_answered()
+    assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(200, {"0": 2})]
+
+
+def test_a_position_that_is_given_overtakes_what_still_waits_for_the_log(
+    controller: Any, make_background: Any, reports: Any
+) -> None:
+    stream = controller.stream(1)
+    log = ScriptedLog(1).writer(Acknowledge.BY_HAND)
+    with make_background(stream, log=log, on_report=reports.put) as writer:
+        writer.write(to("0", b"a"))
+        writer.note_time(100)
+        log.wait_for_flush()
+        writer.note_time(150)
+        writer.note_time(200, {"0": 1})
+        log.acknowledge()
+        assert writer.wait_until_answered()
+        assert writer.status().noted == {"": 200}
+    assert reports.empty()
+    assert [mark.time for mark in controller.marks(stream)] == [200]
 
 
 # -- scaling ---------------------------------------------------------------------------------------------------

@@ -79,3 +79,21 @@ def test_after_a_write_that_failed_nothing_is_known(controller: Any, make_writer
         late_log.failure = None
         (mark,) = writer.note_time(100).marks
         assert mark.newest is None
+
+
+def test_what_is_said_with_a_note_holds_for_what_was_written_by_then(
+    controller: Any, make_background: Any, late_log: Any
+) -> None:
+    stream = controller.stream()
+    with make_background(stream, log=late_log) as writer:
+        late_log.acknowledges.clear()
+        writer.write([Event(b"x", segment="0")])
+        writer.note_time(100)
+        assert late_log.flushes.wait(30)
+        writer.note_time(200, newest=250)
+        writer.write([Event(b"newer", segment="0")])  # and the position of the note before will cover it
+        late_log.acknowledges.set()
+        assert writer.wait_until_answered()
+        writer.note_time(300, newest=350)
+        assert writer.wait_until_answered()
+    assert [(mark.time, mark.newest) for mark in controller.marks(stream)][-2:] == [(200, None), (300, 350)]

@@ -1,0 +1,254 @@
+"""Every kind of writer behind a proxy that cuts connections, loses answers, and sends requests twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logs.sqlite import SqliteLog
+from logs.sqlite_reader import SqliteLogReader
+from strandline.config import StreamConfig, TimeDomain
+from strandline.errors import Fenced, PositionWentBack, TimeTooFarAhead, TimeWentBack
+from strandline.note import Note
+from strandline.protocol import calls
+from strandline.protocol.attempts import Patience
+from strandline.protocol.transport import AsyncConnection, Connection
+from tests.flaky import FlakyProxy
+from writer_client import AsyncWriter, AutomaticTime, Background, BackgroundWriter, Event, NoteRefused, Writer
+
+HARMS = 40
+ROUNDS = 120
+FEW = 40  # where each has several calls
+SEEDS = range(3)
+QUICK = Patience(deadline_ms=60_000, first_pause_ms=1, pause_bound_ms=20)
+REFUSING = StreamConfig(mark_interval_ms=0, writer_timeout_ms=None)  # times too far ahead are refused
+
+
+@pytest.fixture(params=SEEDS)
+def proxy(controller: Any, request: pytest.FixtureRequest) -> Iterator[FlakyProxy]:
+    with FlakyProxy(controller.url, request.param, HARMS) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def connection(proxy: FlakyProxy) -> Iterator[Connection]:
+    with Connection(proxy.url, patience=QUICK) as connection:
+        yield connection
+
+
+def events(chance: random.Random, time: int) -> list[Event]:
+    """Some, none of them older than `time`; their values are their times."""
+    times = [time + chance.randrange(5) for _ in range(chance.randrange(1, 4))]
+    return [Event(json.dumps(each).encode(), key=chance.randbytes(4)) for each in times]
+
+
+def untrue(controller: Any, stream: str, path: Path) -> list[str]:
+    """Each mark beside the log: what is older has to lie below its cut."""
+    with SqliteLogReader(path) as reader:
+        stored = [
+            (segment, event.offset, json.loads(event.value or b"0"))
+            for segment, end in reader.end_offsets().items()
+            for event in reader.rows(segment, 0, end)
+        ]
+    return [
+        f"{segment}@{offset} is of {time}, and mark {mark.seq} of {mark.time} has {mark.cut}"
+        for mark in controller.marks(stream)
+        for segment, offset, time in stored
+        if time < mark.time and offset >= mark.cut.get(segment, 0)
+    ]
+
+
+def check(controller: Any, stream: str, path: Path, last: int, writers: int = 1) -> None:
+    """All has arrived: every writer closed, at the last time, below the end of the log."""
+    assert controller.states(stream) == {"closed": writers}
+    assert controller.marks(stream)[-1].time == last
+    assert untrue(controller, stream, path) == []
+
+
+def write_all(writer: Any, chance: random.Random, *, settle: Callable[[], None] = lambda: None) -> int:
+    """What a program does with a writer over its life; returns the last time that it noted."""
+    for time in range(10, 10 * ROUNDS, 10):
+        match chance.randrange(12):
+            case 0:
+                settle()
+                writer.idle()
+                writer.write(events(chance, time))
+            case 1:
+                settle()
+                writer.register()
+            case 2:
+                with writer.begin() as transaction:
+                    transaction.write(events(chance, time))
+                    transaction.commit(time)
+            case _:
+                writer.write(events(chance, time))
+        writer.note_time(time + 1)
+    return time + 1
+
+
+@pytest.mark.parametrize("proxy", SEEDS, indirect=True)
+def test_a_writer_notes_all(controller: Any, proxy: FlakyProxy, connection: Connection, tmp_path: Path) -> None:
+    stream = controller.stream()
+    with (
+        SqliteLog.create(tmp_path / "log", 3) as log,
+        Writer(connection, stream, "w", log=log) as writer,
+    ):
+        last = write_all(writer, random.Random(1))
+    check(controller, stream, tmp_path / "log", last)
+    assert proxy.done.total() == HARMS
+
+
+def test_async_writers_that_share_a_connection_note_all(controller: Any, proxy: FlakyProxy, tmp_path: Path) -> None:
+    stream, last = controller.stream(), 10 * ROUNDS
+
+    async def work(connection: AsyncConnection, name: str, log: SqliteLog) -> None:
+        chance = random.Random(name)
+        async with AsyncWriter(connection, stream, name, log=log) as writer:
+            for time in range(10, last, 40):
+                await writer.write(events(chance, time))
+                await writer.note_time(time + 1)
+                if chance.random() < 0.1:
+                    await writer.register()
+                async with await writer.begin() as transaction:
+                    await transaction.write(events(chance, time + 1))
+                    await transaction.commit(time + 2)
+            await writer.note_time(last)
+
+    async def work_all(logs: Sequence[SqliteLog]) -> None:
+        async with AsyncConnection(proxy.url, patience=QUICK) as connection:
+            await asyncio.gather(*(work(connection, f"w{number}", log) for number, log in enumerate(logs)))
+
+    with ExitStack() as opened:
+        logs = [opened.enter_context(SqliteLog.create(tmp_path / "log", 3)) for _ in range(3)]
+        asyncio.run(work_all(logs))
+    check(controller, stream, tmp_path / "log", last, writers=3)
+
+
+def test_a_background_writer_notes_all_and_is_refused_nothing(
+    controller: Any, proxy: FlakyProxy, connection: Connection, tmp_path: Path
+) -> None:
+    stream = controller.stream()
+    reports: list[Any] = []
+    with (
+        SqliteLog.create(tmp_path / "log", 3) as log,
+        Background(connection, patience=QUICK) as background,
+        BackgroundWriter(background, stream, "w", log=log, on_report=reports.append) as writer,
+    ):
+        last = write_all(writer, random.Random(1))
+        assert writer.wait_until_answered(60_000)
+        assert writer.status().noted == {"": last}
+        assert writer.status().refusals == 0
+    assert [report for report in reports if isinstance(report, NoteRefused)] == []
+    check(controller, stream, tmp_path / "log", last)
+
+
+def test_many_background_writers_with_positions_of_their_own_note_all(
+    controller: Any, proxy: FlakyProxy, connection: Connection
+) -> None:
+    stream, last = controller.stream(), 5 * ROUNDS
+    with Background(connection, patience=QUICK) as background, ExitStack() as opened:
+        writers = [
+            opened.enter_context(BackgroundWriter(background, stream, f"w{number}", keys=("", "other")))
+            for number in range(20)
+        ]
+        for time in range(1, last + 1):
+            for number, writer in enumerate(writers):
+                key = "" if time % 3 else "other"
+                writer.note_time({key: time}, {str(number % 3): time * 10 + number})
+        for writer in writers:
+            writer.note_time({"": last, "other": last}, {"0": last * 11})
+        assert all(writer.wait_until_answered(60_000) for writer in writers)
+        assert [writer.status().refusals for writer in writers] == [0] * 20
+    assert controller.states(stream) == {"closed": 20}
+    for key in ("", "other"):
+        assert controller.marks(stream, key)[-1].time == last
+
+
+@pytest.mark.parametrize("domain", ["event", "ingestion"])
+def test_a_writer_that_notes_by_the_clock_is_refused_nothing(
+    controller: Any, proxy: FlakyProxy, connection: Connection, tmp_path: Path, domain: Any
+) -> None:
+    config = StreamConfig(mark_interval_ms=0, writer_timeout_ms=None, time_domain=TimeDomain(domain))
+    stream = controller.stream(config=config)
+    reports: list[Any] = []
+    automatic = AutomaticTime(period_ms=5, domain=domain, lag_ms=1_000)
+    with (
+        SqliteLog.create(tmp_path / "log", 3) as log,
+        Background(connection, patience=QUICK) as background,
+        BackgroundWriter(
+            background, stream, "w", log=log, on_report=reports.append, automatically_note_time=automatic
+        ) as writer,
+    ):
+        writer.register()
+        while proxy.done.total() < HARMS:
+            writer.write([Event(b"x", key=b"k")])
+            controller.run(calls.marks(stream, after=len(controller.marks(stream)), wait_ms=100))
+        assert writer.status().refusals == 0
+    assert [report for report in reports if isinstance(report, NoteRefused)] == []
+
+
+# -- what is really refused ------------------------------------------------------------------------------------
+
+
+def test_a_writer_hears_of_what_is_really_refused(controller: Any, connection: Connection) -> None:
+    stream = controller.stream(config=REFUSING)
+    with Writer(connection, stream, "w") as writer:
+        for time in range(10, 10 * FEW, 10):
+            writer.note_time(time, {"0": time})
+            for wrong, position, error in (
+                (time - 5, {"0": time}, TimeWentBack),
+                (time, {"0": time - 5}, PositionWentBack),
+                (2**52, {"0": time}, TimeTooFarAhead),
+            ):
+                with pytest.raises(error):
+                    writer.note_time(wrong, position)
+
+
+def test_a_background_writer_hears_of_what_is_really_refused(controller: Any, connection: Connection) -> None:
+    stream = controller.stream(config=REFUSING)
+    reports: list[Any] = []
+    with (
+        Background(connection, patience=QUICK) as background,
+        BackgroundWriter(background, stream, "w", on_report=reports.append) as writer,
+    ):
+        writer.register()
+        # Another program notes in this writer's name, so that its own next notes go back, in time or in place.
+        for time in range(100, 100 * FEW, 100):
+            controller.run(calls.note(stream, Note(writer="w", times={"": time + 50}, position={"0": time + 50})))
+            writer.note_time(time + 10, {"0": time + 60})
+            writer.note_time(time + 20, {"0": time + 61})
+            assert writer.wait_until_answered(60_000)
+            writer.note_time(time + 55, {"0": time + 62})
+            writer.note_time(2**52, {"0": time + 62})
+            assert writer.wait_until_answered(60_000)
+    refused = [report for report in reports if isinstance(report, NoteRefused)]
+    codes = {report.error.code for report in refused if isinstance(report.error, TimeWentBack | TimeTooFarAhead)}
+    assert codes == {"time_went_back", "time_too_far_ahead"}
+    assert {report.times[""] % 100 for report in refused if isinstance(report.error, TimeWentBack)} >= {20}
+    assert len([report for report in refused if isinstance(report.error, TimeTooFarAhead)]) == FEW - 1
+
+
+def test_a_writer_whose_name_was_taken_hears_of_it_and_no_other(
+    controller: Any, proxy: FlakyProxy, connection: Connection
+) -> None:
+    stream = controller.stream()
+    reports: list[Any] = []
+    with Background(connection, patience=QUICK) as background:
+        writer = BackgroundWriter(background, stream, "w", on_report=reports.append)
+        for time in range(FEW):
+            writer.register()
+            writer.note_time(time, {"0": time})
+            assert writer.wait_until_answered(60_000)
+        assert [each for each in reports if isinstance(each, NoteRefused)] == []
+        controller.run(calls.register(stream, "w"))
+        writer.note_time(FEW, {"0": FEW})
+        assert writer.wait_until_answered(60_000)
+        assert [type(each.error) for each in reports if isinstance(each, NoteRefused)] == [Fenced]
+        writer.release()
