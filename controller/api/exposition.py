@@ -56,6 +56,7 @@ class Exposition:
         samples.add(families.STORE_UP, health.up)
         for operation in ("commit", "read"):
             samples.add(families.STORE_ERRORS, health.errors[operation], operation)
+        samples.add(families.STORE_CORRUPT, len(controller.damage))
         samples.add(families.WAITING_READERS, controller.reading.waiting)
         samples.add(families.EVENT_CONNECTIONS, controller.following.readers)
         samples.add(families.EVENT_LIMIT, controller.following.limit)

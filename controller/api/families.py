@@ -132,6 +132,9 @@ QUEUE = _gauge("queue_calls", "Calls applied and not yet durable.")
 QUEUE_LIMIT = _gauge("queue_limit_calls", "So many may be; beyond it calls are turned away as overloaded.")
 STORE_UP = _gauge("store_up", "Whether the last commit went well.")
 STORE_ERRORS = _counter("store_errors", "Commits and reads that failed.", "operation")
+STORE_CORRUPT = _gauge(
+    "store_corrupt_rows", "Rows of the store that were found not to be as they were written, since the start."
+)
 WAITING_READERS = _gauge("waiting_readers", "Readers that wait for a next mark (long poll).")
 EVENT_CONNECTIONS = _gauge("event_connections", "Readers that follow marks as server-sent events.")
 EVENT_LIMIT = _gauge("event_connections_limit", "So many may.")

@@ -32,6 +32,7 @@ from controller.api.parts import (
 )
 from controller.api.shapes import answer
 from controller.services.live_group import LiveGroup
+from controller.services.store import kept
 from strandline.coalesce import OnAllIdle
 from strandline.errors import InvalidConfig, InvalidNote
 from strandline.limits import TIME_BOUND_MS
@@ -71,7 +72,9 @@ async def create(group: str, request: Request, controller: Served, by: Caller) -
     )
     check_streams(request.scope, settings.streams)
     created = await controller.groups.create(group, settings, by)
-    return answer(describe(await controller.groups.get(group), controller.clock.now()), 201 if created else 200)
+    with kept():
+        live = await controller.groups.get(group)
+    return answer(describe(live, controller.clock.now()), 201 if created else 200)
 
 
 @router.get("", summary="List the reader groups")
@@ -99,7 +102,9 @@ async def configure(group: str, request: Request, controller: Served, by: Caller
         changes["on_all_idle"] = _on_all_idle(body.on_all_idle)
     start = None if body.start is UNSET else _start(body.start)
     await controller.groups.configure(group, changes, start, by)
-    return answer(describe(await controller.groups.get(group), controller.clock.now()))
+    with kept():
+        live = await controller.groups.get(group)
+    return answer(describe(live, controller.clock.now()))
 
 
 @router.delete("/{group}", summary="Delete a reader group", status_code=204)

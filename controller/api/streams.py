@@ -37,6 +37,7 @@ from controller.api.shapes import answer, marks_json, noted_json
 from controller.limits import JOURNAL_NAMES
 from controller.services.journal import Act, few
 from controller.services.live import Live
+from controller.services.store import kept
 from strandline.errors import InvalidConfig, InvalidNote, InvalidScale
 from strandline.note import DEFAULT_KEY, Note
 from strandline.protocol.wire import config_to_wire, holder_to_wire, mark_to_wire, segment_to_wire
@@ -55,7 +56,8 @@ router = APIRouter(prefix="/v1/streams", tags=["streams"])
 async def create(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, StreamBody, InvalidConfig)
     created = await controller.streams.create(stream, _segments(body.segments), _settings(body), by)
-    live = await controller.streams.get(stream)
+    with kept():
+        live = await controller.streams.get(stream)
     return answer(describe(live, controller.clock.now()), 201 if created else 200)
 
 
@@ -79,7 +81,9 @@ async def configure(stream: str, request: Request, controller: Served, by: Calle
     settings = _settings(body)
     act = Act("configured", by, settings)
     await controller.streams.change(stream, lambda each, now: each.configure(settings, now), act)
-    return answer(describe(await controller.streams.get(stream), controller.clock.now()))
+    with kept():
+        live = await controller.streams.get(stream)
+    return answer(describe(live, controller.clock.now()))
 
 
 @router.delete("/{stream}", summary="Delete a stream with everything about it", status_code=204)
@@ -95,7 +99,8 @@ async def scale(stream: str, request: Request, controller: Served, by: Caller) -
     create = [_new_segment(each) for each in body.create]
     act = Act("scaled", by, _scaling(body))
     await controller.streams.change(stream, lambda each, now: each.scale(body.seal, create, now), act)
-    live = await controller.streams.get(stream)
+    with kept():
+        live = await controller.streams.get(stream)
     return answer({"segments": _segments_json(live)})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from controller.services.clock import Clock
@@ -14,6 +14,7 @@ from strandline.aggregate import Holder
 from strandline.changes import Answer
 from strandline.errors import Refused, StrandlineError
 from strandline.note import Note
+from strandline.protocol.errors import Undecided
 from strandline.segment import SegmentGraph
 
 
@@ -49,11 +50,12 @@ class Notes:
     ) -> list[Noted | StrandlineError]:
         """Many, each with its stream, in order: each is judged after the ones before it, and harms no other.
 
-        What could not even be made into a note stands for itself. Raises Overloaded or StoreUnavailable for all.
+        What could not even be made into a note stands for itself, and so does one that the store did not keep. Raises
+        Overloaded; StoreUnavailable or StoreUndecided where the store kept none.
         """
         self._committer.admit(len(notes))
         results: list[Noted | StrandlineError] = []
-        waits: set[Durable] = set()
+        waits: dict[int, Durable] = {}  # by place among the results: notes that waited for a stream are kept later
         for stream, note in notes:
             if isinstance(note, StrandlineError):
                 self.journal_refusal(stream, note, by)
@@ -65,9 +67,8 @@ class Notes:
             except StrandlineError as error:
                 results.append(error)
             else:
-                waits.add(self._streams.touch(live))
-        for wait in waits:
-            await wait
+                waits[len(results) - 1] = self._streams.touch(live)
+        await _all_kept(waits, results)
         return results
 
     def journal_refusal(self, stream: str, error: StrandlineError, by: str | None) -> None:
@@ -103,3 +104,20 @@ class Notes:
                 if holder is not None:
                     held[key] = holder
         return Noted(answer, held, live.stream.graph)
+
+
+async def _all_kept(waits: Mapping[int, Durable], results: list[Noted | StrandlineError]) -> None:
+    """Waits until all notes are durable, and puts the error in the place of each that will not be; raises it where none
+    was kept."""
+    errors: dict[Durable, StrandlineError] = {}
+    done = set(waits.values())
+    for wait in done:
+        try:
+            await wait
+        except StrandlineError as error:
+            errors[wait] = error
+    if errors and len(errors) == len(done):
+        raise next((each for each in errors.values() if isinstance(each, Undecided)), next(iter(errors.values())))
+    for place, wait in waits.items():
+        if wait in errors:
+            results[place] = errors[wait]

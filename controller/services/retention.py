@@ -18,10 +18,10 @@ from controller.services.commits import Committer
 from controller.services.groups import Groups
 from controller.services.journal import Act, few
 from controller.services.reading import Reading
-from controller.services.store import Store
+from controller.services.store import Store, kept
 from controller.services.streams import Streams
 from controller.storage.groups import groups_that_read
-from controller.storage.reading import StoredMarks
+from controller.storage.reading import MarksGone, StoredMarks
 from strandline.cut import Cut
 from strandline.errors import StrandlineError
 from strandline.note import check_position
@@ -50,15 +50,16 @@ class Retention:
         check_position(position)
         act = Act("truncated", by, {"head": few(position)})
         head: Cut = await self._streams.change(name, lambda stream, now: stream.truncate(position, now), act)
-        live = await self._streams.get(name)
-        for key in list(live.chains):
-            passed, _ = await self._reading.sides(live, key, head)
+        with kept():
             live = await self._streams.get(name)
-            if passed is not None:
-                live.prune(key, passed.seq)
-        if live.chains:
-            await self._committer.join(live)
-        return head, live.stream.graph
+            for key in list(live.chains):
+                passed, _ = await self._reading.sides(live, key, head)
+                live = await self._streams.get(name)
+                if passed is not None:
+                    live.prune(key, passed.seq)
+            if live.chains:
+                await self._committer.join(live)
+            return head, live.stream.graph
 
     # -- by age --------------------------------------------------------------------------------------------------
 
@@ -74,7 +75,8 @@ class Retention:
             _, name = heappop(self._due)
             self._waiting.discard(name)
             next_look: int | None = now + RETENTION_LOOK_MS
-            with suppress(StrandlineError):  # the store is away, or the stream is gone by now: then look later
+            # The store is away or damaged, or the stream is gone by now: then look later.
+            with suppress(StrandlineError, MarksGone):
                 next_look = await self._look(name, now)
             if next_look is not None:
                 self._wait(name, next_look)

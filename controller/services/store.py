@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Concatenate, Generic, ParamSpec, TypeVar
@@ -17,14 +18,16 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from controller.limits import LOADS_AT_ONCE, STEPS_AT_HAND
+from controller.services.damage import Damage
 from controller.services.garbage import lasting_objects
 from controller.services.health import StoreHealth
 from controller.storage.database import Database
+from controller.storage.dialect import is_damage
 from controller.storage.refusals import AlreadyServed
 from controller.storage.steps import Steps
-from controller.storage.transaction import CommitUnknown
+from controller.storage.transaction import CommitUnknown, reason_of
 from controller.storage.writing import Scribe, Writing
-from strandline.errors import StoreUnavailable
+from strandline.errors import StoreCorrupt, StoreUnavailable, StrandlineError, Unavailable
 from strandline.protocol.errors import StoreUndecided
 
 Given = ParamSpec("Given")
@@ -36,6 +39,18 @@ class _Done(Generic[Result]):
     """What came of steps that have all been taken."""
 
     result: Result
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """For what a call reads after its change is durable: where that fails, it may not say that nothing was changed.
+
+    Raises StoreUndecided then.
+    """
+    try:
+        yield
+    except Unavailable as error:
+        raise StoreUndecided(reason=f"it was kept, and the answer could not be read: {error.code}") from error
 
 
 class Store:
@@ -54,6 +69,7 @@ class Store:
         self._loader = ThreadPoolExecutor(1, thread_name_prefix="store-loader")
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self._settled = True
+        self.damage = Damage()
 
     def commit(self, writing: Writing) -> asyncio.Future[None]:
         """Raises what `Scribe.commit` does."""
@@ -78,7 +94,8 @@ class Store:
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
-        """Calls a function of `controller.storage` with a connection; raises StoreUnavailable where the store fails."""
+        """Calls a function of `controller.storage` with a connection; raises StoreUnavailable where the store fails,
+        and StoreCorrupt where it has something else than was written."""
 
         def call() -> Result:
             try:
@@ -93,11 +110,20 @@ class Store:
             if not self._settled:
                 await loop.run_in_executor(self._writer, self._settle)
             return await loop.run_in_executor(self._reader, call)
-        except DBAPIError as error:
-            self._health.failed("read", error)
-            raise StoreUnavailable(reason=type(error).__name__) from error
+        except (DBAPIError, StoreCorrupt) as error:
+            raise self._failed(error) from error
         except (AlreadyServed, CommitUnknown) as error:
             raise StoreUnavailable(reason=str(error)) from error
+
+    def _failed(self, error: DBAPIError | StoreCorrupt) -> StrandlineError:
+        """What a read that failed is answered with."""
+        if isinstance(error, StoreCorrupt):
+            self.damage.found(error)
+            return error
+        self._health.failed("read", error)
+        if is_damage(error.orig):
+            return self._failed(StoreCorrupt(reason=reason_of(error)))
+        return StoreUnavailable(reason=type(error).__name__)
 
     async def load(
         self,
@@ -105,7 +131,7 @@ class Store:
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
-        """Takes the steps of a function of `controller.storage`; raises StoreUnavailable where the store fails.
+        """Takes the steps of a function of `controller.storage`; raises what `read` does.
 
         A few of them are taken at once, like any read. Where they do not suffice it begins again, over a connection of
         its own, and between any two steps others have their turn.
@@ -140,9 +166,8 @@ class Store:
                     await self.aside(taken.close)
             finally:
                 await self.aside(connection.close)
-        except DBAPIError as error:
-            self._health.failed("read", error)
-            raise StoreUnavailable(reason=type(error).__name__) from error
+        except (DBAPIError, StoreCorrupt) as error:
+            raise self._failed(error) from error
 
     async def aside(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
         """Calls a function in the thread for what takes long, where nothing that it uses may be used meanwhile."""

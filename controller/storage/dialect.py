@@ -34,6 +34,7 @@ from controller.storage.pipeline import undone
 
 _encoder: Final = msgspec.json.Encoder()
 _stream: Final = schema.stream.c
+_DAMAGES: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SYNCS: Final = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 
 
@@ -74,6 +75,12 @@ def words_of(dialect: Dialect) -> Words:
             return PostgresqlWords(kind(paramstyle="numeric_dollar"))
         case other:
             raise ValueError(f"{other!r} is not known: sqlite and postgresql are supported")
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Whether a database says with this error of its driver's that its own files are damaged."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF in _DAMAGES or getattr(error, "sqlstate", None) in ("XX001", "XX002")
 
 
 class SqliteWords:

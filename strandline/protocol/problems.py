@@ -61,6 +61,7 @@ STATUS: Final[Mapping[type[StrandlineError], int]] = {
     errors.BeyondFinalOffset: 422,
     errors.TimeTooFarAhead: 422,
     answers.InternalFailure: 500,
+    errors.StoreCorrupt: 500,
     errors.WatermarkWentBack: 500,
     errors.InputDone: 500,
     errors.UnknownInput: 500,

@@ -1,0 +1,108 @@
+"""Where a call was kept, or part of it, its caller is not told that nothing was changed.
+
+Tables that are away, and triggers that refuse rows, make a store fail at the very step.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from controller.limits import LOADED_MARKS
+from tests.postgres import Postgres
+
+CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
+MARKS = LOADED_MARKS + 5
+# A store that fails to keep a mark of the stream t.
+REFUSALS = {
+    "sqlite": [
+        "CREATE TRIGGER refusal BEFORE INSERT ON mark WHEN NEW.stream = 't' BEGIN SELECT RAISE(ABORT, 'refused'); END"
+    ],
+    "postgresql": [
+        "CREATE FUNCTION refuse() RETURNS trigger AS $$ BEGIN RAISE 'refused'; END $$ LANGUAGE plpgsql",
+        "CREATE TRIGGER refusal BEFORE INSERT ON mark FOR EACH ROW WHEN (NEW.stream = 't') EXECUTE FUNCTION refuse()",
+    ],
+}
+
+
+@pytest.fixture
+def database(store_url: str) -> str:
+    return store_url
+
+
+@pytest.fixture
+def execute(database: str, request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Runs a statement in the store, beside the controller."""
+
+    def on_sqlite(statement: str) -> None:
+        with closing(sqlite3.connect(database.removeprefix("sqlite:///"), isolation_level=None)) as connection:
+            connection.execute(statement)
+
+    def on_postgresql(statement: str) -> None:
+        postgres: Postgres = request.getfixturevalue("postgres")
+        postgres.execute(statement, database)
+
+    return on_sqlite if database.startswith("sqlite") else on_postgresql
+
+
+def note(stream: str, time: int) -> dict[str, Any]:
+    return {"stream": stream, "writer": "a", "time": time, "position": {"0": time}}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/v1/reader-groups/g/readers/r", {"positions": {"s": {"0": 2}}}),
+        ("POST", "/v1/streams/s/truncate", {"head": {"0": 2}}),
+    ],
+)
+def test_a_call_that_was_kept_and_cannot_be_answered_says_not_that_nothing_was_changed(
+    start: Callable[..., Any], execute: Callable[[str], None], method: str, path: str, body: Any
+) -> None:
+    controller = start()
+    controller.call("PUT", "/v1/streams/s", CONFIG)
+    controller.call("POST", "/v1/notes", {"notes": [note("s", time) for time in range(1, MARKS)]})
+    controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
+    controller = start()
+    for loaded in (
+        "/v1/streams/s",
+        "/v1/reader-groups/g",
+    ):  # and of the marks the newest; the answer needs an older one
+        controller.call("GET", loaded)
+
+    execute("ALTER TABLE mark RENAME TO mark_away")
+    problem = controller.call(method, path, body, expect=504)
+
+    assert problem["code"] == "store_undecided" and "nothing was changed" not in problem["detail"]
+    execute("ALTER TABLE mark_away RENAME TO mark")
+    if method == "PUT":
+        (reader,) = controller.call("GET", "/v1/reader-groups/g")["readers"]
+        assert reader["owned"] == body["positions"]
+    else:
+        assert controller.call("GET", "/v1/streams/s")["head"] == body["head"]
+
+
+def test_of_many_notes_each_is_told_whether_the_store_kept_it(
+    start: Callable[..., Any], execute: Callable[[str], None], database: str
+) -> None:
+    controller = start()
+    for stream in ("s", "t"):
+        controller.call("PUT", f"/v1/streams/{stream}", CONFIG)
+    for statement in REFUSALS[database.partition(":")[0]]:
+        execute(statement)
+    controller = start()
+    controller.call(
+        "GET", "/v1/streams/s"
+    )  # which is in memory: its note is on its way while the other stream is loaded
+
+    answer = controller.call("POST", "/v1/notes", {"notes": [note("s", 5), note("t", 5)]})
+
+    kept, refused = answer["results"]
+    assert [mark["time"] for mark in kept["marks"]] == [5]
+    assert (refused["status"], refused["code"]) == (503, "store_unavailable")
+    assert [[mark["time"] for mark in controller.marks(stream)] for stream in ("s", "t")] == [[5], []]
+    assert controller.call("POST", "/v1/notes", {"notes": [note("t", 5)]}, expect=503)["code"] == "store_unavailable"
