@@ -18,6 +18,9 @@ LOADED_MARKS: Final = 256  # of each key, read when a stream is loaded
 
 # Time
 HEARTBEAT_MS: Final = 1_000  # how often the store hears that this controller still serves
+LOOP_STALL_MS: Final = 1_500  # if the event loop did not run for so long, nobody could be heard meanwhile
+CLOCK_LOOK_MS: Final = 1_000  # how often the clock is compared with the host's
+CLOCK_READING_MS: Final = 10  # the host's two clocks are read within so long, or once more
 CLOCK_LEAD_MS: Final = 2_000  # the stored bound is this far ahead, so that the clock never steps back over a crash
 REST_TELLING_MS: Final = 1_000  # how often a waiting reader of a stream at rest is told its time
 ADVANCE_PAUSE_MS: Final = 10  # between two looks at one stream's deadlines

@@ -183,21 +183,22 @@ class Aggregate:
     def enough_have_noted(self) -> bool:
         return len(self._have_noted) >= self.config.min_writers
 
-    def held_by(self, now: int) -> Holder | None:
-        """Who holds time back: None where the next mark is only a matter of its interval, or nobody counts."""
+    def held_by(self, served: int) -> Holder | None:
+        """Who holds time back, at a served time: None where the next mark is only a matter of its interval, or nobody
+        counts."""
         if not self.enough_have_noted:
             return Holder(writer=None, state=MIN_WRITERS, time=None, last_heard_ms_ago=None, released_in_ms=None)
         if self._blocking:
-            return self._holder(min(self._blocking), now)
+            return self._holder(min(self._blocking), served)
         least = self.least()
         if least is None or self.last is None or least[0] > self.last.time:
             return None
-        return self._holder(least[1], now)
+        return self._holder(least[1], served)
 
-    def _holder(self, name: str, now: int) -> Holder:
+    def _holder(self, name: str, served: int) -> Holder:
         writer = self._writers[name]
         standing = writer.standings[self.key]
-        silent = max(0, now - writer.heard_at)
+        silent = max(0, served - writer.served_at)
         timeout = self.config.writer_timeout_ms
         return Holder(
             writer=name,

@@ -15,6 +15,7 @@ from strandline.errors import TooMany
 from strandline.limits import KEYS_PER_STREAM
 from strandline.mark import Mark
 from strandline.note import DEFAULT_KEY
+from strandline.unserved import Unserved
 from strandline.writer import Phase, Standing, Writer, WriterState
 
 INGESTION = TimeDomain.INGESTION  # looking it up in its class takes longer than all else in `resting`
@@ -24,12 +25,14 @@ AWAITED = frozenset({Role.COUNTED, Role.BLOCKING, Role.SKIPPED})  # whose silenc
 class Roster:
     """The writers of a stream by name, its aggregates by key, and what they are waiting for."""
 
-    def __init__(self, config: StreamConfig) -> None:
+    def __init__(self, config: StreamConfig, unserved: Unserved) -> None:
         self.config = config
+        self._unserved = unserved
         self.writers: dict[str, Writer] = {}
         self.aggregates: dict[str, Aggregate] = {}
         self.changes = Changes()
-        self._deadlines: list[tuple[int, str]] = []  # at or before the moment when a writer has been silent too long
+        # At or before the served time when a writer has been silent too long.
+        self._deadlines: list[tuple[int, str]] = []
         self._armed: set[str] = set()
         self._seen: dict[tuple[str, str], WriterState] = {}
 
@@ -53,7 +56,7 @@ class Roster:
         """The writer of a name; it begins when first asked for."""
         found = self.writers.get(name)
         if found is None:
-            found = self.writers[name] = Writer(name=name, heard_at=now)
+            found = self.writers[name] = Writer(name=name, heard_at=now, served_at=self.served(now))
         return found
 
     def last_time(self, key: str) -> int | None:
@@ -93,7 +96,7 @@ class Roster:
                 aggregate.let_go.discard(writer.name)
             self._journal(writer, aggregate, standing, now)
         if writer.name not in self._armed and self.config.writer_timeout_ms and self._waits_for(writer):
-            heappush(self._deadlines, (writer.heard_at + self.config.writer_timeout_ms, writer.name))
+            heappush(self._deadlines, (writer.served_at + self.config.writer_timeout_ms, writer.name))
             self._armed.add(writer.name)
 
     def configure(self, config: StreamConfig, now: int) -> None:
@@ -110,27 +113,28 @@ class Roster:
         """Those who count but were not heard from for too long are lost; returns the keys that this concerns."""
         timeout = self.config.writer_timeout_ms
         keys: set[str] = set()
-        if not self._deadlines or self._deadlines[0][0] > now:
+        if not self._deadlines or self._deadlines[0][0] > (served := self.served(now)):
             return keys
-        while timeout and self._deadlines and self._deadlines[0][0] <= now:
+        while timeout and self._deadlines and self._deadlines[0][0] <= served:
             _, name = heappop(self._deadlines)
             self._armed.discard(name)
             writer = self.writers[name]
-            deadline = writer.heard_at + timeout
-            if deadline <= now:
+            deadline = writer.served_at + timeout
+            if deadline <= served:
                 for key, standing in writer.standings.items():
                     if self.aggregates[key].role(name) in AWAITED:
-                        standing.lost_at = deadline
+                        standing.lost_at = now - (served - deadline)
                         keys.add(key)
             self.changed(writer, now)
         return keys
 
-    def resume(self, gap: int, now: int) -> None:
-        """Counts `gap` milliseconds of silence against nobody."""
-        for writer in self.writers.values():
-            if not writer.closed:
-                writer.heard_at = min(writer.heard_at + gap, now)
-                self.changes.writers.add(writer.name)
+    def served(self, now: int) -> int:
+        """The served time, by which silence is judged."""
+        return self._unserved.served(now)
+
+    def silent_ms(self, writer: Writer, now: int) -> int:
+        """How long a writer has been silent, of the time in which it could have been heard."""
+        return max(0, self.served(now) - writer.served_at)
 
     def _waits_for(self, writer: Writer) -> bool:
         return any(self.aggregates[key].role(writer.name) in AWAITED for key in writer.standings)
@@ -172,25 +176,27 @@ class Roster:
         interval = self.config.mark_interval_ms
         if interval is None:
             return False
-        return aggregate.last is None or now >= aggregate.last.created_at + interval
+        # A mark from a later moment was made before an operator set the clock back.
+        return aggregate.last is None or not aggregate.last.created_at <= now < aggregate.last.created_at + interval
 
     def next_wake(self, *, exact: bool = True) -> int | None:
         """When time alone next changes something: a writer has been silent too long, or an interval has passed.
 
-        If not `exact`, deadlines stay as they are of writers who were heard from since: a bound at once.
+        If not `exact`, deadlines stay as they are of writers who were heard from since: a bound at once. While nobody
+        can be heard, it may come and nothing happens: nobody is let go before served time goes on.
         """
         timeout = self.config.writer_timeout_ms
         while exact and timeout and self._deadlines:
             deadline, name = self._deadlines[0]
             writer = self.writers[name]
-            if deadline == writer.heard_at + timeout and self._waits_for(writer):
+            if deadline == writer.served_at + timeout and self._waits_for(writer):
                 break
             heappop(self._deadlines)
             self._armed.discard(name)
             if self._waits_for(writer):
-                heappush(self._deadlines, (writer.heard_at + timeout, name))
+                heappush(self._deadlines, (writer.served_at + timeout, name))
                 self._armed.add(name)
-        moments = [self._deadlines[0][0]] if self._deadlines else []
+        moments = [self._deadlines[0][0] + self._unserved.total_ms] if self._deadlines else []
         interval = self.config.mark_interval_ms
         for aggregate in self.aggregates.values():
             if interval is not None and aggregate.last is not None and aggregate.next_time() is not None:
@@ -199,7 +205,7 @@ class Roster:
 
     def held_by(self, key: str, now: int) -> Holder | None:
         aggregate = self.aggregates.get(key) or Aggregate(key, {}, self.config)
-        return aggregate.held_by(now)
+        return aggregate.held_by(self.served(now))
 
     # -- rest, in the ingestion domain ---------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, Note, check_key
 from strandline.roster import Roster
 from strandline.segment import NewSegment, Segment, SegmentGraph
+from strandline.unserved import Unserved
 from strandline.writer import Phase, Standing, Writer, WriterState
 
 
@@ -35,14 +36,16 @@ class Stream:
         *,
         now: int,
         history_notes: int = HISTORY_NOTES_PER_WRITER,
+        unserved: Unserved | None = None,
     ) -> None:
+        """`unserved` says how long nobody could be heard: its owner keeps it, for all of his streams."""
         self.name = check_name("stream", name)
         self.graph = graph
         self.sealed = False
         self.epochs = 0  # the last one given out; never given again
         self.head: Cut = NOTHING
         self.clock = now  # never steps back
-        self._roster = Roster(config)
+        self._roster = Roster(config, unserved if unserved is not None else Unserved())
         self._history_notes = history_notes
 
     @classmethod
@@ -59,9 +62,10 @@ class Stream:
         writers: Iterable[Writer],
         last_marks: Iterable[Mark],
         history_notes: int = HISTORY_NOTES_PER_WRITER,
+        unserved: Unserved | None = None,
     ) -> Stream:
         """The stream as it was stored: it goes on exactly as the one that was not interrupted."""
-        stream = cls(name, config, graph, now=clock, history_notes=history_notes)
+        stream = cls(name, config, graph, now=clock, history_notes=history_notes, unserved=unserved)
         stream.sealed, stream.epochs, stream.head = sealed, epochs, head
         stream._roster.restore(writers, last_marks, clock)
         return stream
@@ -105,7 +109,7 @@ class Stream:
         self._roster.changes.stream = True
         writer.epoch, writer.closed_epoch = self.epochs, None
         writer.excluded_at = None
-        writer.heard_at = now
+        self._hear(writer, now)
         floors = {
             key: writer.standings.setdefault(key, Standing(Phase.IDLE)).join(self._roster.last_time(key))
             for key in keys
@@ -149,7 +153,7 @@ class Stream:
         check_epoch(name, writer, epoch)
         for standing in writer.standings.values():
             standing.go_idle()
-        writer.hear(now)
+        self._hear(writer, now)
         return self._changed(writer, now)
 
     def close(self, name: str, epoch: int | None, now: int) -> list[Mark]:
@@ -287,10 +291,9 @@ class Stream:
         """The mark that time has reached in an ingestion stream whose reporters all said idle; not stored."""
         return None if self.sealed else self._roster.resting(max(now, self.clock))
 
-    def resume(self, served_until: int, now: int) -> None:
-        """Goes on after the stream was not served for a while: that silence counts against nobody."""
-        self.clock = max(self.clock, now)
-        self._roster.resume(max(0, now - served_until), self.clock)
+    def silent_ms(self, writer: Writer, now: int) -> int:
+        """How long a writer has been silent, of the time in which it could have been heard."""
+        return self._roster.silent_ms(writer, max(now, self.clock))
 
     def states(self, writer: Writer) -> dict[str, WriterState]:
         """What a writer is, by key."""
@@ -342,7 +345,7 @@ class Stream:
         for key, time in admitted.times.items():
             last_time = roster.last_time(key)
             writer.standings[key].note(time, writer.position, floors[key], last_time, self._history_notes)
-        writer.hear(now)
+        self._hear(writer, now)
         roster.changed(writer, now)
 
     def _hear_again(self, writer: Writer, keys: Iterable[str], now: int) -> None:
@@ -352,8 +355,11 @@ class Stream:
             self._roster.store_rest(now)
         for standing in back:
             standing.lost_at = None
-        writer.hear(now)
+        self._hear(writer, now)
         self._roster.changed(writer, now)
+
+    def _hear(self, writer: Writer, now: int) -> None:
+        writer.hear(now, self._roster.served(now))
 
     def _writer(self, name: str) -> Writer:
         if name not in self.writers:

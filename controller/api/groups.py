@@ -39,6 +39,7 @@ from strandline.protocol.group_wire import (
     positions_to_wire,
     reader_answer_to_wire,
 )
+from strandline.unserved import Moment
 
 router = APIRouter(prefix="/v1/reader-groups", tags=["reader groups"])
 
@@ -61,7 +62,7 @@ async def create(group: str, request: Request, controller: Served, by: Caller) -
     )
     check_streams(request.scope, settings.streams)
     created = await controller.groups.create(group, settings, by)
-    return answer(describe(await controller.groups.get(group), controller.clock.now()), 201 if created else 200)
+    return answer(describe(await controller.groups.get(group), controller.clock.moment()), 201 if created else 200)
 
 
 @router.get("", summary="List the reader groups")
@@ -72,7 +73,7 @@ async def list_names(controller: Served, grant: Granted, after: After = "", limi
 
 @router.get("/{group}", summary="Describe a reader group")
 async def get(group: str, controller: Served) -> Response:
-    return answer(describe(await controller.groups.get(group), controller.clock.now()))
+    return answer(describe(await controller.groups.get(group), controller.clock.moment()))
 
 
 @router.delete("/{group}", summary="Delete a reader group", status_code=204)
@@ -138,7 +139,7 @@ async def offline(group: str, reader: str, request: Request, controller: Served,
     return answer({"window": group_window_to_wire(window)})
 
 
-def describe(live: LiveGroup, now: int) -> dict[str, Any]:
+def describe(live: LiveGroup, moment: Moment) -> dict[str, Any]:
     """What `GET` tells of a group. A silent reader owns nothing any more, whether or not a call has let it go yet."""
     members = live.membership
     readers = [
@@ -146,7 +147,7 @@ def describe(live: LiveGroup, now: int) -> dict[str, Any]:
             "reader": name,
             "epoch": reader.epoch,
             "last_heard_at": reader.heard_at,
-            "owned": {} if members.is_silent(name, now) else positions_to_wire(members.owned(name)),
+            "owned": {} if members.is_silent(name, moment) else positions_to_wire(members.owned(name)),
         }
         for name, reader in sorted(members.readers.items())
     ]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from controller.limits import HEARTBEAT_MS, TOKEN_USE_MS, TOKENS_LOOK_MS
-from controller.services.clock import Clock
+from controller.services.clock import Clock, HostClock
 from controller.services.commits import Committer
 from controller.services.counts import Counts
 from controller.services.denials import Denials
@@ -29,9 +29,10 @@ from controller.services.streams import Streams
 from controller.services.tokens import Tokens
 from controller.storage import upgrade
 from controller.storage.database import open_database
-from controller.storage.spells import Gaps, begin_spell
+from controller.storage.spells import Restores, begin_spell
 from controller.storage.writing import Spell
 from strandline.errors import StoreUnavailable, StrandlineError
+from strandline.unserved import Unserved
 
 log = logging.getLogger(__name__)
 
@@ -45,19 +46,19 @@ class Controller:
         committer: Committer,
         clock: Clock,
         spell: Spell,
-        gaps: Gaps,
+        restores: Restores,
         health: StoreHealth,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.clock = clock
         self.health = health
         self.counts = Counts()
-        self.streams = Streams(store, committer, clock, spell, gaps)
+        self.streams = Streams(store, committer, clock, spell, restores)
         self.notes = Notes(self.streams, committer, clock)
         self.reading = Reading(self.streams, store, clock)
         self.following = Following(self.streams, self.reading)
         self.indexing = Indexing(self.streams, store)
-        self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, spell, gaps)
+        self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, spell, restores)
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
         self.journals = Journals(self.streams, self.groups, store)
         self.overview = Overview(self.streams, self.groups, self.reading, clock, stopwatch)
@@ -68,13 +69,14 @@ class Controller:
         self._store = store
         self._committer = committer
         self._heart: asyncio.Task[None] | None = None
+        self._pulse: asyncio.Task[None] | None = None
         self._doorman: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
         cls,
         database_url: str,
-        source: Callable[[], int],
+        host: HostClock,
         owner: str,
         stopwatch: Callable[[], float] = time.perf_counter,
         *,
@@ -85,17 +87,18 @@ class Controller:
         Where the clock is moved `by_hand`, nothing happens by itself: who moves it calls `run_due`.
         """
         database = await asyncio.to_thread(open_database, database_url)
-        spell, gaps = begin_spell(database.writer, owner, source())
-        clock = Clock(source, spell.started_at, by_hand=by_hand)
+        spell, restores = begin_spell(database.writer, owner, host.wall())
+        clock = Clock(host, spell.started_at, by_hand=by_hand, unserved=Unserved(spell.unserved_ms))
         health = StoreHealth(stopwatch)
         store = Store(database, health)
         committer = Committer(store.commit, spell, clock, health=health)
-        controller = cls(store, committer, clock, spell, gaps, health, stopwatch)
+        controller = cls(store, committer, clock, spell, restores, health, stopwatch)
         await controller.tokens.refresh()
         committer.start()
         controller._doorman = asyncio.create_task(controller._look_at_tokens(), name="tokens")
         if not by_hand:
             controller._heart = asyncio.create_task(controller._beat(), name="heartbeat")
+            controller._pulse = asyncio.create_task(controller._ask_the_time(), name="pulse")
         return controller
 
     def begin_stop(self) -> None:
@@ -108,7 +111,8 @@ class Controller:
         self.begin_stop()
         self.measures.stop()
         self.streams.deadlines.stop()
-        for task in (self._heart, self._doorman):
+        self.clock.watched = False
+        for task in (self._heart, self._pulse, self._doorman):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -140,6 +144,17 @@ class Controller:
             with contextlib.suppress(StrandlineError):  # logged where it failed, and the next beat tries again
                 await self._committer.beat()
                 await self.retention.run_due()
+
+    async def _ask_the_time(self) -> None:
+        """Looks at the clock each second, whatever else goes on: so it shows if this process stands still.
+
+        The beats of the heart do not: they wait for the store.
+        """
+        self.clock.now()
+        self.clock.watched = True
+        while True:
+            await asyncio.sleep(HEARTBEAT_MS / 1000)
+            self.streams.deadlines.run_due()  # a clock that follows its host's may have come there early
 
     async def _look_at_tokens(self) -> None:
         looks = 0

@@ -28,8 +28,9 @@ class GroupWindows:
     async def window(self, live: LiveGroup) -> GroupWindow:
         """Where a group stands, in each of its streams and over all of them."""
         settings = live.membership.settings
-        now = self._clock.now()
-        live.membership.let_silent_go(now)
+        moment = self._clock.moment()
+        now = moment.now
+        live.membership.let_silent_go(moment)
         streams = {stream: await self._stream_window(live, stream, now) for stream in settings.streams}
         idle = tuple(
             [stream for stream, window in streams.items() if await self._is_idle(stream, window, now, settings)]
@@ -72,8 +73,8 @@ class GroupWindows:
         if not writers or not all(chain.last is None or chain.last.cut.le(position) for chain in live.chains.values()):
             return False
         if settings.idle_timeout_ms is not None:
-            silent_since = max(writer.heard_at for writer in writers)
-            if now - silent_since >= settings.idle_timeout_ms:
+            silent_ms = min(live.stream.silent_ms(writer, now) for writer in writers)
+            if silent_ms >= settings.idle_timeout_ms:
                 return True
         # The first writer that goes on decides, of however many.
         return all(state in _AT_REST for writer in writers for state in live.stream.states(writer).values())

@@ -17,7 +17,7 @@ from controller.services.shelf import Shelf
 from controller.services.store import Store
 from controller.services.streams import Streams
 from controller.storage.groups import group_streams, load_group
-from controller.storage.spells import Gaps
+from controller.storage.spells import Restores
 from controller.storage.writing import Spell
 from strandline.backlog import BacklogDetector
 from strandline.cut import Cut
@@ -39,6 +39,7 @@ from strandline.protocol.group_wire import (
 )
 from strandline.segment import SegmentGraph
 from strandline.timeindex import bound_at
+from strandline.unserved import Moment
 
 
 class Groups:
@@ -53,7 +54,7 @@ class Groups:
         reading: Reading,
         indexing: Indexing,
         spell: Spell,
-        gaps: Gaps,
+        restores: Restores,
     ) -> None:
         self._store = store
         self._committer = committer
@@ -61,7 +62,7 @@ class Groups:
         self._streams = streams
         self._reading = reading
         self._spell = spell
-        self._gaps = gaps
+        self._restores = restores
         self._windows = GroupWindows(streams, reading, clock)
         self._indexing = indexing
         self._shelf: Shelf[LiveGroup] = Shelf(self._load)
@@ -140,8 +141,7 @@ class Groups:
         now = self._clock.now()
         live = LiveGroup.loaded(stored, settings_of(stored.settings), now)
         if stored.fence != self._spell.fence:
-            live.membership.resume(self._gaps.since(stored.fence), now)
-            restored_at = self._gaps.restored_at(stored.fence)
+            restored_at = self._restores.since(stored.fence)
             if restored_at is not None:
                 live.begin_anew(restored_at, now)
                 self._committer.keep(live)
@@ -206,7 +206,7 @@ class Groups:
         group: str,
         reader: str,
         positions: Positions,
-        call: Callable[[Membership, Mapping[str, SegmentGraph], int], None],
+        call: Callable[[Membership, Mapping[str, SegmentGraph], Moment], None],
         act: Act | None = None,
     ) -> ReaderAnswer:
         settings = (await self.get(group)).membership.settings
@@ -217,9 +217,10 @@ class Groups:
         graphs = {stream: (await self._streams.get(stream)).stream.graph for stream in settings.streams}
         live = await self.get(group)
         self._committer.admit()
-        live.heard_at = now = self._clock.now()
+        moment = self._clock.moment()
+        live.heard_at = now = moment.now
         try:
-            call(live.membership, graphs, now)
+            call(live.membership, graphs, moment)
         except Refused as error:
             by = None if act is None else act.by
             refused = live.journal.refuse(error, now, by=by, reader=reader)
@@ -234,7 +235,7 @@ class Groups:
         registered = live.membership.readers.get(reader)
         epoch, owned = registered.epoch if registered is not None else 0, live.membership.owned(reader)
         live.tell_owned(reader, owned, now)
-        share, free = live.membership.share(graphs, now)
+        share, free = live.membership.share(graphs, moment)
         await self._committer.join(live)
         return ReaderAnswer(epoch=epoch, owned=owned, share=share, free=free, window=await self.window(group))
 

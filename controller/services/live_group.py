@@ -41,7 +41,7 @@ class LiveGroup:
     def loaded(cls, stored: StoredGroup, settings: GroupSettings, now: int) -> LiveGroup:
         membership = Membership(stored.name, settings)
         membership.epochs = stored.epochs
-        membership.readers = {name: Reader(epoch, heard_at) for name, (epoch, heard_at) in stored.readers.items()}
+        membership.readers = {name: Reader(*of_reader) for name, of_reader in stored.readers.items()}
         membership.offsets, membership.owners = stored.offsets, stored.owners
         membership.held = stored.held
         heard_at = max((reader.heard_at for reader in membership.readers.values()), default=now)
@@ -118,7 +118,8 @@ class LiveGroup:
             if reader is None:
                 writing.remove(schema.reader, key)
             else:
-                writing.put_row(schema.reader, {**key, "epoch": reader.epoch, "heard_at": reader.heard_at})
+                heard = {"heard_at": reader.heard_at, "served_at": reader.served_at}
+                writing.put_row(schema.reader, {**key, "epoch": reader.epoch, **heard})
         for stream, segment in sorted(touched.places):
             place = (stream, segment)
             values = {"offset": members.offsets.get(place, 0), "reader": members.owners.get(place)}

@@ -19,7 +19,7 @@ from controller.services.shelf import Shelf
 from controller.services.store import Store
 from controller.storage.reading import load_stream, stream_names
 from controller.storage.rows import Origin
-from controller.storage.spells import Gaps
+from controller.storage.spells import Restores
 from controller.storage.writing import Spell
 from strandline.aggregate import Holder
 from strandline.changes import Registered
@@ -35,12 +35,12 @@ from strandline.stream import Stream
 class Streams:
     """Every stream by its name, each at most once in memory."""
 
-    def __init__(self, store: Store, committer: Committer, clock: Clock, spell: Spell, gaps: Gaps) -> None:
+    def __init__(self, store: Store, committer: Committer, clock: Clock, spell: Spell, restores: Restores) -> None:
         self._store = store
         self._committer = committer
         self._clock = clock
         self._spell = spell
-        self._gaps = gaps
+        self._restores = restores
         self._shelf: Shelf[Live] = Shelf(self._load)
         self.deadlines = Deadlines(clock, committer.keep)
         self._holding: set[StreamCounts] = set()
@@ -104,14 +104,12 @@ class Streams:
         return await self._shelf.find(name)
 
     async def _load(self, name: str) -> Live | None:
-        stored = await self._store.read(load_stream, name)
+        stored = await self._store.read(load_stream, name, self._clock.unserved)
         if stored is None:
             return None
         live = Live.loaded(stored, self._watch, self._counts_of(name))
         if stored.fence != self._spell.fence:
-            started_at = self._spell.started_at
-            live.stream.resume(started_at - self._gaps.since(stored.fence), started_at)
-            restored_at = self._gaps.restored_at(stored.fence)
+            restored_at = self._restores.since(stored.fence)
             if restored_at is not None:
                 live.begin_anew(restored_at)
                 self._committer.keep(live)
@@ -223,7 +221,7 @@ class Streams:
                 raise exists
             await self.touch(found)
             return False
-        stream = Stream(name, config, graph, now=now)
+        stream = Stream(name, config, graph, now=now, unserved=self._clock.unserved)
         counts = self._counts_of(name)
         live = Live(stream, origin, stored_fence=None, watch=self._watch, counts=counts)
         live.journal.act(Act("created", by, config_to_wire(config)), now)

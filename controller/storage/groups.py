@@ -24,7 +24,7 @@ class StoredGroup:
     caught_up: bool
     created_at: int
     fence: int
-    readers: dict[str, tuple[int, int]]  # epoch, heard_at
+    readers: dict[str, tuple[int, int, int]]  # epoch, heard_at, served_at
     offsets: dict[tuple[str, str], int]
     owners: dict[tuple[str, str], str]
     held: dict[str, int]  # by key, the watermark that was told
@@ -70,7 +70,10 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
         caught_up=row.caught_up,
         created_at=row.created_at,
         fence=row.fence,
-        readers={each.name: (each.epoch, each.heard_at) for each in readers},
+        readers={
+            each.name: (each.epoch, each.heard_at, each.heard_at if each.served_at is None else each.served_at)
+            for each in readers
+        },
         offsets={(each.stream, each.segment): each.offset for each in places},
         owners={(each.stream, each.segment): each.reader for each in places if each.reader is not None},
         held=msgspec.json.decode(row.held) if row.held is not None else {},

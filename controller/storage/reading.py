@@ -26,6 +26,7 @@ from strandline.cut import Cut
 from strandline.mark import Mark
 from strandline.segment import SegmentGraph
 from strandline.stream import Stream
+from strandline.unserved import Unserved
 from strandline.writer import Writer
 
 # Made once: putting a query together costs more than running it.
@@ -59,8 +60,8 @@ class StoredStream:
     log: StoredLog
 
 
-def load_stream(connection: Connection, name: str) -> StoredStream | None:
-    """A stream by its name, all of it from one moment; None where there is none."""
+def load_stream(connection: Connection, name: str, unserved: Unserved | None = None) -> StoredStream | None:
+    """A stream by its name, all of it from one moment; None where there is none. `unserved` is its owner's."""
     with connection.begin():
         row = connection.execute(_STREAM, {"stream": name}).one_or_none()
         if row is None:
@@ -81,6 +82,7 @@ def load_stream(connection: Connection, name: str) -> StoredStream | None:
             clock=row.clock,
             writers=writers,
             last_marks=last_marks,
+            unserved=unserved,
         )
         journal = journal_ends(connection, JOURNAL_OF_STREAM, name)
         places = {each.id: each.place for each in segments}

@@ -51,6 +51,7 @@ served = Table(
     Column("started_at", BigInteger, nullable=False),
     Column("served_until", BigInteger, nullable=False),
     Column("clock_bound", BigInteger, nullable=False),
+    Column("unserved_ms", BigInteger),  # in which nobody could be heard, in all until served_until; null: none
 )
 
 stream = Table(
@@ -148,6 +149,7 @@ reader = Table(
     Column("name", _NAME, primary_key=True),
     Column("epoch", BigInteger, nullable=False),
     Column("heard_at", BigInteger, nullable=False),
+    Column("served_at", BigInteger),  # the served time when it was heard; null: as heard_at
 )
 
 # How far a group has read in a segment, and which reader goes on there.

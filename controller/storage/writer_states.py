@@ -37,7 +37,8 @@ class StoredStanding(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StoredWriter(msgspec.Struct, array_like=True, frozen=True):
-    """A writer. Without `noted`, it noted what its position says."""
+    """A writer. Without `noted`, it noted what its position says. Without `served_at`, it was stored before revision
+    0008, when nothing had been unserved yet as far as the store knows."""
 
     name: str
     heard_at: int
@@ -49,6 +50,7 @@ class StoredWriter(msgspec.Struct, array_like=True, frozen=True):
     noted: dict[str, int] | None
     position: dict[str, int]
     standings: dict[str, StoredStanding]
+    served_at: int | None = None
 
 
 _encoder = msgspec.json.Encoder()
@@ -74,7 +76,7 @@ def document_of(writer: Writer, *, whole: bool) -> Document:
     noted, offsets = writer.noted, position.offsets
     return (
         writer.name, writer.heard_at, writer.tail, writer.epoch, writer.closed, writer.closed_epoch,
-        writer.excluded_at, None if noted == offsets else noted, offsets, standings,
+        writer.excluded_at, None if noted == offsets else noted, offsets, standings, writer.served_at,
     )  # fmt: skip
 
 
@@ -142,6 +144,7 @@ def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
     return Writer(
         name=stored.name,
         heard_at=stored.heard_at,
+        served_at=stored.heard_at if stored.served_at is None else stored.served_at,
         tail=stored.tail,
         epoch=stored.epoch,
         closed=stored.closed,

@@ -10,6 +10,7 @@ from strandline.mark import Mark
 from strandline.note import Note
 from strandline.segment import SegmentGraph
 from strandline.stream import Stream
+from strandline.unserved import Unserved
 
 START_MS = 1_000
 LIMIT_NOTES = 64
@@ -22,7 +23,8 @@ class Book:
         config = StreamConfig(**({"mark_interval_ms": 0, "max_ahead_ms": None} | settings))
         graph = SegmentGraph(open=True) if open else SegmentGraph.equal_shares(2, START_MS)
         self.now = START_MS
-        self.stream = Stream("s", config, graph, now=self.now, history_notes=history_notes)
+        self.unserved = Unserved()
+        self.stream = Stream("s", config, graph, now=self.now, history_notes=history_notes, unserved=self.unserved)
         self.marks: list[Mark] = []
 
     def after(self, passed_ms: int) -> Book:

@@ -190,22 +190,6 @@ def test_a_stream_that_is_taken_up_again_goes_on_from_where_it_was_and_nothing_o
     assert (book.state("a"), book.state("b")) == ("timed_out", "timed_out")
 
 
-def test_a_gap_in_serving_counts_against_nobody_and_moves_nobody_who_closed() -> None:
-    book = Book()
-    book.note("open", 10)
-    book.note("closed", 10)
-    book.call("close", "closed", None)
-    book.stream.drain()
-    book.stream.resume(book.now + 9, book.now)  # it was served for longer than that
-    assert {writer.heard_at for writer in book.stream.writers.values()} == {book.now}
-    book.stream.resume(book.now, book.now + 500)
-    assert book.stream.drain().writers == {"open"}
-    assert {name: writer.heard_at for name, writer in book.stream.writers.items()} == {
-        "open": book.now + 500,
-        "closed": book.now,
-    }
-
-
 STEPS = st.lists(
     st.sampled_from(["note", "note", "again", "note", "mark", "drain", "begin anew", "forget"]), max_size=60
 )

@@ -33,10 +33,11 @@ class NaiveCalls(NaiveStream):
         if self.config.time_domain is TimeDomain.INGESTION and set(wanted) != {""}:
             raise Refusal("wrong_domain")
         self.store_rest(now)
-        writer = self.writers.setdefault(name, NaiveWriter(name, now))
+        writer = self.writers.setdefault(name, NaiveWriter(name, self.heard_now(now)))
         self.begin_anew(writer)
         self.epochs += 1
-        writer.epoch, writer.closed_epoch, writer.excluded_at, writer.heard = self.epochs, None, None, now
+        writer.epoch, writer.closed_epoch, writer.excluded_at = self.epochs, None, None
+        writer.heard = self.heard_now(now)
         floors = {}
         for key in wanted:
             times = [time for time in (writer.time(key), self.last_time(key)) if time is not None]
@@ -104,14 +105,14 @@ class NaiveCalls(NaiveStream):
             self.store_rest(now)
         for key in back:
             del writer.lost_at[key]
-        writer.heard = max(writer.heard, now)
+        writer.heard = max(writer.heard, self.heard_now(now))
         self.leave_out_at_once()
 
     def take(self, note: Note, times: Mapping[str, int], *, tail: bool, now: int) -> None:
         for segment in note.position:
             self.before.setdefault(segment, ())
         self.store_rest(now)
-        writer = self.writers.setdefault(note.writer, NaiveWriter(note.writer, now))
+        writer = self.writers.setdefault(note.writer, NaiveWriter(note.writer, self.heard_now(now)))
         self.begin_anew(writer)
         writer.tail = writer.tail or tail
         cut = self.closed(note.position)
@@ -124,7 +125,7 @@ class NaiveCalls(NaiveStream):
             last = self.last_time(key)
             if last is None or time > last:
                 writer.story.setdefault(key, []).append(("note", time, len(writer.said) - 1))
-        writer.heard = max(writer.heard, now)
+        writer.heard = max(writer.heard, self.heard_now(now))
         self.leave_out_at_once()
 
     def begin_anew(self, writer: NaiveWriter) -> None:
@@ -147,7 +148,7 @@ class NaiveCalls(NaiveStream):
         for key in writer.phase:
             writer.phase[key], writer.floor[key] = "idle", None
         writer.lost_at.clear()
-        writer.heard = max(writer.heard, now)
+        writer.heard = max(writer.heard, self.heard_now(now))
         return self.evaluate(writer.phase, now)
 
     def close(self, name: str, epoch: int | None, now: int) -> list[NaiveMark]:

@@ -138,6 +138,7 @@ class NaiveStream:
         self.marks: dict[str, list[NaiveMark]] = {}
         self.dropped: list[tuple[dict[str, int], str]] = []  # how many marks there were, by key, and the segment
         self.noted: dict[str, set[str]] = {}
+        self.deaf_since: int | None = None  # since when the store has been away
 
     # -- roles and time ------------------------------------------------------------------------------------------
 
@@ -324,18 +325,35 @@ class NaiveStream:
             return now
         keys: set[str] = set()
         for writer in self.writers.values():
-            if writer.heard + timeout <= now:
+            over = self.silence(writer, now) - timeout
+            if over >= 0:
                 for key in self.awaited(writer):
-                    writer.lost_at[key] = writer.heard + timeout
+                    writer.lost_at[key] = now - over
                     keys.add(key)
         self.evaluate(keys, now)
         return now
 
-    def resume(self, served_until: int, now: int) -> None:
-        self.clock = max(now, self.clock)
+    def heard_now(self, now: int) -> int:
+        """The moment at which someone is heard: while the store is away, that when it went."""
+        return now if self.deaf_since is None else self.deaf_since
+
+    def silence(self, writer: NaiveWriter, now: int) -> int:
+        return max(0, self.heard_now(now) - writer.heard)
+
+    def unheard(self, passed: int) -> None:
+        """Nobody could be heard for so long until now: that is nobody's silence."""
         for writer in self.writers.values():
-            if not writer.closed:
-                writer.heard = min(writer.heard + max(0, now - served_until), self.clock)
+            writer.heard += passed
+        if self.deaf_since is not None:
+            self.deaf_since += passed
+
+    def store_goes(self, now: int) -> None:
+        self.deaf_since = now
+
+    def store_comes_back(self, now: int) -> None:
+        assert self.deaf_since is not None
+        away, self.deaf_since = now - self.deaf_since, None
+        self.unheard(away)
 
     def next_wake(self) -> int | None:
         if self.sealed:
@@ -349,20 +367,19 @@ class NaiveStream:
                 moments.append(marks[-1].created_at + self.config.mark_interval_ms)
         return min(moments, default=None)
 
-    def held_by(self, key: str) -> tuple[str | None, str] | None:
-        """Who holds time back, and in which state."""
+    def held_by(self, key: str, now: int) -> tuple[str | None, str, int | None] | None:
+        """Who holds time back, in which state, and how long it has been silent."""
         if self.sealed:
             return None
         if not self.enough(key):
-            return None, "min_writers"
+            return None, "min_writers", None
         counted = self.counted(key)
         without = sorted(writer.name for writer in counted if writer.value(key) is None)
-        if without:
-            return without[0], self.state(self.writers[without[0]], key)
-        if not counted or self.next_time(key) is not None:
+        if not without and (not counted or self.next_time(key) is not None):
             return None
-        least = min((value, writer.name) for writer in counted if (value := writer.value(key)) is not None)
-        return least[1], self.state(self.writers[least[1]], key)
+        values = [(value, writer.name) for writer in counted if (value := writer.value(key)) is not None]
+        holder = self.writers[without[0] if without else min(values)[1]]
+        return holder.name, self.state(holder, key), self.silence(holder, max(now, self.clock))
 
     # -- segments ------------------------------------------------------------------------------------------------
 

@@ -79,7 +79,6 @@ class Checker:
         self.first_told: dict[tuple[str, str], tuple[Call, int]] = {}  # with the answer to the newest note
         self.rest: Mark | None = None  # the furthest that time was told to have reached at rest
         self.epochs = 0
-        self.served = 0  # when something was last executed
         self.counts: Counter[str] = Counter()  # how often each thing happened that there is to prove
         self.sealed = False
 
@@ -202,8 +201,9 @@ class Checker:
             fail(f"{mark} has something newer below it: {newest}")
         self.newest_below[mark.key] = newest
 
-    def resting(self, mark: Mark) -> None:
+    def resting(self, mark: Mark, served: int) -> None:
         """A mark that is told but not stored."""
+        self.accounts.served = served
         marks = self.marks[mark.key]
         self._follows(mark, marks[-1].mark if marks else None)
         self.rest = mark
@@ -222,7 +222,7 @@ class Checker:
 
     def done(self, done: Done, stream: Stream) -> None:
         """Something was executed, and is durable."""
-        self.served = done.now
+        self.accounts.served = done.served
         result, marks = done.result, done.changes.marks
         least_writers = min(self.config.min_writers, done.config.min_writers)
         # Some marks may have been made before the call had its effect: who was silent is let go, and rest stored first.
@@ -388,6 +388,7 @@ class Checker:
                 if not event.below(self.accounts[name].position):
                     event.owed.get(key, {}).pop(name, None)
 
-    def resumed(self, gap: int, now: int) -> None:
-        """The stream was not served for a while."""
-        self.accounts.resumed(gap, self.served, now)
+    def notice_silence(self, now: int, served: int) -> None:
+        """Time is about to pass, and maybe nobody can be heard in it."""
+        self.accounts.served = served
+        self.accounts.notice_silence(now)

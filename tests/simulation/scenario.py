@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from strandline.config import LateWriters, StreamConfig, TimeDomain
@@ -12,7 +12,8 @@ LONG_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Settings of the stream, who writes to it, and how often what goes wrong (shares of a hundred)."""
+    """Settings of the stream, who writes to it, and how often what goes wrong (shares of a hundred). At a pace of
+    200 everything takes 200 times as long: then a clock that was set lasts long enough to be believed."""
 
     config: StreamConfig
     segments: int
@@ -25,7 +26,10 @@ class Scenario:
     loss: int
     repeats: int
     crashes: int
+    pauses: int
+    outages: int
     clock_steps: int
+    pace: int
     operators: int
     impolite: int
     unregistered: int
@@ -57,6 +61,9 @@ def draw(random: Random) -> Scenario:
         forget_after_ms=random.choice((0, 300, 1_500, LONG_MS, LONG_MS)),
     )
     calm = random.random() < 0.2
+    pace = 1 if calm else random.choice((1, 1, 1, 1, 200))
+    if pace > 1:
+        config = slowed_down(config, pace)
     return Scenario(
         config=config,
         segments=random.randint(1, 4),
@@ -69,10 +76,24 @@ def draw(random: Random) -> Scenario:
         loss=0 if calm else random.choice((0, 10, 30)),
         repeats=0 if calm else random.choice((0, 15, 30)),
         crashes=0 if calm else random.choice((0, 2, 6)),
-        clock_steps=0 if calm else random.choice((0, 0, 10)),
+        pauses=0 if calm else random.choice((0, 0, 2)),
+        outages=0 if calm else random.choice((0, 0, 3)),
+        clock_steps=0 if calm else random.choice((0, 0, 10) if pace == 1 else (0, 2)),
+        pace=pace,
         operators=random.choice((0, 2, 6)),
         impolite=random.choice((0, 0, 20)),
         unregistered=random.choice((0, 20, 60)),
         eager_commits=random.choice((100, 80, 40)),
         seals=random.random() < 0.2,
+    )
+
+
+def slowed_down(config: StreamConfig, pace: int) -> StreamConfig:
+    """The same for a world in which everything takes so many times as long."""
+    return replace(
+        config,
+        writer_timeout_ms=None if config.writer_timeout_ms is None else config.writer_timeout_ms * pace,
+        mark_interval_ms=None if config.mark_interval_ms is None else config.mark_interval_ms * pace,
+        idle_lag_ms=config.idle_lag_ms * pace,
+        forget_after_ms=config.forget_after_ms * pace,
     )
