@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
-from typing import Final
+from typing import Any, Final
 
 from strandline.limits import HISTORY_NOTES_PER_WRITER, READER_TIMEOUT_DEFAULT_MS
 from tests.chaos.facts import (
@@ -24,6 +24,7 @@ from tests.chaos.facts import (
     NoteTry,
     Place,
     Registration,
+    Sight,
     body_of,
     effect_of,
     facts_of,
@@ -93,22 +94,24 @@ def known_seqs(facts: Facts, place: Place) -> Greatest:
     return Greatest(seen)
 
 
-def definitely_before(note: NoteTry | Registration, mark: Json, brought: Call | None) -> bool:
-    """Whether a call was carried out before a mark was made; `brought` is the call that the mark came of, if known."""
+def definitely_before(note: NoteTry | Registration, mark: Json, brought: Sight | None) -> bool:
+    """Whether a call was carried out before a mark was made; `brought` is the answer that the mark came with, if known.
+
+    The notes of one request are carried out in their order, so those behind the note that made the mark came later.
+    """
     if note.effect is not Effect.DONE:
         return False
-    if brought is not None and (note.call is brought or note.call.ended < brought.began):
+    if brought is not None and note.call is brought.call:
+        return isinstance(note, NoteTry) and brought.note is not None and note.index <= brought.note.index
+    if brought is not None and note.call.ended < brought.call.began:
         return True
     outcome = note.call.outcome
     return isinstance(outcome, Answered) and outcome.clock is not None and outcome.clock < mark["created_at"]
 
 
-def bringing_call(facts: Facts, place: Place, seq: int) -> Call | None:
-    """The call that brought a mark about, where its answer arrived."""
-    for sight in facts.sights[place][seq]:
-        if sight.call.method != "GET":
-            return sight.call
-    return None
+def bringing_answer(facts: Facts, place: Place, seq: int) -> Sight | None:
+    """The answer to the call that brought a mark about, where it arrived."""
+    return next((sight for sight in facts.sights[place][seq] if sight.call.method != "GET"), None)
 
 
 def outage_s(facts: Facts, began: float, ended: float) -> float:
@@ -235,17 +238,18 @@ def epochs(facts: Facts) -> Iterator[str]:
     for (stream, _), registrations in facts.registrations.items():
         by_stream[stream] += [each for each in registrations if each.effect is Effect.DONE]
     for stream, registrations in by_stream.items():
-        seen: dict[int, str] = {}
+        seen: dict[int, Registration] = {}
         known = Greatest((each.call.ended, each.epoch or 0) for each in registrations)
+        sent = _first_sent(facts, stream)
         for each in sorted(registrations, key=lambda each: each.call.began):
             epoch = each.epoch
             if epoch is None:
                 yield f"{each.writer}@{stream} registered without an epoch"
                 continue
-            if epoch in seen:
-                yield f"epoch {epoch} of {stream} was given to {seen[epoch]}, and again to {each.writer}"
-            seen[epoch] = each.writer
-            before = known.before(each.call.began)
+            other = seen.setdefault(epoch, each)
+            if other is not each and (each.name is None or (other.writer, other.name) != (each.writer, each.name)):
+                yield f"epoch {epoch} of {stream} was given to {other.writer}, and again to {each.writer}"
+            before = known.before(sent.get((each.writer, each.name), each.call.began))
             if before is not None and epoch <= before:
                 yield f"{each.writer}@{stream} got epoch {epoch} after {before} had been given out"
     for place, tries in facts.notes.items():
@@ -255,6 +259,17 @@ def epochs(facts: Facts) -> Iterator[str]:
             before = known.before(note.call.began)
             if note.effect is Effect.DONE and note.epoch is not None and before is not None and note.epoch < before:
                 yield f"a note of {place} with epoch {note.epoch} was taken after {before} had been given out"
+
+
+def _first_sent(facts: Facts, stream: str) -> dict[tuple[str, str | None], float]:
+    """When each named registration of a stream was first sent: sent again, it keeps the epoch of the first time."""
+    found: dict[tuple[str, str | None], float] = {}
+    for (of, writer), registrations in facts.registrations.items():
+        for each in registrations:
+            if of == stream and each.name is not None and each.effect.possible:
+                began = each.call.began
+                found[writer, each.name] = min(began, found.get((writer, each.name), began))
+    return found
 
 
 def durable_notes(facts: Facts) -> Iterator[str]:
@@ -365,20 +380,23 @@ def late_notes(facts: Facts) -> Iterator[str]:
             known = _known_times(facts, (stream, key))
             told = _told_floors(facts, (stream, writer), key)
             naming = [mark for mark in marks if writer in mark["excluded"]]
+            sent: dict[tuple[Any, ...], float] = {}  # when each note was first sent: a repetition is no later
             for note in tries:
+                if note.effect.possible:
+                    sent.setdefault(note.same_note, note.call.began)
                 if note.effect is Effect.DONE and key in note.times and note.result is not None:
                     floor = told.before(note.call.began)
                     below = floor is not None and note.times[key] < floor
                     may_be_lost = described.timeout_ms is not None and bool(naming)
-                    yield from _late_is_true(note, key, known, may_be_late=below or may_be_lost)
+                    reached = known.before(sent[note.same_note])
+                    yield from _late_is_true(note, key, reached, may_be_late=below or may_be_lost)
             yield from _left_out_is_told(facts, (stream, key), tries, naming)
 
 
-def _late_is_true(note: NoteTry, key: str, known: Greatest, *, may_be_late: bool) -> Iterator[str]:
+def _late_is_true(note: NoteTry, key: str, reached: int | None, *, may_be_late: bool) -> Iterator[str]:
     assert note.result is not None
     time, late = note.times[key], bool(note.result.get("late"))
     who = f"note {time} for {key!r} of {note.writer}@{note.stream}"
-    reached = known.before(note.call.began)
     if reached is not None and time < reached and not late:
         yield f"{who} was not called late, but a mark had reached {reached}"
     if late and len(note.times) == 1 and not may_be_late:
@@ -617,7 +635,7 @@ def upper(facts: Facts) -> Iterator[str]:
         shared = _shares_segments(facts, place[0])
         last: Json | None = None
         for mark in facts.marks(place):
-            brought, seen = bringing_call(facts, place, mark["seq"]), facts.first_seen(place, mark["seq"])
+            brought, seen = bringing_answer(facts, place, mark["seq"]), facts.first_seen(place, mark["seq"])
             greatest: float = mark["time"] if last is None else max(mark["time"], last["upper"])
             for name, lives in writers.items():
                 least = lives.at(seen).least_upper(mark, brought)
@@ -648,7 +666,9 @@ class _Life:
         done = [note for note in notes if note.effect is Effect.DONE]
         self._by_end = Greatest((note.call.ended, note.times[key]) for note in done)
         self._by_clock = Greatest((note.clock, note.times[key]) for note in done if note.clock is not None)
-        self._bringing = {id(note.call): note for note in done}
+        self._by_call: dict[int, list[NoteTry]] = defaultdict(list)
+        for note in done:
+            self._by_call[id(note.call)].append(note)
         self._named: dict[str, tuple[float, float]] = {}  # by segment, the first end and the first clock of a note
         for note in done:
             for segment in note.position:
@@ -657,18 +677,17 @@ class _Life:
                 self._named[segment] = min(ended, note.call.ended), min(clock, told)
         self._key = key
 
-    def least_upper(self, mark: Json, brought: Call | None) -> int | None:
+    def least_upper(self, mark: Json, brought: Sight | None) -> int | None:
         """What the writer asks of a mark's upper, as far as that is certain."""
-        began, created_at = brought.began if brought is not None else -1.0, mark["created_at"]
-        own = self._bringing.get(id(brought)) if brought is not None else None
+        began, created_at = brought.call.began if brought is not None else -1.0, mark["created_at"]
+        same = self._by_call.get(id(brought.call), []) if brought is not None else []
+        own = [note for note in same if definitely_before(note, mark, brought)]
         known = [self._by_end.before(began), self._by_clock.before(created_at)]
-        certain = [time for time in known if time is not None]
-        if own is not None:
-            certain.append(own.times[self._key])
+        certain = [time for time in known if time is not None] + [note.times[self._key] for note in own]
         if not certain:
             return None
         named = {name for name, (ended, clock) in self._named.items() if ended < began or clock < created_at}
-        named |= set(own.position) if own is not None else set()
+        named |= {segment for note in own for segment in note.position}
         cut = {segment: offset for segment, offset in mark["cut"].items() if segment in named}
         covering = bisect_left(self._positions, True, key=lambda position: le(cut, position))
         latest = max(certain)
@@ -702,7 +721,7 @@ def _shares_segments(facts: Facts, stream: str) -> bool:
     return False
 
 
-def _most_contributed(facts: Facts, place: Place, tries: Sequence[NoteTry], mark: Json, brought: Call | None) -> float:
+def _most_contributed(facts: Facts, place: Place, tries: Sequence[NoteTry], mark: Json, brought: Sight | None) -> float:
     """At most so much one writer can have contributed to a mark: its earliest note at or above the mark's time."""
     key = place[1]
     seen = facts.first_seen(place, mark["seq"])

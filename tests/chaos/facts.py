@@ -62,7 +62,7 @@ def effect_of(call: Call, result: Json | None = None) -> Effect:
 
 @dataclass(frozen=True, slots=True)
 class NoteTry:
-    """One note, as one request had it."""
+    """One note, as one request had it. `index` is its place among the notes of that request."""
 
     call: Call
     stream: str
@@ -73,6 +73,7 @@ class NoteTry:
     newest: Mapping[str, int]
     effect: Effect
     result: Json | None  # the answer, or the problem, of an answered note
+    index: int = 0
 
     @property
     def same_note(self) -> tuple[Any, ...]:
@@ -99,6 +100,7 @@ class Registration:
     effect: Effect
     epoch: int | None
     floors: Mapping[str, int | None]
+    name: str | None = None  # that a client gave it, so that it can be sent again
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +275,7 @@ def _notes_of(call: Call, stream: str | None) -> Iterator[NoteTry]:
         results = [answered] if many is None else answered["results"]
     elif (problem := problem_of(call)) is not None:
         results = [problem] * len(given)
-    for each, result in zip(given, results, strict=True):
+    for index, (each, result) in enumerate(zip(given, results, strict=True)):
         keyed = "times" in each
         newest = each.get("newest")
         yield NoteTry(
@@ -286,6 +288,7 @@ def _notes_of(call: Call, stream: str | None) -> Iterator[NoteTry]:
             newest={} if newest is None else newest if keyed else {"": newest},
             effect=effect_of(call, result),
             result=result,
+            index=index,
         )
 
 
@@ -320,7 +323,8 @@ def _add_writer_call(facts: Facts, call: Call, stream: str, writer: str, rest: l
     place, effect = (stream, writer), effect_of(call)
     if call.method == "PUT" and not rest:
         told = body_of(call) or {}
-        found = Registration(call, stream, writer, effect, told.get("epoch"), told.get("floors", {}))
+        name = (call.body or {}).get("registration")
+        found = Registration(call, stream, writer, effect, told.get("epoch"), told.get("floors", {}), name)
         facts.registrations[place].append(found)
         return
     what = "close" if call.method == "DELETE" and not rest else rest[0] if rest else ""

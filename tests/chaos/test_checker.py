@@ -174,6 +174,34 @@ def answers_that_were_lost() -> Story:
     return story
 
 
+def a_batch_that_is_sent_again() -> Story:
+    """Its first note makes the mark, so that the others came later; the repetition is no later than the first try."""
+    story = Story()
+    story.note("b", 40, {"0": 1})
+    notes = [{"writer": "a", "time": time, "position": {"1": offset}} for offset, time in ((1, 45), (2, 55), (3, 65))]
+    mark = story.mark(1, 40, {"0": 1, "1": 1}, upper=45)
+    results = [{"late": False, "floor": None, "marks": marks} for marks in ([mark], [], [])]
+    story.call("POST", "/v1/streams/s/notes", {"notes": notes}, outcome=LOST)
+    second = story.mark(2, 65, {"0": 2, "1": 3}, upper=80)
+    story.note("b", 80, {"0": 2}, second)
+    story.call("POST", "/v1/streams/s/notes", {"notes": notes}, {"results": results})
+    story.end(mark, second)
+    return story
+
+
+def a_registration_that_is_sent_again() -> Story:
+    """Named by its writer, it keeps its epoch, although another writer got a later one in between."""
+    story = Story()
+    path, named = "/v1/streams/s/writers/a", {"registration": "first"}
+    answer = {"epoch": 1, "floor": None, "floors": {"": None}}
+    story.call("PUT", path, named, outcome=LOST)
+    story.register("b", 2)
+    story.call("PUT", path, named, answer)
+    story.call("PUT", path, named, answer)
+    story.end()
+    return story
+
+
 def a_writer_that_was_lost() -> Story:
     """Silent for six seconds with a timeout of two, it is named, comes back, and is told a floor."""
     story = Story(timeout_ms=2_000)
@@ -202,7 +230,15 @@ def a_group_that_shares() -> Story:
 
 
 @pytest.mark.parametrize(
-    "story", [a_day_like_any_other, answers_that_were_lost, a_writer_that_was_lost, a_group_that_shares]
+    "story",
+    [
+        a_day_like_any_other,
+        answers_that_were_lost,
+        a_batch_that_is_sent_again,
+        a_registration_that_is_sent_again,
+        a_writer_that_was_lost,
+        a_group_that_shares,
+    ],
 )
 def test_a_lawful_history_breaks_no_rule(story: Callable[[], Story]) -> None:
     assert judge(story().records) == []
@@ -413,6 +449,30 @@ def an_upper_that_bounds_too_little(story: Story) -> None:
     story.note("b", 40, {"0": 5}, story.mark(2, 40, {"0": 5}, upper=50))
 
 
+def an_upper_below_an_earlier_note_of_the_same_batch(story: Story) -> None:
+    """The second note of the batch made the mark, so the first one was carried out before it."""
+    story.note("b", 40, {"0": 1})
+    notes = [{"writer": "a", "time": time, "position": {"1": offset}} for offset, time in ((1, 45), (1, 55))]
+    mark = story.mark(1, 40, {"0": 1, "1": 1}, upper=40)
+    results = [{"late": False, "floor": None, "marks": marks} for marks in ([], [mark])]
+    story.call("POST", "/v1/streams/s/notes", {"notes": notes}, {"results": results})
+
+
+def an_epoch_that_another_registration_gets_as_well(story: Story) -> None:
+    answer = {"epoch": 1, "floor": None, "floors": {"": None}}
+    for name in ("first", "second"):
+        story.call("PUT", "/v1/streams/s/writers/a", {"registration": name}, answer)
+
+
+def a_repeated_note_below_a_mark_that_is_not_called_late(story: Story) -> None:
+    """The mark had been seen before the note was sent for the first time."""
+    mark = story.mark(1, 50, {"0": 1})
+    story.note("a", 50, {"0": 1}, mark)
+    story.page(mark)
+    story.note("b", 30, {"1": 1}, outcome=LOST)
+    story.note("b", 30, {"1": 1})
+
+
 def an_upper_that_is_looser_than_it_has_to_be(story: Story) -> None:
     story.note("a", 90, {"0": 4})
     story.note("a", 95, {"0": 5})
@@ -565,6 +625,7 @@ BROKEN: list[tuple[str, Callable[..., Any]]] = [
     ("refusals", a_note_that_is_fenced_by_what_was_told_to_have_changed_nothing),
     ("refusals", a_mark_that_was_seen_and_is_no_seq_any_more),
     ("epochs", an_epoch_that_is_given_twice),
+    ("epochs", an_epoch_that_another_registration_gets_as_well),
     ("epochs", an_old_epoch_that_is_taken),
     ("durable_notes", a_note_that_was_answered_and_is_lost),
     ("durable_notes", a_position_that_was_answered_and_is_lost),
@@ -573,6 +634,7 @@ BROKEN: list[tuple[str, Callable[..., Any]]] = [
     ("floors", a_registration_below_a_mark),
     ("floors", a_registration_below_its_own_note),
     ("late_notes", a_note_below_a_mark_that_is_not_called_late),
+    ("late_notes", a_repeated_note_below_a_mark_that_is_not_called_late),
     ("late_notes", a_note_that_is_called_late_for_nothing),
     ("late_notes", a_writer_that_comes_back_and_is_told_no_floor),
     ("nothing_changed", a_stream_that_is_there_although_nothing_was_changed),
@@ -591,6 +653,7 @@ BROKEN: list[tuple[str, Callable[..., Any]]] = [
     ("truth_of_marks", an_event_below_the_floor_that_only_a_later_mark_may_miss),
     ("truth_of_ingestion", a_time_of_ingestion_that_overtakes_an_event),
     ("upper", an_upper_that_bounds_too_little),
+    ("upper", an_upper_below_an_earlier_note_of_the_same_batch),
     ("upper", an_upper_that_is_looser_than_it_has_to_be),
     ("newest", something_newer_than_newest),
     ("excluded", a_writer_that_is_named_where_nobody_can_be_lost),

@@ -82,12 +82,14 @@ def test_within_two_seconds_it_shows_who_stalls_a_stream_and_when_it_is_let_go(
     assert min(took) < 2
 
 
-@pytest.mark.skip(reason="fails beside other tests, and passes alone: not understood yet")
-def test_all_streams_are_watched_unless_some_are_named(served: Any, strandline: Callable[..., Any]) -> None:
-    first, second = stalled(served), stalled(served)
-    named = strandline("watch", second, "--once").out
+def test_all_streams_are_watched_unless_some_are_named(
+    serve: Callable[[], Any], strandline: Callable[..., Any]
+) -> None:
+    own = serve()  # the shared controller has so many streams by then that it shows the first by name only
+    first, second = stalled(own), stalled(own)
+    named = strandline("watch", second, "--once", "--controller", own.url).out
     assert second in named and first not in named.split()
-    every = strandline("watch", "--once").out.split()
+    every = strandline("watch", "--once", "--controller", own.url).out.split()
     assert first in every and second in every
 
 
