@@ -1,7 +1,7 @@
 """Who gets past the door of the dashboard's library.
 
-The library keeps state for every page and every channel that it is asked for. So it is asked for neither by a caller
-who has not signed in, nor by a page of another origin, and the number of both is bounded.
+The library keeps state for every page and every channel that it is asked for. So no caller who has not signed in gets
+there, and the number of both is bounded. Pages of other origins were turned away before (`controller/api/gate.py`).
 """
 
 from __future__ import annotations
@@ -14,20 +14,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.dashboard import plain
 from controller.dashboard.limits import CHANNEL_BYTES, CHANNELS, PAGE_OPENING_S, PAGES
-from controller.dashboard.origins import is_own
 from controller.dashboard.visiting import to_sign_in, visitor
 from controller.request_bodies import read_body
 from strandline.errors import BadJson, TooLarge
 
 CHANNEL: Final = "/_nicegui_ws/"
 ASSETS: Final = "/_nicegui/"
-_FOREIGN: Final = "this channel is for the dashboard's own pages; a proxy has to pass on Host, or X-Forwarded-Host"
 _NOBODY: Final = "sign in first, at /sign-in"
 _FULL: Final = f"{CHANNELS} channels of the dashboard are open, which is the most that there can be"
 _TOO_LARGE: Final = f"a message of a page has at most {CHANNEL_BYTES} bytes"
 
 
-class Gate:
+class VisitorGate:
     """Stands before the library: pages and channels are for visitors who have signed in, in bounded numbers."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -74,8 +72,6 @@ def _refusal(scope: Scope) -> tuple[int, str] | None:
     from nicegui import core
 
     connection = HTTPConnection(scope)
-    if not is_own(connection.headers):
-        return 403, _FOREIGN
     if visitor(connection) is None:
         return 401, _NOBODY
     if "sid" not in connection.query_params and len(core.sio.eio.sockets) >= CHANNELS:

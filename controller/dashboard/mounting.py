@@ -13,7 +13,7 @@ from starlette.routing import Match, Mount
 from starlette.types import Message, Receive, Scope, Send
 
 from controller.dashboard import plain
-from controller.dashboard.gate import Gate, bound_channels
+from controller.dashboard.gate import VisitorGate, bound_channels
 from controller.dashboard.nonces import ScriptNonces
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ def add_dashboard(app: FastAPI) -> None:
     mounted = app.router.routes.pop()
     assert isinstance(mounted, Mount)
     bound_channels()
-    app.router.routes.append(_Beside(mounted.path, Gate(mounted.app)))
+    app.router.routes.append(_Beside(mounted.path, VisitorGate(mounted.app)))
 
 
 async def _no_page(request: Request, _error: Exception) -> HTMLResponse:

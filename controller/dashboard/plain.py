@@ -45,8 +45,6 @@ administrator's one may act as well.</p>{wrong}<form method="post" action="{acti
 <input name="next" type="hidden" value="{next}"><button>Sign in</button></form>
 <p>An administrator makes a token with:</p><pre>strandline token create NAME --role reader</pre>"""
 _WRONG: Final = """<p class="bad" role="alert">That token is not known here, was revoked, or is only for writing.</p>"""
-_FOREIGN: Final = """<p>The form was sent by a page of another origin. A proxy in front of the controller has to pass on
-the header <code>Host</code>, or <code>X-Forwarded-Host</code>.</p>"""
 _TOO_MANY: Final = """<p>{count} pages of this dashboard are open, which is the most that there can be. Close some, and
 load this one again.</p>"""
 _BACK: Final = '<p><a href="/">To the overview</a></p>'
@@ -66,11 +64,6 @@ def sign_in(action: str, next: str, *, wrong: bool) -> HTMLResponse:
     """The form for a token, which goes to `action`; `next` is the page to go on to. `wrong`: another one failed."""
     body = _SIGN_IN.format(action=action, next=escape(next), wrong=_WRONG if wrong else "")
     return _page("Sign in", body, headers={"Cache-Control": "no-store"})
-
-
-def foreign() -> HTMLResponse:
-    """A form was sent by a page of another origin."""
-    return _page("Not from here", _FOREIGN, 403)
 
 
 def too_many(count: int) -> HTMLResponse:
