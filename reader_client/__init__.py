@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from strandline.protocol.transport import Connection as Connection
     from strandline.protocol.wire import MarksAt as MarksAt
     from strandline.protocol.wire import MarksPage as MarksPage
+    from strandline.protocol.wire import TimeIndexPage as TimeIndexPage
     from strandline.protocol.wire import WireMark as WireMark
     from strandline.window import TimeWindow as TimeWindow
     from strandline.windowing import EventWindows as EventWindows
@@ -78,6 +79,7 @@ __all__ = [
     "Session",
     "Sliding",
     "StreamWindow",
+    "TimeIndexPage",
     "TimeWindow",
     "TimeWindows",
     "Tumbling",
@@ -117,6 +119,7 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
             "Session": "strandline.windowing",
             "Sliding": "strandline.windowing",
             "StreamWindow": "strandline.protocol.group_wire",
+            "TimeIndexPage": "strandline.protocol.wire",
             "TimeWindow": "strandline.window",
             "TimeWindows": "reader_client.windows",
             "Tumbling": "strandline.windowing",

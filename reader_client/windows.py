@@ -18,7 +18,7 @@ from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, check_key
 from strandline.protocol import calls
 from strandline.protocol.transport import AsyncConnection, Connection, reach, reach_async
-from strandline.protocol.wire import MarksAt, MarksPage, WireMark
+from strandline.protocol.wire import MarksAt, MarksPage, TimeIndexPage, WireMark
 from strandline.window import TimeWindow
 
 
@@ -128,6 +128,22 @@ class TimeWindows(_Kept):
         self._told_marks(key, found.floor, found.ceiling)
         return found
 
+    def time_index(
+        self,
+        segment: str,
+        *,
+        from_offset: int = 0,
+        token: int | None = None,
+        limit: int | None = None,
+        key: str = DEFAULT_KEY,
+    ) -> TimeIndexPage:
+        """Offset and time within a segment: no event at or past an entry's offset is older than its time.
+
+        Begins at the entry at or below `from_offset`; with the `token` of an answer, where that one left off.
+        """
+        call = calls.time_index(self._stream, segment, key=key, from_offset=from_offset, token=token, limit=limit)
+        return self._connection.run(call)
+
     def close(self) -> None:
         """Ends the following, and lets go of the connection, unless it is shared. A poll that is under way comes to its
         end in the background."""
@@ -191,6 +207,19 @@ class AsyncTimeWindows(_Kept):
         found = await self._connection.run(calls.marks_at(self._stream, time, key=key))
         self._told_marks(key, found.floor, found.ceiling)
         return found
+
+    async def time_index(
+        self,
+        segment: str,
+        *,
+        from_offset: int = 0,
+        token: int | None = None,
+        limit: int | None = None,
+        key: str = DEFAULT_KEY,
+    ) -> TimeIndexPage:
+        """See `TimeWindows.time_index`."""
+        call = calls.time_index(self._stream, segment, key=key, from_offset=from_offset, token=token, limit=limit)
+        return await self._connection.run(call)
 
     async def close(self) -> None:
         """Ends the following, and lets go of the connection, unless it is shared."""

@@ -17,6 +17,8 @@ COMMANDS: Final = (
     "writers",
     "marks",
     "window",
+    "position",
+    "index",
     "watch",
     "journal",
     "tail",

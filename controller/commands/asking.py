@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controller.commands.options import Value, add_flag, add_option, variable_of
@@ -90,6 +91,26 @@ def whole(first: int, last: int) -> Callable[[str], int]:
         return number
 
     return read
+
+
+def moment(text: str) -> int:
+    """A time: a whole number, as notes have it, or a date, which is in UTC where it names no other zone."""
+    from strandline.limits import TIME_BOUND_MS
+
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdecimal() and len(digits) < 20:
+        number = int(text)
+    else:
+        try:
+            given = datetime.fromisoformat(text)
+        except ValueError:
+            wanted = "a whole number of milliseconds, or a date such as 2026-01-31T12:00:00Z"
+            raise argparse.ArgumentTypeError(f"{text[:200]!r} is no time: give {wanted}") from None
+        aware = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
+        number = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    if not -TIME_BOUND_MS < number < TIME_BOUND_MS:
+        raise argparse.ArgumentTypeError(f"{text[:200]!r} is no time: it has to lie within ±{TIME_BOUND_MS - 1}")
+    return number
 
 
 def position(text: str) -> dict[str, int]:

@@ -22,7 +22,17 @@ from strandline.protocol.fields import Fields
 from strandline.protocol.group_calls import group_path
 from strandline.protocol.journal_wire import JournalPage, journal_from_wire
 from strandline.protocol.transport import Connection
-from strandline.protocol.wire import JsonObject, MarksPage, StreamDescription, marks_page_from_wire, stream_from_wire
+from strandline.protocol.wire import (
+    JsonObject,
+    MarksAt,
+    MarksPage,
+    StreamDescription,
+    TimeIndexPage,
+    marks_at_from_wire,
+    marks_page_from_wire,
+    stream_from_wire,
+    time_index_from_wire,
+)
 
 Value = TypeVar("Value")
 
@@ -42,6 +52,16 @@ class Described(Answer):
 @dataclass(frozen=True, slots=True)
 class Marked(Answer):
     page: MarksPage
+
+
+@dataclass(frozen=True, slots=True)
+class Around(Answer):
+    found: MarksAt
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed(Answer):
+    page: TimeIndexPage
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +217,26 @@ def marks(stream: str, key: str, *, after: int, limit: int | None = None, wait_m
     """The marks after a seq."""
     asked = query(key=key or None, after=after, limit=limit, wait_ms=wait_ms or None)
     return ask("GET", f"{stream_path(stream)}/marks{asked}", _marked, wait_ms=wait_ms)
+
+
+def marks_at(stream: str, key: str, time: int) -> Call[Around]:
+    """The marks around a time, and where reading from it begins."""
+    asked = query(time=time, key=key or None)
+    return ask(
+        "GET",
+        f"{stream_path(stream)}/marks/at{asked}",
+        lambda value, where: Around(_object(value), marks_at_from_wire(value, where)),
+    )
+
+
+def time_index(stream: str, segment: str, key: str, *, from_offset: int, limit: int) -> Call[Indexed]:
+    """Offset and time within a segment."""
+    asked = query(key=key or None, from_offset=from_offset or None, limit=limit)
+    return ask(
+        "GET",
+        f"{stream_path(stream)}/segments/{segment}/time-index{asked}",
+        lambda value, where: Indexed(_object(value), time_index_from_wire(value, where)),
+    )
 
 
 def exclude(stream: str, writer: str) -> Call[Marked]:

@@ -25,6 +25,8 @@ ASKING = (
     "writers",
     "marks",
     "window",
+    "position",
+    "index",
     "watch",
     "tail",
     "journal",
@@ -103,7 +105,7 @@ def test_every_option_names_its_variable(command: str) -> None:
     ("words", "completed"),
     [
         (("strandline", "wr"), ["writers"]),
-        (("strandline", "in"), ["include"]),
+        (("strandline", "in"), ["index", "include"]),
         (("strandline", "marks", "orders", "--fo"), ["--follow"]),
         (("strandline", "window", "--po"), ["--position"]),
         (("strandline", "completion", "z"), ["zsh"]),

@@ -214,3 +214,49 @@ def test_the_window_at_the_beginning_has_no_lower_bound(
     served: Any, strandline: Callable[..., Any], position: str
 ) -> None:
     assert "lower          –\n" in strandline("window", two_marks(served), "--position", position).out
+
+
+# -- position and index ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("time", [str(NOON + 150), "2023-11-14T22:13:20.150Z", "2023-11-14T23:13:20.150+01:00"])
+def test_a_position_is_found_for_a_time(served: Any, strandline: Callable[..., Any], time: str) -> None:
+    stream = two_marks(served)
+    done = strandline("position", stream, time)
+    assert (done.code, done.err) == (0, "")
+    lines = dict(line.split(None, 1) for line in done.out.replace("mark ", "mark-").splitlines())
+    assert lines == {
+        "position": "0=5",
+        "exact": "no",
+        "mark-before": f"{DAY}20.100Z",
+        "mark-after": f"{DAY}20.200Z",
+    }
+    asked = served.call("GET", f"/v1/streams/{stream}/marks/at?time={NOON + 150}")
+    assert json.loads(strandline("position", stream, time, "--json").out) == asked
+
+
+@pytest.mark.parametrize("time", ["noon", "2023-13-01", "9" * 19, "12.5"])
+def test_what_is_no_time_is_refused_with_what_is_one(
+    strandline: Callable[..., Any], time: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        strandline("position", "orders", time)
+    told = capsys.readouterr().err
+    assert ended.value.code == 2 and f"'{time}' is no time" in told
+
+
+def test_the_index_of_a_segment_is_shown(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = two_marks(served)
+    done = strandline("index", stream, "0", "--plain-times")
+    assert [line.split() for line in done.out.splitlines()[1:]] == [["5", str(NOON + 100)], ["9", str(NOON + 200)]]
+    asked = served.call("GET", f"/v1/streams/{stream}/segments/0/time-index?from_offset=9&limit=1")
+    assert json.loads(strandline("index", stream, "0", "--from-offset", "9", "--limit", "1", "--json").out) == asked
+
+
+def test_the_index_of_a_segment_without_a_mark_says_so(served: Any, strandline: Callable[..., Any]) -> None:
+    assert strandline("index", served.stream(), "0").out == "no mark says anything about it yet\n"
+
+
+def test_the_index_of_an_unknown_segment_names_it(served: Any, strandline: Callable[..., Any]) -> None:
+    done = strandline("index", served.stream(), "7")
+    assert done.code == 1 and "'7'" in done.err

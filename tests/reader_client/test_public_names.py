@@ -39,6 +39,7 @@ NAMES = [
     "Session",
     "Sliding",
     "StreamWindow",
+    "TimeIndexPage",
     "TimeWindow",
     "TimeWindows",
     "Tumbling",

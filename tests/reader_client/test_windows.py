@@ -12,6 +12,7 @@ import pytest
 from reader_client import AsyncTimeWindows, TimeWindow, TimeWindows
 from strandline.errors import InvalidConfig, InvalidName, InvalidNote, TooMany, UnknownSegment, UnknownStream
 from strandline.protocol import calls
+from strandline.timeindex import Entry
 
 
 class Blocking:
@@ -120,6 +121,21 @@ def test_reading_from_a_time_begins_where_the_marks_say(windows_of: Any, stream:
     assert found.ceiling is not None and found.ceiling.time == 300
     assert dict(found.start) == {"0": 10, "1": 5}
     assert not found.exact
+
+
+def test_a_time_index_says_from_which_offset_on_nothing_is_older(windows_of: Any, stream: str) -> None:
+    windows = windows_of(stream)
+    first = windows.time_index("0", limit=1)
+    rest = windows.time_index("0", token=first.token)
+    assert [*first.entries, *rest.entries] == [Entry(5, 100), Entry(10, 300)]
+    assert windows.time_index("1", from_offset=7).entries == (Entry(5, 200), Entry(20, 300))
+    with pytest.raises(UnknownSegment):
+        windows.time_index("7")
+
+
+def test_a_time_index_has_a_time_key(controller: Any, windows_of: Any, stream: str) -> None:
+    controller.note(stream, 77, {"0": 11, "1": 20}, key="ship_time")
+    assert windows_of(stream).time_index("0", key="ship_time").entries == (Entry(11, 77),)
 
 
 def test_what_is_wrong_is_the_typed_error(windows_of: Any, stream: str) -> None:
