@@ -26,19 +26,25 @@ def _monotonic_ms() -> float:
 
 
 class _Known:
-    """What a reader knows, as of its last report."""
+    """What a reader knows by itself, and of the group as of its last report."""
 
     _reading: Reading
 
     @property
     def window(self) -> GroupWindow | None:
-        """Where the group stands. It goes back where events are to be read again; watermark items do not."""
+        """Where the group stood at the last report; `get_time_window` asks where it stands now. It goes back where
+        events are to be read again; watermark items do not."""
         return self._reading.window
 
     @property
     def positions(self) -> Positions:
-        """How far this reader has read, in the segments that it owns."""
+        """How far this reader has read, in the segments that it owns. Bounds follow it."""
         return self._reading.positions
+
+    @property
+    def settled(self) -> Positions:
+        """How far what it has read was dealt with. Whoever reads these segments next goes on from there."""
+        return self._reading.settled
 
     def lags(self, now_ms: int) -> Mapping[str, Mapping[str, Lag]]:
         """How far behind in time its segments are, by stream, where it is `now_ms` (epoch). For the whole group, see
@@ -72,11 +78,11 @@ class _Known:
 class EventReader(_Known):
     """Reads a share of a group's segments, with others who share them. For one thread at a time.
 
-    Iterating yields events until all streams are sealed and read. An item counts as read once the next one is asked
-    for; with `acknowledge`, once `done` was called for it. Every `report_ms` the reader tells how far it has read,
-    hears where the group stands, and takes or gives up segments, so that all readers have about as many. Who asks for
-    no item for longer than the group's `reader_timeout_ms` loses its segments; others read them again from where it
-    last reported.
+    Iterating yields events until all streams are sealed and read. What was handed out is read, and time moves by it. It
+    is settled once the next item is asked for; with `acknowledge`, once `done` was called for it. Every `report_ms` the
+    reader tells how far it has read, hears where the group stands, and takes or gives up segments, so that all readers
+    have about as many. Who asks for no item for longer than the group's `reader_timeout_ms` loses its segments; others
+    go on from what it reported as settled.
 
     - `logs`: for each stream of the group, where its events are. They stay open.
     - `time_domain`: "event" or "ingestion", and watermark items come between the events, also while none come.
@@ -115,6 +121,13 @@ class EventReader(_Known):
         """The next item; waits for it at most so long, or for ever. None where none came; `end_of_stream` tells whether
         none will."""
         return drive(self._reading.read(wait_ms), self._connection, time.sleep)
+
+    def get_time_window(self) -> GroupWindow:
+        """Where the group stands now, with everything that this reader has handed out.
+
+        It reports how far it has read, so it costs a call; what was handed out last is read then, and not yet settled.
+        """
+        return drive(self._reading.look(), self._connection, time.sleep)
 
     def __iter__(self) -> Iterator[Item]:
         while (item := self.read()) is not None:
@@ -178,6 +191,10 @@ class AsyncEventReader(_Known):
     async def read(self, wait_ms: float | None = None) -> Item | None:
         """See `EventReader.read`."""
         return await drive_async(self._reading.read(wait_ms), self._connection, asyncio.sleep, self._turns)
+
+    async def get_time_window(self) -> GroupWindow:
+        """See `EventReader.get_time_window`."""
+        return await drive_async(self._reading.look(), self._connection, asyncio.sleep, self._turns)
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         while (item := await self.read()) is not None:

@@ -64,10 +64,18 @@ class GroupReader(_Ownership):
         super().__init__(group, name, answer)
         self._connection = connection
 
-    def report(self, positions: Positions) -> GroupWindow:
-        """This reader has read this far; returns where the group stands. Raises Fenced where another one took over."""
-        self._answer = self._connection.run(group_calls.report(self.group, self.name, self.epoch, positions))
+    def report(self, positions: Positions, settled: Positions | None = None) -> GroupWindow:
+        """This reader has read this far; returns where the group stands. Raises Fenced where another one took over.
+
+        `settled` is what was dealt with of it; without it, all. Bounds follow what was read, and whoever reads these
+        segments next goes on from what was settled.
+        """
+        self._answer = self._connection.run(group_calls.report(self.group, self.name, self.epoch, positions, settled))
         return self.window
+
+    def get_time_window(self) -> GroupWindow:
+        """Where the group stands now."""
+        return self._connection.run(group_calls.group_window(self.group))
 
     def acquire(self, most: int = 1) -> Positions:
         """Takes up to `most` free segments, those furthest behind first; returns all that it owns.
@@ -77,9 +85,9 @@ class GroupReader(_Ownership):
         self._answer = self._connection.run(group_calls.acquire(self.group, self.name, self.epoch, most))
         return self.owned
 
-    def release(self, positions: Positions) -> Positions:
-        """Gives segments up, each at a position; returns what it still owns."""
-        self._answer = self._connection.run(group_calls.release(self.group, self.name, self.epoch, positions))
+    def release(self, positions: Positions, settled: Positions | None = None) -> Positions:
+        """Gives segments up, each at a position, or at what is settled of it; returns what it still owns."""
+        self._answer = self._connection.run(group_calls.release(self.group, self.name, self.epoch, positions, settled))
         return self.owned
 
 
@@ -181,19 +189,25 @@ class AsyncGroupReader(_Ownership):
         super().__init__(group, name, answer)
         self._connection = connection
 
-    async def report(self, positions: Positions) -> GroupWindow:
+    async def report(self, positions: Positions, settled: Positions | None = None) -> GroupWindow:
         """See `GroupReader.report`."""
-        self._answer = await self._connection.run(group_calls.report(self.group, self.name, self.epoch, positions))
+        told = group_calls.report(self.group, self.name, self.epoch, positions, settled)
+        self._answer = await self._connection.run(told)
         return self.window
+
+    async def get_time_window(self) -> GroupWindow:
+        """See `GroupReader.get_time_window`."""
+        return await self._connection.run(group_calls.group_window(self.group))
 
     async def acquire(self, most: int = 1) -> Positions:
         """See `GroupReader.acquire`."""
         self._answer = await self._connection.run(group_calls.acquire(self.group, self.name, self.epoch, most))
         return self.owned
 
-    async def release(self, positions: Positions) -> Positions:
+    async def release(self, positions: Positions, settled: Positions | None = None) -> Positions:
         """See `GroupReader.release`."""
-        self._answer = await self._connection.run(group_calls.release(self.group, self.name, self.epoch, positions))
+        left = group_calls.release(self.group, self.name, self.epoch, positions, settled)
+        self._answer = await self._connection.run(left)
         return self.owned
 
 

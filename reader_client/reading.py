@@ -20,7 +20,7 @@ from strandline.eventlag import EventTimeLag
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY
 from strandline.order import Lag, Place
-from strandline.progress import Progress, no_order
+from strandline.progress import News, Progress, no_order
 from strandline.protocol import calls, group_calls
 from strandline.protocol.driving import local, remote
 from strandline.protocol.errors import OutcomeUnknown
@@ -107,6 +107,15 @@ class Reading:
                 until = min(until, self._look_at)
             yield Pause(max(1.0, until - now))
 
+    def look(self) -> Job[GroupWindow]:
+        """Where the group stands by now, with all that this reader has handed out."""
+        self._check_open()
+        if self._epoch is None:
+            yield from self.open()
+        yield from self._report(balance=False)
+        assert self.window is not None, "every answer to a report has one"
+        return self.window
+
     def close(self, *, settle: bool) -> Job[None]:
         """Tells how far it has read, gives its segments up and leaves the group. Not `settle`: the item that was handed
         out last was not dealt with."""
@@ -118,7 +127,7 @@ class Reading:
         if settle:
             self._settle()
         try:
-            yield from remote(group_calls.report(self.group, self.reader, self._epoch, self._progress.news()))
+            yield from self._tell(self._epoch, self._progress.news())
             yield from remote(group_calls.offline(self.group, self.reader, {}))
         except (Fenced, PositionWentBack, UnknownReader):
             return  # it has lost them already
@@ -126,7 +135,7 @@ class Reading:
     def save(self) -> ReaderState:
         """What to go on from; everything that was handed out counts as dealt with."""
         self._settle()
-        return ReaderState(self._progress.positions(), dict(self._told))
+        return ReaderState(self._progress.settled(), dict(self._told))
 
     def done(self, item: EventItem) -> None:
         self._progress.done((item.stream, item.event.segment), item.event.offset)
@@ -134,6 +143,10 @@ class Reading:
     @property
     def positions(self) -> Positions:
         return self._progress.positions()
+
+    @property
+    def settled(self) -> Positions:
+        return self._progress.settled()
 
     def lags(self, now: int) -> dict[str, dict[str, Lag]]:
         return {stream: self._orders[stream].lags(each, now) for stream, each in self._progress.positions().items()}
@@ -211,13 +224,13 @@ class Reading:
 
     # -- the group -----------------------------------------------------------------------------------------------
 
-    def _report(self) -> Job[None]:
+    def _report(self, *, balance: bool = True) -> Job[None]:
         """Tells how far it has read, hears where the group stands, and takes or gives up segments by its share."""
         if self._epoch is None:
             raise ReaderClosed(reader=self.reader)
         news = self._progress.news()
         try:
-            answer = yield from remote(group_calls.report(self.group, self.reader, self._epoch, news))
+            answer = yield from self._tell(self._epoch, news)
             self._progress.reported(news)
         except (Fenced, PositionWentBack, InvalidConfig):
             # It was silent for too long, and others read on; or the group does not read one of these streams any more.
@@ -225,7 +238,14 @@ class Reading:
             answer = yield from remote(group_calls.report(self.group, self.reader, self._epoch, {}))
         except UnknownReader:  # somebody said that it is dead
             answer = yield from remote(group_calls.register_reader(self.group, self.reader, {}))
-        yield from self._take(answer)
+        if balance:
+            yield from self._take(answer)
+        else:
+            self._hear(answer)
+
+    def _tell(self, epoch: int, news: News) -> Job[ReaderAnswer]:
+        settled = None if news.settled == news.positions else news.settled
+        return (yield from remote(group_calls.report(self.group, self.reader, epoch, news.positions, settled)))
 
     def _take(self, answer: ReaderAnswer) -> Job[None]:
         """Takes in an answer, and takes or gives up segments by the share in it."""
@@ -247,8 +267,10 @@ class Reading:
             except OutcomeUnknown:
                 self._hear((yield from remote(group_calls.report(self.group, self.reader, answer.epoch, {}))))
         elif surplus:
-            positions = self._progress.positions_of(surplus)
-            left = yield from remote(group_calls.release(self.group, self.reader, answer.epoch, positions))
+            news = self._progress.news_of(surplus)
+            left = yield from remote(
+                group_calls.release(self.group, self.reader, answer.epoch, news.positions, news.settled)
+            )
             self._progress.drop(surplus)
             self._hear(left)
 
@@ -256,6 +278,7 @@ class Reading:
         """Takes in what the controller says: the segments, and the group's window with its watermarks."""
         self._check_logs(answer.window.streams)
         self._epoch = answer.epoch
+        self._take_back(answer.window)
         self.fenced += self._progress.loses(answer.owned)
         self._progress.adopt(answer.owned)
         self.window = answer.window
@@ -267,6 +290,18 @@ class Reading:
             if value is not None and (before is None or value > before):
                 self._queued[key] = value
                 self._waiting.append(WatermarkItem(value, key))
+
+    def _take_back(self, window: GroupWindow) -> None:
+        """Takes back the watermarks that were not handed out yet and that the group went back behind: segments went
+        back to what was settled, and what is read of them again comes before these times."""
+        kept = deque[WatermarkItem]()
+        for item in self._waiting:
+            reached = self._lag.apply(window.watermarks.get(item.key))
+            if reached is not None and item.watermark <= reached:
+                kept.append(item)
+        if len(kept) < len(self._waiting):
+            self._waiting = kept
+            self._queued = self._told | {item.key: item.watermark for item in kept}
 
     def _order(self, *, needed: bool) -> Job[None]:
         """Fetches marks that the order goes by: only where they are `needed` now, or whatever is new."""

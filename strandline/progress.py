@@ -1,11 +1,11 @@
 """One reader's progress through its segments: what it may take next, what has been dealt with, what to report.
 
     log      0 ───────────┬─────────────────┬────────────────┬───────────► end
-                          position          offset           fetched
+                          settled           offset           fetched
              dealt with   given, under way  in the buffer    not fetched yet
 
-What counts as read is what lies below the position: it stays at the oldest event that is under way. A log may have
-offsets without an event: they are passed with the event before them.
+What was given is read, and bounds follow it. What lies below the oldest event that is under way is settled, and a
+restart goes on from there. A log may have offsets without an event: they are passed with the event before them.
 """
 
 from __future__ import annotations
@@ -39,23 +39,36 @@ class Cursor(Generic[Event]):
     fetched: int
     known: int = 0
     final: int | None = None
-    reported: int | None = None
+    reported: tuple[int, int] | None = None  # what was read and what was settled
     buffer: deque[Event] = field(default_factory=deque)
     under_way: dict[int, None] = field(default_factory=dict)  # offsets, rising
 
     @property
-    def position(self) -> int:
+    def settled(self) -> int:
         """Everything below it has been dealt with."""
         return next(iter(self.under_way), self.offset)
 
     @property
     def finished(self) -> bool:
-        """Whether all of a segment that has ended was dealt with."""
-        return self.final is not None and self.position >= self.final
+        """Whether all of a segment that has ended was read."""
+        return self.final is not None and self.offset >= self.final
+
+    @property
+    def is_news(self) -> bool:
+        """Whether it stands elsewhere than was reported last."""
+        return self.reported != (self.offset, self.settled)
 
     def pass_gap(self) -> None:
         if not self.buffer:
             self.offset = self.fetched
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """How far segments were read, and how far that is settled, by stream and segment."""
+
+    positions: Mapping[str, Mapping[str, int]]
+    settled: Mapping[str, Mapping[str, int]]
 
 
 def no_order(segment: str, offset: int) -> int | None:
@@ -84,7 +97,7 @@ class Progress(Generic[Event]):
         for place, offset in told.items():
             cursor = self.cursors.get(place)
             if cursor is None or cursor.offset < offset:
-                self.cursors[place] = Cursor(offset, offset, reported=offset)
+                self.cursors[place] = Cursor(offset, offset, reported=(offset, offset))
 
     def drop(self, places: Iterable[Place]) -> None:
         """These segments are the reader's no more: what was fetched of them is forgotten."""
@@ -95,7 +108,8 @@ class Progress(Generic[Event]):
     def loses(self, owned: Mapping[str, Mapping[str, int]]) -> bool:
         """Whether a segment that is not over for this reader, finished and reported, is none of these."""
         return any(
-            segment not in owned.get(stream, {}) and not (each.finished and each.position == each.reported)
+            segment not in owned.get(stream, {})
+            and not (each.finished and each.settled == each.offset and not each.is_news)
             for (stream, segment), each in self.cursors.items()
         )
 
@@ -194,28 +208,50 @@ class Progress(Generic[Event]):
 
     # -- positions -----------------------------------------------------------------------------------------------
 
+    def settle(self, place: Place, upto: int) -> None:
+        """All events below an offset have been dealt with. Harmless where the segment was lost since."""
+        cursor = self.cursors.get(place)
+        if cursor is not None:
+            for offset in [each for each in cursor.under_way if each < upto]:
+                del cursor.under_way[offset]
+
     def positions(self) -> dict[str, dict[str, int]]:
         """How far the reader has read, in all that it owns."""
-        return self.positions_of(self.cursors)
+        return _by_stream({place: each.offset for place, each in self.cursors.items()})
 
-    def news(self) -> dict[str, dict[str, int]]:
-        """The same, where that is not what was reported last."""
-        return self.positions_of(place for place, each in self.cursors.items() if each.position != each.reported)
+    def settled(self) -> dict[str, dict[str, int]]:
+        """How far that was dealt with."""
+        return _by_stream({place: each.settled for place, each in self.cursors.items()})
 
-    def positions_of(self, places: Iterable[Place]) -> dict[str, dict[str, int]]:
-        found: dict[str, dict[str, int]] = {}
-        for stream, segment in places:
-            found.setdefault(stream, {})[segment] = self.cursors[stream, segment].position
-        return found
+    def news(self) -> News:
+        """Both, where they are not what was reported last."""
+        return self.news_of(place for place, each in self.cursors.items() if each.is_news)
 
-    def reported(self, positions: Mapping[str, Mapping[str, int]]) -> None:
-        """These positions were reported."""
-        for stream, position in positions.items():
+    def news_of(self, places: Iterable[Place]) -> News:
+        cursors = {place: self.cursors[place] for place in places}
+        return News(
+            _by_stream({place: each.offset for place, each in cursors.items()}),
+            _by_stream({place: each.settled for place, each in cursors.items()}),
+        )
+
+    def reported(self, news: News) -> None:
+        """This was reported."""
+        for stream, position in news.positions.items():
             for segment, offset in position.items():
                 if (stream, segment) in self.cursors:
-                    self.cursors[stream, segment].reported = offset
+                    self.cursors[stream, segment].reported = offset, news.settled[stream][segment]
 
     @property
     def has_finished(self) -> bool:
         """Whether a segment was finished since the last report: its successors wait for hearing of it."""
-        return any(each.finished and each.position != each.reported for each in self.cursors.values())
+        return any(
+            each.finished and (each.reported is None or each.reported[0] != each.offset)
+            for each in self.cursors.values()
+        )
+
+
+def _by_stream(offsets: Mapping[Place, int]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for (stream, segment), offset in offsets.items():
+        found.setdefault(stream, {})[segment] = offset
+    return found

@@ -169,6 +169,7 @@ class StartBody(Strict, frozen=True):
 class ReaderBody(Strict, frozen=True):
     positions: Positions = {}
     epoch: int | None = None
+    settled: Positions | None = None
 
 
 class AcquireBody(Strict, frozen=True):
@@ -179,6 +180,7 @@ class AcquireBody(Strict, frozen=True):
 class ReleaseBody(Strict, frozen=True):
     epoch: int
     positions: Positions
+    settled: Positions | None = None
 
 
 class OfflineBody(Strict, frozen=True):

@@ -131,9 +131,12 @@ async def lag(group: str, controller: Served) -> Response:
 async def report(group: str, reader: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, ReaderBody, InvalidNote, empty=ReaderBody())
     if body.epoch is None:
+        if body.settled is not None:
+            wanted = "left out: who registers goes on from what is settled, which is its positions"
+            raise InvalidNote(name="settled", value=body.settled, wanted=wanted)
         told = await controller.groups.register(group, reader, body.positions, by)
     else:
-        told = await controller.groups.report(group, reader, body.epoch, body.positions)
+        told = await controller.groups.report(group, reader, body.epoch, body.positions, body.settled)
     return answer(reader_answer_to_wire(told))
 
 
@@ -156,7 +159,8 @@ async def acquire(group: str, reader: str, request: Request, controller: Served)
 )
 async def release(group: str, reader: str, request: Request, controller: Served) -> Response:
     body = await read_as(request, ReleaseBody, InvalidNote)
-    return answer(reader_answer_to_wire(await controller.groups.release(group, reader, body.epoch, body.positions)))
+    told = await controller.groups.release(group, reader, body.epoch, body.positions, body.settled)
+    return answer(reader_answer_to_wire(told))
 
 
 @router.post(
@@ -179,6 +183,7 @@ def describe(live: LiveGroup, now: int) -> dict[str, Any]:
             "epoch": reader.epoch,
             "last_heard_at": reader.heard_at,
             "owned": {} if members.is_silent(name, now) else positions_to_wire(members.owned(name)),
+            "settled": {} if members.is_silent(name, now) else positions_to_wire(members.settled(name)),
         }
         for name, reader in sorted(members.readers.items())
     ]

@@ -206,9 +206,15 @@ class Groups:
             Act("reader_registered", by, {"reader": reader}),
         )
 
-    async def report(self, group: str, reader: str, epoch: int, positions: Positions) -> ReaderAnswer:
+    async def report(
+        self, group: str, reader: str, epoch: int, positions: Positions, settled: Positions | None = None
+    ) -> ReaderAnswer:
         return await self._change(
-            group, reader, positions, lambda members, graphs, now: members.report(reader, epoch, positions, graphs, now)
+            group,
+            reader,
+            positions,
+            lambda members, graphs, now: members.report(reader, epoch, positions, graphs, now, settled),
+            settled=settled,
         )
 
     async def acquire(self, group: str, reader: str, epoch: int, most: int) -> ReaderAnswer:
@@ -219,12 +225,15 @@ class Groups:
             lambda members, graphs, now: members.acquire(reader, epoch, most, graphs, self._bound, now),
         )
 
-    async def release(self, group: str, reader: str, epoch: int, positions: Positions) -> ReaderAnswer:
+    async def release(
+        self, group: str, reader: str, epoch: int, positions: Positions, settled: Positions | None = None
+    ) -> ReaderAnswer:
         return await self._change(
             group,
             reader,
             positions,
-            lambda members, graphs, now: members.release(reader, epoch, positions, graphs, now),
+            lambda members, graphs, now: members.release(reader, epoch, positions, graphs, now, settled),
+            settled=settled,
         )
 
     async def offline(self, group: str, reader: str, positions: Positions, by: str | None = None) -> GroupWindow:
@@ -244,14 +253,17 @@ class Groups:
         positions: Positions,
         call: Callable[[Membership, Mapping[str, SegmentGraph], int], None],
         act: Act | None = None,
+        *,
+        settled: Positions | None = None,
     ) -> ReaderAnswer:
         while True:
             settings = (await self.get(group)).membership.settings
-            for stream, position in positions.items():
-                if stream not in settings.streams:
-                    wanted = f"streams of the group: {', '.join(settings.streams)}"
-                    raise InvalidConfig(name="positions", value=stream, wanted=wanted)
-                check_position(position)
+            for name, given in (("positions", positions), ("settled", settled or {})):
+                for stream, position in given.items():
+                    if stream not in settings.streams:
+                        wanted = f"streams of the group: {', '.join(settings.streams)}"
+                        raise InvalidConfig(name=name, value=stream, wanted=wanted)
+                    check_position(position)
             graphs = {stream: (await self._streams.get(stream)).stream.graph for stream in settings.streams}
             live = await self.get(group)
             if live.membership.settings is settings:  # else the streams of the group were changed meanwhile

@@ -45,6 +45,7 @@ class LiveGroup:
         membership.epochs = stored.epochs
         membership.readers = {name: Reader(epoch, heard_at) for name, (epoch, heard_at) in stored.readers.items()}
         membership.offsets, membership.owners = stored.offsets, stored.owners
+        membership.unsettled = stored.unsettled
         membership.held = stored.held
         heard_at = max((reader.heard_at for reader in membership.readers.values()), default=now)
         live = cls(membership, stored.created_at, stored.fence, heard_at=heard_at)
@@ -132,7 +133,11 @@ class LiveGroup:
                 writing.put_row(schema.reader, {**key, "epoch": reader.epoch, "heard_at": reader.heard_at})
         for stream, segment in sorted(touched.places):
             place = (stream, segment)
-            values = {"offset": members.offsets.get(place, 0), "reader": members.owners.get(place)}
+            values = {
+                "offset": members.offsets.get(place, 0),
+                "settled": members.unsettled.get(place),
+                "reader": members.owners.get(place),
+            }
             key = {"group": members.name, "stream": stream, "segment": segment}
             if stream in members.settings.streams:
                 writing.put_row(schema.reader_position, key | values)

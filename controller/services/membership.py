@@ -4,8 +4,12 @@
       ▲                                                    │
       └──── release, offline, or silent for too long ──────┘
 
-A position is kept for every segment, owned or free. Where the group as a whole stands is the largest cut inside
-these positions: what was read of a segment counts once all before it has been read.
+A segment has two positions. Bounds follow what its reader has read; whoever reads the segment next goes on from what
+was settled. A reader that does not tell them apart settles what it reads. Nobody works on a free segment, so there the
+two are one: a segment that becomes free goes back to what was settled.
+
+Where the group as a whole stands is the largest cut inside what was read: what was read of a segment counts once all
+before it has been read.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from strandline.cut import Cut
-from strandline.errors import Fenced, PositionWentBack, UnknownReader
+from strandline.errors import Fenced, InvalidNote, PositionWentBack, UnknownReader
 from strandline.order import Place, order
 from strandline.protocol.group_wire import GroupSettings
 from strandline.segment import SegmentGraph
@@ -52,7 +56,8 @@ class Membership:
         self.settings = settings
         self.epochs = 0
         self.readers: dict[str, Reader] = {}
-        self.offsets: dict[Place, int] = {}
+        self.offsets: dict[Place, int] = {}  # what was read
+        self.unsettled: dict[Place, int] = {}  # what was settled, where that is less than what was read
         self.owners: dict[Place, str] = {}
         self.held: dict[str, int] = {}  # by key, the watermark that was told where the streams show a lesser one
         self.silent: list[tuple[str, int]] = []  # who lost segments for silence, and since when, for the journal
@@ -72,12 +77,23 @@ class Membership:
         self.touched.readers.add(name)
         self._take(name, positions, graphs)
 
-    def report(self, name: str, epoch: int, positions: Positions, graphs: Graphs, now: int) -> None:
-        """A reader has read this far. A segment that nobody owns becomes its own.
+    def report(
+        self,
+        name: str,
+        epoch: int,
+        positions: Positions,
+        graphs: Graphs,
+        now: int,
+        settled: Positions | None = None,
+    ) -> None:
+        """A reader has read this far, and settled this much of it. A segment that nobody owns becomes its own.
 
-        Raises UnknownReader; Fenced for an old epoch, or a segment of another reader's; PositionWentBack.
+        Without `settled` all of it is settled. With it, a segment that it leaves out stays settled as far as it was.
+        Raises UnknownReader; Fenced for an old epoch, or a segment of another reader's; PositionWentBack; InvalidNote
+        for a settled position that is not within what was read.
         """
         self._check(positions, graphs)
+        self._check_settled(positions, settled or {}, graphs)
         self.let_silent_go(now)
         reader = self._reader(name, epoch)
         for stream, position in positions.items():
@@ -88,8 +104,13 @@ class Membership:
                 stored = self.offsets.get((stream, segment), 0)
                 if offset < stored:
                     raise PositionWentBack(writer=name, segment=segment, offset=offset, stored_offset=stored)
+        for stream, position in (settled or {}).items():
+            for segment, offset in position.items():
+                stored = self.settled_at((stream, segment))
+                if offset < stored:
+                    raise PositionWentBack(writer=name, segment=segment, offset=offset, stored_offset=stored)
         self._heard(name, reader, now)
-        self._take(name, positions, graphs)
+        self._take(name, positions, graphs, settled)
 
     def acquire(
         self,
@@ -107,9 +128,17 @@ class Membership:
         for place in order(free, bound)[:most]:
             self._own(name, place, free[place])
 
-    def release(self, name: str, epoch: int, positions: Positions, graphs: Graphs, now: int) -> None:
-        """Gives segments up, each at a position."""
-        self.report(name, epoch, positions, graphs, now)
+    def release(
+        self,
+        name: str,
+        epoch: int,
+        positions: Positions,
+        graphs: Graphs,
+        now: int,
+        settled: Positions | None = None,
+    ) -> None:
+        """Gives segments up, each at a position, or at what is settled of it."""
+        self.report(name, epoch, positions, graphs, now, settled)
         self._free((stream, segment) for stream, position in positions.items() for segment in position)
 
     def offline(self, name: str, positions: Positions, graphs: Graphs, now: int) -> None:
@@ -137,7 +166,7 @@ class Membership:
         self.touched.readers.add(name)
 
     def let_silent_go(self, now: int) -> None:
-        """Readers that were not heard from for too long lose their segments, at their last reported positions."""
+        """Readers that were not heard from for too long lose their segments, which go back to what was settled."""
         silent = {name for name in self.readers if self.is_silent(name, now)}
         if silent:
             places = [place for place, owner in list(self.owners.items()) if owner in silent]
@@ -165,6 +194,7 @@ class Membership:
             self._free(removed)
             for place in removed:
                 del self.offsets[place]
+                self.unsettled.pop(place, None)
                 self.touched.places.add(place)
         self.settings = settings
         self.touched.group = True
@@ -192,6 +222,18 @@ class Membership:
         for (stream, segment), owner in sorted(self.owners.items()):
             if owner == name:
                 found.setdefault(stream, {})[segment] = self.offsets.get((stream, segment), 0)
+        return found
+
+    def settled_at(self, place: Place) -> int:
+        """How far a segment is settled."""
+        return self.unsettled.get(place, self.offsets.get(place, 0))
+
+    def settled(self, name: str) -> dict[str, dict[str, int]]:
+        """How far a reader's segments are settled, by stream."""
+        found: dict[str, dict[str, int]] = {}
+        for (stream, segment), owner in sorted(self.owners.items()):
+            if owner == name:
+                found.setdefault(stream, {})[segment] = self.settled_at((stream, segment))
         return found
 
     def share(self, graphs: Graphs, now: int) -> tuple[int, int]:
@@ -234,6 +276,15 @@ class Membership:
         for stream, position in positions.items():
             graphs[stream].cut(position)
 
+    def _check_settled(self, positions: Positions, settled: Positions, graphs: Graphs) -> None:
+        self._check(settled, graphs)
+        for stream, position in settled.items():
+            for segment, offset in position.items():
+                read = positions.get(stream, {}).get(segment)
+                if read is None or offset > read:
+                    wanted = "left out: positions does not have it" if read is None else f"at most {read}, the position"
+                    raise InvalidNote(name=f"settled of {stream}/{segment}", value=offset, wanted=wanted)
+
     def readable(self, graphs: Graphs) -> Iterable[Place]:
         """The segments that are not read to their end, and whose predecessors all are."""
         for stream, graph in graphs.items():
@@ -246,7 +297,7 @@ class Membership:
                     else:
                         yield stream, segment.id
 
-    def _take(self, name: str, positions: Positions, graphs: Graphs) -> None:
+    def _take(self, name: str, positions: Positions, graphs: Graphs, settled: Positions | None = None) -> None:
         for stream, position in positions.items():
             graph = graphs[stream]
             # Who goes on in a successor says nothing of what lies before it: that may have been put back since.
@@ -255,20 +306,43 @@ class Membership:
                 # Who starts a successor has read all of its own before it, and so far as anyone knows the free ones.
                 place, final = (stream, segment), graph[segment].final_offset
                 if self.owners.get(place) in (None, name) and segment not in position:
-                    self._put(place, final or 0)
-                    self._free([place])
+                    self._own(name, place, final or 0, None if settled is None else self.settled_at(place))
+                    if place not in self.unsettled:
+                        self._free([place])
             for segment, offset in position.items():
-                self._own(name, (stream, segment), offset)
+                place = stream, segment
+                known = offset if settled is None else settled.get(stream, {}).get(segment, self.settled_at(place))
+                self._own(name, place, offset, known)
+            if settled is not None:
+                self._leave_finished(name, stream, position, graph)
 
-    def _own(self, name: str, place: Place, offset: int) -> None:
+    def _leave_finished(self, name: str, stream: str, position: Mapping[str, int], graph: SegmentGraph) -> None:
+        """A segment that was read to its end and not settled stays its reader's; once it is settled it goes, where the
+        reader has started a successor."""
+        over = [
+            segment
+            for segment, offset in position.items()
+            if offset == graph[segment].final_offset and (stream, segment) not in self.unsettled
+        ]
+        if over:
+            own = [segment for where, segment in self.owners if where == stream]
+            started = graph.ancestors([segment for segment in own if self.owners[stream, segment] == name])
+            self._free((stream, segment) for segment in over if segment in started)
+
+    def _own(self, name: str, place: Place, offset: int, settled: int | None = None) -> None:
         if self.owners.get(place) != name:
             self.owners[place] = name
             self.touched.places.add(place)
-        self._put(place, offset)
+        self._put(place, offset, settled)
 
-    def _put(self, place: Place, offset: int) -> None:
-        before = self.offsets.get(place)
-        if before != offset:
+    def _put(self, place: Place, offset: int, settled: int | None = None) -> None:
+        """The segment was read up to this offset; without `settled` all of it is settled."""
+        before, settled_before = self.offsets.get(place), self.unsettled.get(place)
+        if settled is not None and settled < offset:
+            self.unsettled[place] = settled
+        else:
+            self.unsettled.pop(place, None)
+        if before != offset or settled_before != self.unsettled.get(place):
             self.offsets[place] = offset
             self.touched.places.add(place)
             if before is not None and offset < before and self.held:
@@ -276,9 +350,12 @@ class Membership:
                 self.touched.group = True
 
     def _free(self, places: Iterable[Place]) -> None:
+        """Nobody owns these segments any more: they go back to what was settled."""
         for place in places:
             if self.owners.pop(place, None) is not None:
                 self.touched.places.add(place)
+            if place in self.unsettled:
+                self._put(place, self.unsettled[place])
 
     def _heard(self, name: str, reader: Reader, now: int) -> None:
         reader.heard_at = max(reader.heard_at, now)

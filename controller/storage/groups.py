@@ -26,6 +26,7 @@ class StoredGroup:
     fence: int
     readers: dict[str, tuple[int, int]]  # epoch, heard_at
     offsets: dict[tuple[str, str], int]
+    unsettled: dict[tuple[str, str], int]  # how far it is settled, where that is less
     owners: dict[tuple[str, str], str]
     held: dict[str, int]  # by key, the watermark that was told
     journal: Ends
@@ -72,6 +73,7 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
         fence=row.fence,
         readers={each.name: (each.epoch, each.heard_at) for each in readers},
         offsets={(each.stream, each.segment): each.offset for each in places},
+        unsettled={(each.stream, each.segment): each.settled for each in places if each.settled is not None},
         owners={(each.stream, each.segment): each.reader for each in places if each.reader is not None},
         held=msgspec.json.decode(row.held) if row.held is not None else {},
         journal=journal,

@@ -159,6 +159,7 @@ reader_position = Table(
     Column("segment", _NAME, primary_key=True),
     Column("offset", BigInteger, nullable=False),
     Column("reader", _NAME),
+    Column("settled", BigInteger),  # null: all that was read
 )
 
 

@@ -58,9 +58,12 @@ def register_reader(group: str, reader: str, positions: Positions) -> Call[Reade
     return (yield from ask("PUT", path, group_wire.reader_answer_from_wire, body))
 
 
-def report(group: str, reader: str, epoch: int, positions: Positions) -> Call[ReaderAnswer]:
-    """The reader has read this far. Raises Fenced for an old epoch, or a segment that another took over."""
-    path, body = reader_path(group, reader), {"positions": _checked(positions), "epoch": epoch}
+def report(
+    group: str, reader: str, epoch: int, positions: Positions, settled: Positions | None = None
+) -> Call[ReaderAnswer]:
+    """The reader has read this far, and settled all of it, or so much. Raises Fenced for an old epoch, or a segment
+    that another took over."""
+    path, body = reader_path(group, reader), {"epoch": epoch, **_read_and_settled(positions, settled)}
     return (yield from ask("PUT", path, group_wire.reader_answer_from_wire, body))
 
 
@@ -74,9 +77,11 @@ def acquire(group: str, reader: str, epoch: int, most: int) -> Call[ReaderAnswer
     return (yield from ask("POST", path, group_wire.reader_answer_from_wire, body, repeatable=False))
 
 
-def release(group: str, reader: str, epoch: int, positions: Positions) -> Call[ReaderAnswer]:
-    """Gives segments up, each at a position."""
-    path, body = f"{reader_path(group, reader)}/release", {"epoch": epoch, "positions": _checked(positions)}
+def release(
+    group: str, reader: str, epoch: int, positions: Positions, settled: Positions | None = None
+) -> Call[ReaderAnswer]:
+    """Gives segments up, each at a position, or at what is settled of it."""
+    path, body = f"{reader_path(group, reader)}/release", {"epoch": epoch, **_read_and_settled(positions, settled)}
     return (yield from ask("POST", path, group_wire.reader_answer_from_wire, body))
 
 
@@ -107,6 +112,11 @@ def group_path(group: str) -> str:
 
 def reader_path(group: str, reader: str) -> str:
     return f"{group_path(group)}/readers/{check_name('reader', reader)}"
+
+
+def _read_and_settled(positions: Positions, settled: Positions | None) -> dict[str, object]:
+    read: dict[str, object] = {"positions": _checked(positions)}
+    return read if settled is None else read | {"settled": _checked(settled)}
 
 
 def _checked(positions: Positions) -> dict[str, dict[str, int]]:

@@ -87,6 +87,18 @@ class GroupWindow:
     backlog: bool
     idle: tuple[str, ...]
 
+    @property
+    def lower(self) -> int | None:
+        """Everything older was read, in the default key; null where no mark says it yet."""
+        return self.watermarks.get("")
+
+    @property
+    def upper(self) -> int | None:
+        """The greatest upper bound of its streams; null where one of them has none."""
+        uppers = [each.upper for each in self.streams.values()]
+        known = [upper for upper in uppers if upper is not None]
+        return max(known, default=None) if len(known) == len(uppers) else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderAnswer:
@@ -120,12 +132,14 @@ class GroupLag:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A registered reader of a group, and the segments that it owns."""
+    """A registered reader of a group, and the segments that it owns: how far it has read them, and how far that is
+    settled."""
 
     reader: str
     epoch: int
     last_heard_at: int
     owned: Positions
+    settled: Positions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +227,7 @@ def group_from_wire(value: object, where: str = "the answer") -> GroupDescriptio
             epoch=given.number("epoch"),
             last_heard_at=given.number("last_heard_at"),
             owned=given.by_name("owned", _position),
+            settled=given.by_name("settled", _position),
         )
 
     given = Fields(value, where)

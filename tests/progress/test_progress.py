@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.order import Bound, Place
-from strandline.progress import Progress
+from strandline.progress import News, Progress
 
 A, B = ("s", "a"), ("s", "b")
 
@@ -47,7 +47,8 @@ def test_events_come_once_and_in_order_and_all_below_the_position_is_done(
     holes: dict[Place, set[int]] = {A: set(), B: set()}
     given_out: dict[Place, list[int]] = {A: [], B: []}
     under_way: list[tuple[Place, Event]] = []
-    reported: dict[str, dict[str, int]] = {"s": {"a": 0, "b": 0}}
+    read: dict[str, dict[str, int]] = {"s": {"a": 0, "b": 0}}
+    settled: dict[str, dict[str, int]] = {"s": {"a": 0, "b": 0}}
     for what, number in steps:
         place = A if number % 2 else B
         match what:
@@ -74,26 +75,39 @@ def test_events_come_once_and_in_order_and_all_below_the_position_is_done(
             case "report":
                 news = progress.news()
                 progress.reported(news)
-                reported["s"] |= news.get("s", {})
-                assert reported == progress.positions() and progress.news() == {}
+                read["s"] |= news.positions.get("s", {})
+                settled["s"] |= news.settled.get("s", {})
+                assert (read, settled) == (progress.positions(), progress.settled())
+                assert progress.news() == News({}, {})
         for each, offsets in given_out.items():
             assert offsets == [offset for offset in range(len(offsets) * 2) if offset % 3][: len(offsets)]
-            position = progress.positions()["s"][each[1]]
+            position = progress.settled()["s"][each[1]]
             open_ones = {event.offset for other, event in under_way if other == each}
             for offset in range(position):
                 assert offset in holes[each] or (offset in offsets and offset not in open_ones)
+            for offset in range(progress.positions()["s"][each[1]]):
+                assert offset in holes[each] or offset in offsets
+            assert not offsets or progress.positions()["s"][each[1]] > offsets[-1]
             if not open_ones and not progress.cursors[each].buffer:
-                assert position == there[each]
+                assert position == progress.positions()["s"][each[1]] == there[each]
 
 
-def test_an_event_counts_as_read_when_it_is_done_and_not_before() -> None:
+def test_an_event_is_read_when_it_is_given_and_settled_when_it_is_done() -> None:
     progress = fed(0, 1, 2)
     take(progress), take(progress)
-    assert progress.positions() == {"s": {"a": 0}}
+    assert (progress.positions(), progress.settled()) == ({"s": {"a": 2}}, {"s": {"a": 0}})
     progress.done(A, 1)
-    assert progress.positions() == {"s": {"a": 0}}
+    assert progress.settled() == {"s": {"a": 0}}
     progress.done(A, 0)
-    assert progress.positions() == {"s": {"a": 2}}
+    assert progress.settled() == progress.positions() == {"s": {"a": 2}}
+
+
+def test_settling_up_to_an_offset_is_being_done_with_all_below_it() -> None:
+    progress = fed(0, 1, 2)
+    take(progress), take(progress), take(progress)
+    progress.settle(A, 2)
+    progress.settle(B, 2)  # which it does not have
+    assert (progress.positions(), progress.settled()) == ({"s": {"a": 3}}, {"s": {"a": 2}})
 
 
 def test_offsets_without_an_event_are_passed() -> None:
@@ -101,7 +115,7 @@ def test_offsets_without_an_event_are_passed() -> None:
     assert take(progress) == Event(1)
     progress.done(A, 1)
     assert progress.positions() == {"s": {"a": 5}}
-    assert fed(upto=4).positions() == {"s": {"a": 4}}
+    assert fed(upto=4).positions() == fed(upto=4).settled() == {"s": {"a": 4}}
 
 
 def test_what_was_put_back_comes_again() -> None:
@@ -131,21 +145,22 @@ def test_a_segment_told_to_be_further_ahead_goes_on_from_there() -> None:
     assert (progress.positions(), progress.take()) == ({"s": {"a": 3}}, None)
 
 
-def test_a_segment_is_finished_when_all_of_it_is_done() -> None:
+def test_a_segment_is_finished_when_all_of_it_is_read() -> None:
     progress = fed(0)
     assert progress.wanting() == []
     progress.end(A, 1)
     assert (progress.wanting(), progress.room(1)) == ([], 0)
     take(progress)
-    assert not progress.has_finished
+    assert progress.has_finished  # its successors wait for nobody's work
     assert progress.wanting() == []  # nothing of it is fetched, and there is nothing more
-    progress.done(A, 0)
-    assert progress.has_finished
     progress.adopt({"s": {"a": 1, "b": 0}})
     assert progress.has_finished
     assert progress.wanting() == [B]
     progress.reported(progress.news())
     assert not progress.has_finished
+    progress.done(A, 0)
+    assert not progress.has_finished  # that it is settled, too, can wait for the next report
+    assert progress.news() == News({"s": {"a": 1}}, {"s": {"a": 1}})
 
 
 def test_a_segment_is_lost_unless_all_of_it_was_reported() -> None:
@@ -157,6 +172,8 @@ def test_a_segment_is_lost_unless_all_of_it_was_reported() -> None:
     assert both.loses({"s": {"a": 0}})
     progress.end(A, 1)
     take(progress)
+    progress.reported(progress.news())
+    assert progress.loses({})  # what was read of it is not settled
     progress.done(A, 0)
     assert progress.loses({})
     progress.reported(progress.news())
@@ -225,8 +242,9 @@ def test_an_event_out_of_place_is_refused() -> None:
 def test_a_report_about_what_was_lost_meanwhile_is_of_no_matter() -> None:
     progress = fed(0)
     progress.done(A, take(progress).offset)
-    progress.reported({"s": {"a": 1, "b": 7}, "gone": {"0": 3}})
-    assert (progress.news(), progress.positions()) == ({}, {"s": {"a": 1}})
+    told = {"s": {"a": 1, "b": 7}, "gone": {"0": 3}}
+    progress.reported(News(told, told))
+    assert (progress.news(), progress.positions()) == (News({}, {}), {"s": {"a": 1}})
 
 
 def test_without_bounds_segments_take_turns() -> None:

@@ -142,7 +142,7 @@ def test_what_was_not_dealt_with_is_read_again_after_an_exception(written: Any) 
         assert reader.read(50) is None
 
 
-def test_with_acknowledgements_an_event_counts_as_read_once_it_is_done(written: Any) -> None:
+def test_with_acknowledgements_an_event_is_settled_once_it_is_done(written: Any) -> None:
     written = written(1)
     written.write(("0", 1), ("0", 2), ("0", 3))
     group = written.group()
@@ -150,9 +150,9 @@ def test_with_acknowledgements_an_event_counts_as_read_once_it_is_done(written: 
         items = [reader.read(1_000) for _ in range(3)]
         events = [item for item in items if isinstance(item, EventItem)]
         reader.done(events[2])
-        assert reader.positions == {written.stream: {"0": 0}}
+        assert (reader.positions, reader.settled) == ({written.stream: {"0": 3}}, {written.stream: {"0": 0}})
         reader.done(events[0])
-        assert reader.positions == {written.stream: {"0": 1}}
+        assert reader.settled == {written.stream: {"0": 1}}
     with reading(written, group, "r2") as reader:
         assert until(reader, 3) == [2, 3]
 
