@@ -39,6 +39,7 @@ from strandline.limits import (
     KAFKA_PAUSE_MS,
     KAFKA_STEP_MS,
 )
+from strandline.protocol.processes import Origin
 
 # Java's partitioner, so that a key goes where other producers of the topic send it.
 DEFAULTS: Final = {
@@ -75,6 +76,7 @@ class KafkaLog:
         self._lock = threading.RLock()  # appends and transactions take turns
         self._unsettled: Callable[[], object] | None = None  # a commit or an abort that was not answered
         self._doubtful: set[str] = set()  # segments in which something may stand that failed
+        self._origin = Origin(f"the log object for {self._topic.path}")
 
     @classmethod
     def connect(
@@ -113,6 +115,7 @@ class KafkaLog:
         Returns the position behind them with a transactional id, else nothing: `flush` knows it later. Raises
         UnknownSegment or InvalidEvent with none of them sent. What Kafka does not take later, `flush` tells.
         """
+        self._origin.check()
         rows = self._checked(events)
         if not rows:
             return {}
@@ -126,6 +129,7 @@ class KafkaLog:
     def flush(self) -> Position:
         """Waits for the reports of what was sent so far, at most about `delivery.timeout.ms`. Raises NotAcknowledged
         once for what has failed. What is in an open transaction has to be committed first: TransactionUnderWay."""
+        self._origin.check()
         if self._transactional_id is not None:
             with self._lock:
                 self._settle()
@@ -138,6 +142,7 @@ class KafkaLog:
         return self.positions()
 
     def positions(self) -> Position:
+        self._origin.check()
         return self._deliveries.positions()
 
     def end_offsets(self) -> Position:
@@ -146,6 +151,7 @@ class KafkaLog:
 
     def begin(self) -> Transaction:
         """A transaction. Its events wait in memory, so it keeps no reader waiting until it commits."""
+        self._origin.check()
         if self._transactional_id is None:
             raise InvalidSetting(name="transactional.id", value=None, wanted="transactions need one")
         return KafkaTransaction(self)
@@ -159,6 +165,8 @@ class KafkaLog:
 
     def close(self) -> None:
         """Gives what is under way a few seconds more, and then gives it up. Another's producer stays open."""
+        if not self._origin.is_here:
+            return  # the parent goes on with it
         with suppress(KafkaException):  # a fenced one has nothing under way any more, and complains of that
             self._producer.flush(KAFKA_CLOSE_MS / 1000)
             # Older releases close it when it is forgotten.
@@ -272,6 +280,7 @@ class KafkaLog:
 
     def _transact(self, events: Sequence[Event], memo: Memo | None) -> Position:
         """One transaction with these events. After an error nothing of it is in the log, but for LogUndecided."""
+        self._origin.check()
         with self._lock:
             self._settle()
             if self._deliveries.in_transaction:

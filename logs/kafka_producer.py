@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from logs.deliveries import Deliveries, Delivery
 from logs.errors import InvalidSetting
 from logs.kafka_topic import Settings
+from strandline.protocol.processes import Origin
 
 if TYPE_CHECKING:
     from logs import Event
@@ -44,6 +45,8 @@ class TrackedProducer:
         _check(self.settings)
         self._callback: Callback | None = self.settings.get("on_delivery")
         self._producer = Producer(self.settings) if producer is None else producer
+        self._origin = Origin(f"a Kafka producer for {self.settings.get('bootstrap.servers', '')}")
+        self._origin.keep(self._producer)
         self._deliveries: dict[str, Deliveries] = {}
         self._logs: dict[str, KafkaLog] = {}
         self._in_transaction = False
@@ -68,6 +71,7 @@ class TrackedProducer:
 
     def produce(self, topic: str, *given: Any, **named: Any) -> None:
         """Sends a message. A callback, given in any of the ways that a producer takes one, is called as ever."""
+        self._origin.check()
         arguments = list(given)
         callback = named.pop("callback", None) or named.pop("on_delivery", None)
         for place in CALLBACK_PLACES:
@@ -94,6 +98,7 @@ class TrackedProducer:
         on_delivery: Callback | None = None,
     ) -> int:
         """Sends messages; returns how many were taken. Those that were not have their `_error`."""
+        self._origin.check()
         deliveries = self.deliveries(topic)
         common = callback or on_delivery or self._callback
         sending = [deliveries.sending() for _ in messages]
@@ -115,6 +120,7 @@ class TrackedProducer:
 
     def send(self, topic: str, event: Event) -> None:
         """Sends an event of a log: if it fails, it is handed back."""
+        self._origin.check()
         delivery = self.deliveries(topic).sending(event)
         partition = ANY_PARTITION if event.segment is None else int(event.segment)
         report = partial(_report, delivery, self._callback)
@@ -125,6 +131,7 @@ class TrackedProducer:
             raise
 
     def begin_transaction(self) -> None:
+        self._origin.check()
         self._producer.begin_transaction()
         self._in_transaction = True
         for each in self._deliveries.values():
@@ -132,12 +139,14 @@ class TrackedProducer:
 
     def commit_transaction(self, *timeout: float) -> None:
         """Commits. What was sent in the transaction counts as acknowledged when this returns, and not before."""
+        self._origin.check()
         self._producer.commit_transaction(*timeout)
         self._in_transaction = False
         for each in self._deliveries.values():
             each.commit()
 
     def abort_transaction(self, *timeout: float) -> None:
+        self._origin.check()
         self._producer.abort_transaction(*timeout)
         self._in_transaction = False
         for each in self._deliveries.values():
@@ -146,6 +155,7 @@ class TrackedProducer:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # before __init__, as a copy does, there is nothing to ask
             raise AttributeError(name)
+        self._origin.check()
         return getattr(self._producer, name)
 
     def __enter__(self) -> Self:
@@ -153,7 +163,7 @@ class TrackedProducer:
         return self
 
     def __exit__(self, *given: Any) -> Any:
-        return self._producer.__exit__(*given)
+        return self._producer.__exit__(*given) if self._origin.is_here else None
 
     def __len__(self) -> int:
         return len(self._producer)

@@ -27,6 +27,7 @@ from strandline.limits import (
     KAFKA_READ_STALL_MS,
     KAFKA_READ_WAIT_MS,
 )
+from strandline.protocol.processes import Origin
 from strandline.segment import Segment
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class KafkaLogReader:
         given = {**connecting(settings or {}), "bootstrap.servers": servers}
         self._topic = Topic(topic, given)
         self._consumer = Consumer({**given, **READING})
+        self._origin = Origin(f"the reader of topic {topic!r}")
+        self._origin.keep(self._consumer)
         try:
             self._topic.partitions()
         except BaseException:
@@ -85,7 +88,8 @@ class KafkaLogReader:
         return (_event_of(each) for found in self._messages(segment, start, end, BATCH_FIRST_ROWS) for each in found)
 
     def close(self) -> None:
-        self._consumer.close()
+        if self._origin.is_here:
+            self._consumer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -134,10 +138,12 @@ class KafkaLogReader:
                 elif time.monotonic() - heard > KAFKA_READ_STALL_MS / 1000:
                     raise LogUnavailable(path=self._topic.path, reason=f"nothing came for {KAFKA_READ_STALL_MS} ms")
         finally:
-            self._consumer.unassign()
+            if self._origin.is_here:
+                self._consumer.unassign()
 
     def _portion(self, rows: int) -> list[Message]:
         """What there is, when there is something: asked for many, a consumer would wait until it has them all."""
+        self._origin.check()
         first = self._consumer.poll(KAFKA_ATTEMPT_MS / 1000)
         if first is None:
             return []

@@ -23,6 +23,7 @@ from confluent_kafka.cimpl import RESOURCE_TOPIC
 from logs import Position
 from logs.errors import LogUnavailable, TopicMissing
 from strandline.limits import KAFKA_ASK_MS, KAFKA_ATTEMPT_MS, KAFKA_MISSING_MS, KAFKA_PAUSE_MS
+from strandline.protocol.processes import Origin
 
 Value = TypeVar("Value")
 Settings = Mapping[str, Any]  # librdkafka's configuration properties
@@ -53,6 +54,8 @@ class Topic:
         self.path = f"{name} at {self.servers}"
         self._settings = settings
         self._admin = AdminClient(connecting(settings))
+        self._origin = Origin(f"the client of topic {name!r}")
+        self._origin.keep(self._admin)
 
     def partitions(self) -> list[int]:
         """The numbers of its partitions, as they are now."""
@@ -125,6 +128,7 @@ class Topic:
         return self._asked(ask)
 
     def _asked(self, ask: Callable[[], Value]) -> Value:
+        self._origin.check()
         started = time.monotonic()
         while True:
             try:

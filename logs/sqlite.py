@@ -43,6 +43,7 @@ from logs.layout import (
 )
 from logs.routing import Route
 from strandline.limits import LOG_BUSY_TIMEOUT_MS
+from strandline.protocol.processes import Origin
 from strandline.segment import NewSegment, Segment, SegmentGraph
 
 
@@ -72,6 +73,8 @@ class SqliteLog:
         self._positions: Position = {}
         self._connection = _open(self.path, busy_timeout_ms)
         self._has_identity = has_identity(self._connection)
+        self._origin = Origin(f"the log object for {str(self.path)!r}")
+        self._origin.keep(self._connection)
 
     @classmethod
     def create(
@@ -119,11 +122,11 @@ class SqliteLog:
         return self.positions()  # an append returns when it is durable
 
     def positions(self) -> Position:
-        with self._lock:
+        with self._turn():
             return dict(self._positions)
 
     def end_offsets(self) -> Position:
-        with self._lock, self._errors():
+        with self._turn(), self._errors():
             return dict(self._connection.execute(END_OFFSETS).fetchall())
 
     def begin(self) -> Transaction:
@@ -131,15 +134,16 @@ class SqliteLog:
         return BufferedTransaction(self._commit)
 
     def memo(self, name: str) -> str | None:
-        with self._lock, self._errors():
+        with self._turn(), self._errors():
             if self._connection.execute(MEMOS).fetchone() is None:
                 return None
             found = self._connection.execute("SELECT text FROM memo WHERE name = ?", (name,)).fetchone()
             return str(found[0]) if found else None
 
     def close(self) -> None:
-        with self._lock:
-            self._connection.close()
+        if self._origin.is_here:  # SQLite: in a forked process not even closing is safe
+            with self._lock:
+                self._connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -153,7 +157,7 @@ class SqliteLog:
 
     def segments(self) -> list[Segment]:
         """All segments, sealed ones too, in the order in which they came to be."""
-        with self._lock, self._errors():
+        with self._turn(), self._errors():
             return _segments(self._connection)
 
     def scale(self, seal: Iterable[str], create: Sequence[NewSegment]) -> Position:
@@ -161,7 +165,7 @@ class SqliteLog:
 
         The successors cover exactly the sealed ranges, else InvalidScale. Doing it again changes nothing.
         """
-        with self._lock, self._transaction():
+        with self._turn(), self._transaction():
             ends = dict(self._connection.execute(END_OFFSETS).fetchall())
             graph = SegmentGraph(_segments(self._connection))
             finals = {name: _final(graph[name], ends[name]) for name in seal}
@@ -170,7 +174,7 @@ class SqliteLog:
 
     def seal(self) -> Position:
         """Seals every segment: nothing can be appended any more. Returns the final offset of each."""
-        with self._lock, self._transaction():
+        with self._turn(), self._transaction():
             ends = dict(self._connection.execute(END_OFFSETS).fetchall())
             graph = SegmentGraph(_segments(self._connection))
             _store(self._connection, graph.seal_all(ends))
@@ -178,11 +182,18 @@ class SqliteLog:
 
     # -- inside ----------------------------------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Threads take turns. In a forked process nobody may be able to let go of the lock."""
+        self._origin.check()
+        with self._lock:
+            yield
+
     def _commit(self, events: Sequence[Event], memo: Memo | None = None) -> Position:
         """Appends events, and keeps the memo with them."""
         if not events and memo is None:
             return {}
-        with self._lock:
+        with self._turn():
             ends: Position = {}
             with self._transaction():
                 self._insert(events, ends)

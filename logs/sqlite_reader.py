@@ -29,6 +29,7 @@ from logs.layout import (
 )
 from strandline.errors import UnknownSegment
 from strandline.limits import BATCH_BYTES, BATCH_FIRST_ROWS, BATCH_GROWTH_TIMES, BATCH_ROWS, LOG_BUSY_TIMEOUT_MS
+from strandline.protocol.processes import Origin
 from strandline.segment import Segment
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class SqliteLogReader:
             isolation_level=None,
             check_same_thread=False,  # one thread at a time, but an async reader has several
         )
+        self._origin = Origin(f"the reader of the log at {str(self.path)!r}")
+        self._origin.keep(self._connection)
         try:
             self._check_format()
         except BaseException:
@@ -66,6 +69,7 @@ class SqliteLogReader:
 
     def end_offsets(self) -> dict[str, int]:
         """The end of every segment as of one moment: a transaction is in all of them or in none."""
+        self._origin.check()
         try:
             return dict(self._connection.execute(END_OFFSETS).fetchall())
         except sqlite3.Error as error:
@@ -73,6 +77,7 @@ class SqliteLogReader:
 
     def segments(self) -> list[Segment]:
         """All segments, sealed ones too, in the order in which they came to be."""
+        self._origin.check()
         try:
             return [segment_of(row) for row in self._connection.execute(SEGMENTS)]
         except sqlite3.Error as error:
@@ -95,6 +100,8 @@ class SqliteLogReader:
 
     def close(self) -> None:
         """Closes the file. Nothing of it is left behind where the log was removed meanwhile."""
+        if not self._origin.is_here:
+            return  # SQLite: in a forked process not even closing is safe
         self._connection.close()
         if self._arrow is not None:
             self._arrow.close()
@@ -127,6 +134,7 @@ class SqliteLogReader:
     def _batches(self, segment: str, start: int, end: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         rows = min(BATCH_FIRST_ROWS, batch_rows)
         while start < end:
+            self._origin.check()
             stop = min(end, start + rows)
             batch = self._batch(segment, start, stop)
             yield batch
@@ -136,6 +144,7 @@ class SqliteLogReader:
 
     def _rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
         while start < end:
+            self._origin.check()
             stop = min(end, start + BATCH_FIRST_ROWS)
             try:
                 found = self._connection.execute(_RANGE, (segment, start, stop)).fetchall()
@@ -184,4 +193,5 @@ class SqliteLogReader:
             import adbc_driver_sqlite.dbapi
 
             self._arrow = adbc_driver_sqlite.dbapi.connect(read_only_uri(self.path))
+            self._origin.keep(self._arrow)
         return self._arrow

@@ -25,6 +25,7 @@ from strandline.protocol import calls, group_calls
 from strandline.protocol.driving import local, remote
 from strandline.protocol.errors import OutcomeUnknown
 from strandline.protocol.group_wire import GroupWindow, Positions, ReaderAnswer
+from strandline.protocol.processes import Origin
 
 
 class Reading:
@@ -59,6 +60,7 @@ class Reading:
         self._given: tuple[Place, int] | None = None
         self._report_at = self._look_at = 0.0
         self._pause_ms: float = POLL_FIRST_MS
+        self._origin = Origin(f"reader {reader!r} of group {group!r}")
 
     # -- jobs ----------------------------------------------------------------------------------------------------
 
@@ -81,6 +83,7 @@ class Reading:
 
     def read(self, wait_ms: float | None) -> Job[Item | None]:
         """The next item; None where none came in time, or none will: the streams have ended."""
+        self._origin.check()
         self._check_open()
         self._settle()
         if self._epoch is None:

@@ -17,6 +17,7 @@ from strandline.checks import check_whole
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, check_key
 from strandline.protocol import calls
+from strandline.protocol.processes import Origin
 from strandline.protocol.transport import AsyncConnection, Connection, reach, reach_async
 from strandline.protocol.wire import MarksAt, MarksPage, TimeIndexPage, WireMark
 from strandline.window import TimeWindow
@@ -38,14 +39,17 @@ class _Kept:
         self._cached = cached
         self._stale_after_ms = check_whole("stale_after_ms", stale_after_ms, least=1)
         self._keep_marks = check_whole("keep_marks", keep_marks, least=1)
+        self._origin = Origin(f"time windows of stream {stream!r}")
         self._followers: dict[str, Follower] = {}
 
     @property
     def following(self) -> Mapping[str, Following]:
         """How the cached marks are doing, by key: of those that were asked for."""
+        self._origin.check()
         return {key: follower.status for key, follower in self._followers.items()}
 
     def _kept_window(self, position: Mapping[str, int], key: str) -> TimeWindow | None:
+        self._origin.check()
         follower = self._followers.get(key)
         return None if follower is None else follower.window(position)
 

@@ -16,7 +16,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
@@ -26,13 +25,18 @@ from logs import Log, Position
 from strandline.changes import Registered
 from strandline.protocol.attempts import Patience
 from strandline.protocol.calls import Clocked
+from strandline.protocol.processes import Origin
 from strandline.protocol.transport import Connection
 from strandline.protocol.wire import NoteAnswer
+from writer_client import leaving
 from writer_client.batches import Addressed, Results, call_for, count_for_batch
+from writer_client.crew import Crew
 from writer_client.driving import do
+from writer_client.leaving import Unsent
 from writer_client.limits import (
     BATCHES_AT_ONCE,
     CALLS_AT_ONCE,
+    EXIT_PAUSE_MS,
     FLUSHES_AT_ONCE,
     GATHER_MS,
     PAUSE_BOUND_MS,
@@ -83,9 +87,11 @@ class Background:
             self._patience = patience if patience is not None else controller.patience
         # What fails is repeated from here, with what has come in the meantime, and knowing which answers were lost.
         self._connection = self.connection.with_patience(replace(self._patience, attempts=1))
-        self._calls = ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="strandline-calls")
-        self._flushes = ThreadPoolExecutor(FLUSHES_AT_ONCE, thread_name_prefix="strandline-flushes")
-        self._attending: deque[Outbox] = deque()
+        self.origin = Origin(f"a background for {self.connection.controller}")
+        self._calls = Crew(CALLS_AT_ONCE, "strandline-calls")
+        self._flushes = Crew(FLUSHES_AT_ONCE, "strandline-flushes")
+        self._attending: dict[Outbox, None] = {}  # those that are to be looked at
+        self._unsettled: set[Outbox] = set()  # those that had notes when they were looked at
         self._finished: deque[Callable[[], None]] = deque()  # what came of work that others did
         self._to_register: deque[tuple[Outbox, Job[Registered]]] = deque()
         self._ready: dict[Outbox, None] = {}  # with notes to send, in the order in which they came
@@ -94,14 +100,16 @@ class Background:
         self._numbers = itertools.count()
         self._registering = self._batches = self._failures = 0
         self._not_before = 0.0
+        self._hurries = False  # the process ends
         self._woken = threading.Event()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="strandline-background", daemon=True)
         self._thread.start()
+        leaving.watch(self)
 
     def attend(self, outbox: Outbox) -> None:
         """Has an outbox looked at soon. Cheap, and from any thread."""
-        self._attending.append(outbox)
+        self._attending[outbox] = None
         if not self._woken.is_set():
             self._woken.set()
 
@@ -110,13 +118,19 @@ class Background:
         self._finish(partial(self._set_timer, time.monotonic(), outbox))
 
     def close(self) -> None:
-        """Ends the thread. What was not sent is not sent any more: close the writers first."""
+        """Ends the thread. What was not sent is not sent any more, and standard error is told of it: close the writers
+        first."""
+        leaving.forget(self)
+        if not self.origin.is_here or self._over.is_set():
+            return
         self._over.set()
         self._woken.set()
-        if threading.current_thread() is not self._thread:  # a callback may give up its writer
+        elsewhere = not self.is_own_thread()  # a callback may give up its writer
+        if elsewhere:
             self._thread.join()
-            self._calls.shutdown()
-        self._flushes.shutdown(wait=False)  # a log that hangs is not waited for
+        self._calls.close(wait=elsewhere)
+        self._flushes.close(wait=False)  # a log that hangs is not waited for
+        leaving.tell([unsent for outbox in self._with_notes() if (unsent := outbox.unsent()) is not None])
         if self._owned is not None:
             self._owned.close()
 
@@ -127,6 +141,28 @@ class Background:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def send_all(self, deadline: float) -> list[Unsent]:
+        """Sends what its writers have noted by now, until a deadline of `time.monotonic`; returns what could not be
+        sent."""
+        outboxes = self._with_notes()
+        self._hurries = True
+        self.send_now(outboxes)
+        return [unsent for outbox in outboxes if (unsent := outbox.leave(deadline)) is not None]
+
+    def send_now(self, outboxes: Sequence[Outbox]) -> None:
+        """Has what these have noted sent at once, whatever failed before."""
+        self._failures, self._not_before = 0, 0.0
+        for outbox in outboxes:
+            self._attending[outbox] = None
+        self._woken.set()
+
+    def _with_notes(self) -> list[Outbox]:
+        return list(dict.fromkeys([*self._unsettled.copy(), *self._attending.copy()]))
+
+    def is_own_thread(self) -> bool:
+        """Whether the caller is a callback."""
+        return threading.current_thread() is self._thread
 
     # -- the thread --------------------------------------------------------------------------------------------
 
@@ -146,7 +182,7 @@ class Background:
             self._finished.popleft()()
         self._ring()
         while self._attending:
-            self._look_at(self._attending.popleft())
+            self._look_at(self._attending.popitem()[0])
         if time.monotonic() >= self._not_before:
             self._register()
             self._send()
@@ -173,6 +209,10 @@ class Background:
 
     def _look_at(self, outbox: Outbox) -> None:
         todo = outbox.next_step()
+        if todo.unsettled:
+            self._unsettled.add(outbox)
+        else:
+            self._unsettled.discard(outbox)
         if todo.register is not None:
             self._to_register.append((outbox, todo.register))
         if todo.flush is not None:
@@ -186,7 +226,7 @@ class Background:
         while self._to_register and self._registering < CALLS_AT_ONCE - BATCHES_AT_ONCE:
             outbox, job = self._to_register.popleft()
             self._registering += 1
-            self._calls.submit(self._work, partial(do, job, self._connection), partial(self._registered, outbox))
+            self._start(self._calls, partial(do, job, self._connection), partial(self._registered, outbox))
 
     def _registered(self, outbox: Outbox, done: Registered | None, error: Exception | None) -> None:
         self._registering -= 1
@@ -207,7 +247,7 @@ class Background:
         outboxes, flush.waiting = flush.waiting, []
         for outbox in outboxes:
             outbox.flush_begins()
-        self._flushes.submit(self._work, flush.log.flush, partial(self._flushed, flush, outboxes))
+        self._start(self._flushes, flush.log.flush, partial(self._flushed, flush, outboxes))
 
     def _flushed(
         self, flush: _Flush, outboxes: Sequence[Outbox], position: Position | None, error: Exception | None
@@ -228,7 +268,7 @@ class Background:
         while self._ready and self._batches < BATCHES_AT_ONCE and (batch := self._next_batch()):
             self._batches += 1
             call = call_for([addressed for _, _, addressed in batch])
-            self._calls.submit(self._work, partial(self._connection.run, call), partial(self._answered, batch))
+            self._start(self._calls, partial(self._connection.run, call), partial(self._answered, batch))
 
     def _next_batch(self) -> list[Sent]:
         """As much as fits. An outbox is not in two batches at once: its notes must not overtake each other."""
@@ -266,11 +306,15 @@ class Background:
         if not again:
             self._failures = 0
             return
-        pause_ms = min(self._patience.first_pause_ms << min(self._failures, 16), self._patience.pause_bound_ms)
+        bound_ms = EXIT_PAUSE_MS if self._hurries else self._patience.pause_bound_ms
+        pause_ms = min(self._patience.first_pause_ms << min(self._failures, 16), bound_ms)
         self._failures += 1
         self._not_before = time.monotonic() + pause_ms / 1000 * (0.5 + 0.5 * random.random())
 
     # -- work that may wait, done by others --------------------------------------------------------------------
+
+    def _start(self, crew: Crew, work: Callable[[], Any], tell: Callable[[Any, Exception | None], None]) -> None:
+        crew.do(partial(self._work, work, tell))
 
     def _work(self, work: Callable[[], Any], tell: Callable[[Any, Exception | None], None]) -> None:
         result, error = None, None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
@@ -11,13 +12,15 @@ from logs import Event, Log, Position, Transaction
 from strandline.changes import Registered
 from strandline.errors import PositionWentBack, StrandlineError, TimeWentBack
 from strandline.note import DEFAULT_KEY, check_key, check_position, check_time
+from strandline.protocol.processes import Origin
 from strandline.protocol.transport import Connection
 from strandline.protocol.wire import NoteAnswer
+from writer_client import leaving
 from writer_client.automatic import AutomaticTime
 from writer_client.background import Background
 from writer_client.driving import do
 from writer_client.errors import ManualNote, WriterClosed
-from writer_client.limits import DRAIN_DEFAULT_MS
+from writer_client.limits import DRAIN_DEFAULT_MS, EXIT_DRAIN_MS
 from writer_client.newest import Newest
 from writer_client.outbox import Outbox
 from writer_client.reports import Report, Status
@@ -34,6 +37,9 @@ class BackgroundWriter:
     thread.
 
     As a context manager it begins to register on entering, and closes on leaving, when all that was noted is answered.
+    A block that ends with an exception, and a process that ends without `close()`, send what was noted, for at most
+    EXIT_DRAIN_MS, and tell standard error of what could not be sent; they do not close. Raises UsedAfterFork in a
+    forked process.
     """
 
     def __init__(
@@ -58,6 +64,9 @@ class BackgroundWriter:
         if automatic is not None:
             self._session.bound_log("automatically_note_time")
         self._outbox = Outbox(self._session, automatic, on_report)
+        self._origin = Origin(f"writer {name!r} of stream {stream!r}")
+        if isinstance(controller, Background):
+            controller.origin.check()
         self._owns_background = not isinstance(controller, Background)
         self._background = controller if isinstance(controller, Background) else Background(controller, token=token)
         self._timed = False
@@ -97,6 +106,7 @@ class BackgroundWriter:
         it. Raises what can be seen to be wrong at once, ManualNote where time is noted automatically, Fenced once
         another process has taken the name, and a refusal of an earlier note that nobody was told of.
         """
+        self._origin.check()
         outbox = self._outbox
         if outbox.automatic is not None:
             raise ManualNote(writer=self._session.writer, period_ms=outbox.automatic.period_ms)
@@ -107,7 +117,7 @@ class BackgroundWriter:
         times: Mapping[str, int] = {DEFAULT_KEY: time} if type(time) is int else by_key(time)
         known = by_key(newest) if newest is not None else {}
         with outbox.changed:
-            self._check()
+            self._check_usable()
             self._check_note(times, known, position)
             if position is None:
                 outbox.say(times, known)
@@ -117,14 +127,17 @@ class BackgroundWriter:
 
     def wait_until_answered(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> bool:
         """Waits until every note so far is answered, taken or refused; returns whether that is so."""
+        self._origin.check()
         return self._outbox.wait_until_answered(timeout_ms)
 
     def status(self) -> Status:
         """What is late, refused or stuck. Cheap, and from any thread."""
+        self._origin.check()
         return self._outbox.status()
 
     def resume(self) -> None:
         """Says that what failed to be written was written again, or never will be: notes that were held back go out."""
+        self._origin.check()
         self._outbox.resume()
         self._attend()
 
@@ -132,10 +145,10 @@ class BackgroundWriter:
 
     def register(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> Registered:
         """Registers now, as `Writer.register` does, and waits for it."""
-        with self._outbox.claim(drain=False, timeout_ms=timeout_ms):
+        self._origin.check()
+        with self._claimed(drain=False, timeout_ms=timeout_ms):
             registered = do(self._session.register(), self._background.connection)
         self._start_timer()
-        self._attend()
         return registered
 
     def idle(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> None:
@@ -144,26 +157,28 @@ class BackgroundWriter:
         Raises what notes are stuck on, or NotDrained, where that takes too long.
         """
         self._check()
-        with self._outbox.claim(drain=True, timeout_ms=timeout_ms):
+        with self._claimed(drain=True, timeout_ms=timeout_ms):
             do(self._session.idle(None), self._background.connection)
             self._outbox.wants_registration = False
-        self._attend()
 
     def close(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> None:
         """Says that nothing is to come any more, when all that was noted is answered; see `Writer.close`.
 
         Raises what notes are stuck on, or NotDrained, where that takes too long: it can be called again.
         """
+        self._origin.check()
         if self._outbox.closed:
             return
         self._raise_unheard()
-        with self._outbox.claim(drain=True, timeout_ms=timeout_ms):
+        with self._claimed(drain=True, timeout_ms=timeout_ms):
             if self._session.epoch is not None:
                 do(self._session.close(None), self._background.connection)
         self.release()
 
     def release(self) -> None:
         """Lets go of everything, and tells the controller nothing. The writer cannot be used any more."""
+        if not self._origin.is_here:
+            return  # it is the parent's
         with self._outbox.changed:
             self._session.closed = self._outbox.closed = True
             self._outbox.changed.notify_all()
@@ -197,6 +212,11 @@ class BackgroundWriter:
         try:
             if kind is None:
                 self.close()
+            elif self._origin.is_here and not self._background.is_own_thread():
+                self._leave(EXIT_DRAIN_MS)
+        except KeyboardInterrupt:
+            self._leave(0)
+            raise
         finally:
             self.release()
 
@@ -215,8 +235,9 @@ class BackgroundWriter:
         """What the note would be refused for is found now, and a writer that went idle registers."""
         if times and self._outbox.automatic is not None:
             raise ManualNote(writer=self._session.writer, period_ms=self._outbox.automatic.period_ms)
+        self._origin.check()  # in a child nobody may be able to let go of the lock
         with self._outbox.changed:
-            self._check()
+            self._check_usable()
             self._check_times(times)
         self._hold()
 
@@ -252,7 +273,26 @@ class BackgroundWriter:
             if before is not None and time < before:
                 raise TimeWentBack(writer=self._session.writer, key=key, time=time, stored_time=before)
 
+    @contextmanager
+    def _claimed(self, *, drain: bool, timeout_ms: int) -> Iterator[None]:
+        """Keeps the background away; what has come meanwhile is looked at afterwards."""
+        try:
+            with self._outbox.claim(drain=drain, timeout_ms=timeout_ms):
+                yield
+        finally:
+            self._attend()
+
+    def _leave(self, timeout_ms: int) -> None:
+        """Sends what was noted, and tells of what could not be sent."""
+        self._background.send_now([self._outbox])
+        unsent = self._outbox.leave(monotonic() + timeout_ms / 1000)
+        leaving.tell([unsent] if unsent is not None else [])
+
     def _check(self) -> None:
+        self._origin.check()
+        self._check_usable()
+
+    def _check_usable(self) -> None:
         if self._outbox.closed:
             raise WriterClosed(writer=self._session.writer)
         if self._outbox.unheard is not None:
@@ -267,11 +307,10 @@ class BackgroundWriter:
 
     def _hold(self) -> None:
         if not self._session.holds:
-            with self._outbox.claim(drain=False, timeout_ms=DRAIN_DEFAULT_MS):
+            with self._claimed(drain=False, timeout_ms=DRAIN_DEFAULT_MS):
                 do(self._session.hold(), self._background.connection)
                 self._outbox.wants_registration = False
             self._start_timer()
-            self._attend()
 
     def _start_timer(self) -> None:
         if self._outbox.automatic is not None and not self._timed:
@@ -279,9 +318,7 @@ class BackgroundWriter:
             self._background.start_timer(self._outbox)
 
     def _attend(self) -> None:
-        if not self._outbox.attended:
-            self._outbox.attended = True
-            self._background.attend(self._outbox)
+        self._background.attend(self._outbox)
 
 
 class BackgroundTransaction:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from time import monotonic
 
 from logs import Log, Position
 from strandline.changes import Registered
@@ -24,6 +25,7 @@ from strandline.protocol.wire import NoteAnswer
 from writer_client.automatic import AutomaticTime
 from writer_client.batches import Addressed
 from writer_client.errors import NotDrained
+from writer_client.leaving import Unsent
 from writer_client.reports import NoteLate, NoteRefused, NotesMoving, NotesStuck, Report, Status
 from writer_client.session import Job, Session
 from writer_client.waiting import Pending, WaitingNotes, merged
@@ -40,6 +42,7 @@ class Todo:
     register: Job[Registered] | None = None
     flush: Log | None = None
     send: bool = False
+    unsettled: bool = False  # there are notes that are not answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,6 @@ class Outbox:
         self.session = session
         self.automatic = automatic
         self.changed = threading.Condition(threading.Lock())
-        self.attended = False  # the background knows that there is something to do
         self.fresh: dict[str, int] = {}
         self.fresh_newest: Mapping[str, int] = {}
         self.fresh_appended = 0
@@ -73,7 +75,7 @@ class Outbox:
         self.wants_registration = False
         self._on_report = on_report
         self._reports: list[Report] = []
-        self._claimed = self._draining = self._registering = self._flushing = False
+        self._claimed = self._draining = self._registering = self._flushing = self._leaving = False
         self._said: _Said | None = None
         self._under_way = 0
         self._may_be_done: Pending | None = None  # how far the notes reach whose answers were lost
@@ -88,18 +90,18 @@ class Outbox:
 
     def next_step(self) -> Todo:
         with self.changed:
-            self.attended = False
+            unsettled = bool(self.count()) and not self.closed
             if self.closed or self._claimed or self._registering:
-                return Todo()
+                return Todo(unsettled=unsettled)
             if not self.session.holds:
                 if not (self.fresh or self.waiting or self.wants_registration):
-                    return Todo()
+                    return Todo(unsettled=unsettled)
                 self._registering = True
-                return Todo(register=self.session.register())
+                return Todo(register=self.session.register(), unsettled=unsettled)
             log = None
             if self.fresh and not self._flushing and not self._failed_write:
                 self._flushing, log = True, self.session.log
-            return Todo(flush=log, send=bool(self.waiting) and not self._under_way)
+            return Todo(flush=log, send=bool(self.waiting) and not self._under_way, unsettled=unsettled)
 
     def registered(self, done: Registered | None, error: Exception | None) -> bool:
         """Returns whether to try again."""
@@ -206,7 +208,7 @@ class Outbox:
         """Notes the clock; returns when to do so next, or null when that is over."""
         automatic = self.automatic
         with self._telling():
-            if self.closed or automatic is None:
+            if self.closed or self._leaving or automatic is None:
                 return None
             if self._claimed or self._draining or not (self.session.holds or self.wants_registration):
                 return automatic.period_ms  # idle, or about to be
@@ -260,6 +262,20 @@ class Outbox:
     def wait_until_answered(self, timeout_ms: int) -> bool:
         with self.changed:
             return self.changed.wait_for(lambda: not self.count() or self.closed, timeout_ms / 1000)
+
+    def leave(self, deadline: float) -> Unsent | None:
+        """Waits until all that was noted by now is answered, at most until a deadline of `time.monotonic`, and no
+        longer than that can still happen; returns what is left. From now on the clock notes nothing."""
+        with self.changed:
+            self._leaving = True
+            wanted = dict(self.last)
+            self.changed.wait_for(lambda: self._is_settled(wanted), max(0.0, deadline - monotonic()))
+            return None if self._has_taken(wanted) else self._unsent()
+
+    def unsent(self) -> Unsent | None:
+        """What is noted and not answered."""
+        with self.changed:
+            return self._unsent()
 
     @contextmanager
     def holding_back(self) -> Iterator[None]:
@@ -355,6 +371,23 @@ class Outbox:
                 return [replace(merged(pending, reach), times=pending.times, asks=pending.asks)]
             case _:
                 return None
+
+    def _is_settled(self, wanted: Mapping[str, int]) -> bool:
+        return not self.count() or self.closed or self._failed_write or self._has_taken(wanted)
+
+    def _has_taken(self, wanted: Mapping[str, int]) -> bool:
+        """Whether the controller has taken these times; notes may have come since."""
+        taken = self.session.times
+        return bool(wanted) and all(taken.get(key, time - 1) >= time for key, time in wanted.items())
+
+    def _unsent(self) -> Unsent | None:
+        count = self.count()
+        if not count or self.closed:
+            return None
+        reason = "there was no time to" if self._stuck is None else str(self._stuck)
+        if self._failed_write:
+            reason = f"a write had failed: {reason}"
+        return Unsent(self.session.stream, self.session.writer, count, reason)
 
     def _refuse(self, times: Mapping[str, int], error: Exception) -> None:
         self._refused = error

@@ -10,6 +10,7 @@ from logs import Event, Log, Position
 from strandline.changes import Registered
 from strandline.errors import StrandlineError
 from strandline.note import DEFAULT_KEY
+from strandline.protocol.processes import Origin
 from strandline.protocol.transport import AsyncConnection, Connection, reach, reach_async
 from strandline.protocol.wire import NoteAnswer
 from writer_client.batches import notes_of
@@ -24,6 +25,7 @@ class _Registration:
     """What a writer knows of its registration."""
 
     _session: Session
+    _origin: Origin
 
     @property
     def epoch(self) -> int | None:
@@ -78,6 +80,7 @@ class Writer(_Registration):
         given of `token`, `token_file` and `ca_file` comes from the environment, see `Connection`. With a `log` the
         writer takes its positions from there."""
         self._session = Session(stream, name, keys, log)
+        self._origin = Origin(f"writer {name!r} of stream {stream!r}")
         self._connection, self._let_go = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
 
     def register(self) -> Registered:
@@ -126,6 +129,7 @@ class Writer(_Registration):
         self._let_go()
 
     def _do(self, job: Job[Value]) -> Value:
+        self._origin.check()
         return do(job, self._connection)
 
     def __enter__(self) -> Self:
@@ -166,6 +170,7 @@ class AsyncWriter(_Registration):
     ) -> None:
         """See `Writer`."""
         self._session = Session(stream, name, keys, log)
+        self._origin = Origin(f"writer {name!r} of stream {stream!r}")
         self._connection, self._let_go = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
         self._notes = notes_of(self._connection)
 
@@ -203,6 +208,7 @@ class AsyncWriter(_Registration):
         await self._let_go()
 
     async def _do(self, job: Job[Value]) -> Value:
+        self._origin.check()
         return await do_async(job, self._notes)
 
     async def __aenter__(self) -> Self:

@@ -20,6 +20,8 @@ StrandlineError
 │   ├── OutcomeUnknown           outcome_unknown
 │   ├── StoreUndecided           store_undecided
 │   └── InternalFailure          internal_failure
+├── RuleBroken
+│   └── UsedAfterFork            used_after_fork
 └── UnexpectedAnswer             unexpected_answer
 """
 
@@ -29,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from strandline.errors import Denied, Invalid, Missing, Refused, StrandlineError, Unavailable
+from strandline.errors import Denied, Invalid, Missing, Refused, RuleBroken, StrandlineError, Unavailable
 
 
 @dataclass(kw_only=True, eq=False)
@@ -241,3 +243,20 @@ class UnexpectedAnswer(StrandlineError):
         status = f" with status {self.answer_status}" if self.answer_status is not None else ""
         code = f" and code {self.answer_code!r}" if self.answer_code is not None else ""
         return f"the answer to {call}{status}{code} was not understood: {self.reason}"
+
+
+@dataclass(kw_only=True, eq=False)
+class UsedAfterFork(RuleBroken):
+    """A forked process has neither the threads nor the connections of the one that it was forked from."""
+
+    code: ClassVar[str] = "used_after_fork"
+    what: str
+    made_in: int
+    used_in: int
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"{self.what} was made in process {self.made_in}, and process {self.used_in} was forked from that one: "
+            f"make another one in the process that uses it"
+        )

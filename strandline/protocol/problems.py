@@ -68,6 +68,7 @@ STATUS: Final[Mapping[type[StrandlineError], int]] = {
     errors.TimeTooFarAhead: 422,
     answers.HeadersTooLarge: 431,
     answers.InternalFailure: 500,
+    answers.UsedAfterFork: 500,
     errors.WatermarkWentBack: 500,
     errors.InputDone: 500,
     errors.UnknownInput: 500,

@@ -26,6 +26,7 @@ from strandline.protocol.credentials import check_token, find_token, trust
 from strandline.protocol.driving import drive, drive_async
 from strandline.protocol.errors import UnexpectedAnswer
 from strandline.protocol.limits import ANSWER_BYTES, CONNECT_MS, CONNECTIONS, IDLE_CONNECTION_MS
+from strandline.protocol.processes import Origin
 
 Value = TypeVar("Value")
 
@@ -84,6 +85,7 @@ class Connection:
         own of both. Raises InvalidConfig for a URL that is none, a token that cannot be sent, files without either.
         """
         self.controller = check_controller(controller)
+        self._origin = Origin(f"a connection to {self.controller}")
         if transport is None:
             transport = HttpxTransport(controller, token=find_token(token, token_file), trusted=trust(ca_file))
         self._transport = transport
@@ -95,7 +97,9 @@ class Connection:
         return Connection(self.controller, patience=patience, transport=self._transport, seams=self._seams)
 
     def run(self, call: Call[Value]) -> Value:
-        """Makes a call; returns or raises what it does, or ControllerAway or OutcomeUnknown."""
+        """Makes a call; returns or raises what it does, or ControllerAway or OutcomeUnknown. Raises UsedAfterFork in a
+        process that was forked from the one that made the connection."""
+        self._origin.check()
         seams = self._seams
         steps = persist(
             call, patience=self.patience, random=seams.random, controller=self.controller, now_ms=seams.now_ms()
@@ -115,7 +119,8 @@ class Connection:
         return Told(outcome, self._seams.now_ms())
 
     def close(self) -> None:
-        self._transport.close()
+        if self._origin.is_here:  # else the parent goes on with it
+            self._transport.close()
 
     def __enter__(self) -> Self:
         return self
@@ -142,6 +147,7 @@ class AsyncConnection:
     ) -> None:
         """See `Connection`."""
         self.controller = check_controller(controller)
+        self._origin = Origin(f"a connection to {self.controller}")
         if transport is None:
             transport = AsyncHttpxTransport(controller, token=find_token(token, token_file), trusted=trust(ca_file))
         self._transport = transport
@@ -149,7 +155,8 @@ class AsyncConnection:
         self._seams = seams if seams is not None else Seams()
 
     async def run(self, call: Call[Value]) -> Value:
-        """Makes a call; returns or raises what it does, or ControllerAway or OutcomeUnknown."""
+        """See `Connection.run`."""
+        self._origin.check()
         seams = self._seams
         steps = persist(
             call, patience=self._patience, random=seams.random, controller=self.controller, now_ms=seams.now_ms()
@@ -169,7 +176,8 @@ class AsyncConnection:
         return Told(outcome, self._seams.now_ms())
 
     async def close(self) -> None:
-        await self._transport.close()
+        if self._origin.is_here:
+            await self._transport.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -24,7 +24,7 @@ IMPURE = {
     *("subprocess", "multiprocessing", "threading", "concurrent", "asyncio", "selectors", "signal"),
     *("socket", "ssl", "http", "urllib", "sqlite3"),
 }
-MAY_BE_IMPURE = {"strandline.protocol.transport", "strandline.protocol.credentials"}
+MAY_BE_IMPURE = {f"strandline.protocol.{name}" for name in ("transport", "credentials", "processes")}
 PURE_PARTS = {"urllib.parse"}  # of a package that is otherwise impure
 
 LOADED = "import json, sys; import {}; print(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"

@@ -1,0 +1,245 @@
+"""A process that ends: what its background writers had noted arrives, or standard error says what did not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.served import ROOT
+from writer_client.limits import EXIT_DRAIN_MS
+
+SLACK_S = 30  # a busy machine
+
+BEGIN = """
+    import multiprocessing, os, signal, sys, threading, time
+    from logs.sqlite import SqliteLog
+    from writer_client import AutomaticTime, Background, BackgroundWriter, Event
+    url, stream, path = sys.argv[1:4]
+    def note(writer):
+        writer.write([Event(b"x", key=b"k")])
+        writer.note_time(100)
+"""
+
+# How a process ends, and what with.
+ENDINGS = {
+    "the last line": ("note(writer)", 0),
+    "sys.exit": ("note(writer); sys.exit(3)", 3),
+    "an exception": ("note(writer); raise ZeroDivisionError", 1),
+    "Ctrl-C": ("note(writer); os.kill(os.getpid(), signal.SIGINT); time.sleep(60)", -signal.SIGINT),
+    "SIGTERM with a handler that exits": (
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(4)); note(writer); os.kill(os.getpid(), signal.SIGTERM); "
+        "time.sleep(60)",
+        4,
+    ),
+    "a thread that ends later": (
+        "threading.Thread(target=lambda: (threading.main_thread().join(), note(writer))).start()",
+        0,
+    ),
+}
+WITHOUT_A_BLOCK = "writer = BackgroundWriter(url, stream, 'w1', log=SqliteLog.create(path, 3)); {ending}"
+WITHIN_ITS_BLOCK = """
+    with BackgroundWriter(url, stream, 'w1', log=SqliteLog.create(path, 3)) as writer:
+        {ending}
+"""
+SHARED = """
+    background = Background(url)
+    writer = BackgroundWriter(background, stream, 'w1', log=SqliteLog.create(path, 3))
+    {ending}
+"""
+
+
+def start(script: str, *arguments: object) -> subprocess.Popen[str]:
+    """A process that ends by itself."""
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(BEGIN) + textwrap.dedent(script), *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """The same, to its end."""
+    process = start(script, *arguments)
+    try:
+        out, errors = process.communicate(timeout=EXIT_DRAIN_MS / 1000 + SLACK_S)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """Where no controller is."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+
+
+PLACES = {"alone": WITHOUT_A_BLOCK, "block": WITHIN_ITS_BLOCK, "shared": SHARED}
+ALL = [(place, ending) for place in PLACES for ending in ENDINGS]
+
+
+@pytest.mark.parametrize(("place", "ending"), [each for each in ALL if each != ("block", "a thread that ends later")])
+def test_what_was_noted_arrives_however_the_process_ends(
+    controller: Any, tmp_path: Path, place: str, ending: str
+) -> None:
+    stream, (code, exits_with) = controller.stream(), ENDINGS[ending]
+    done = run(PLACES[place].format(ending=code), controller.url, stream, tmp_path / "log")
+    assert done.returncode == exits_with, done.stderr
+    assert "strandline:" not in done.stderr
+    assert [(mark.time, sum(mark.cut.values())) for mark in controller.marks(stream)] == [(100, 1)]
+    closed = (place, ending) == ("block", "the last line")
+    assert controller.states(stream) == {"closed" if closed else "active": 1}
+
+
+def test_what_could_not_be_sent_is_told_with_stream_writer_and_count(nobody: str, tmp_path: Path) -> None:
+    """Each way to end waits in vain for as long as it may: side by side."""
+    noting = "[writer.note_time(time, {'0': time}) for time in range(100, 105)]"
+    processes = {
+        (place, ending): start(
+            PLACES[place].format(ending=ENDINGS[ending][0].replace("note(writer)", noting)),
+            nobody,
+            "orders",
+            tmp_path / f"{place} {ending}",
+        )
+        for place, ending in ALL
+        if ending != "a thread that ends later" and (place, ending) != ("block", "the last line")  # that one raises
+    }
+    for (_place, ending), process in processes.items():
+        _, said = process.communicate(timeout=EXIT_DRAIN_MS / 1000 + SLACK_S)
+        assert process.returncode == ENDINGS[ending][1], said
+        (told,) = [line for line in said.splitlines() if line.startswith("strandline:")]
+        assert "5 notes of writer 'w1' of stream 'orders' could not be sent" in told
+        assert nobody in told
+
+
+def test_a_process_of_multiprocessing_sends_what_was_noted_when_its_function_returns(
+    controller: Any, tmp_path: Path
+) -> None:
+    stream = controller.stream()
+    script = """
+        def work(name):
+            note(BackgroundWriter(url, stream, name, log=SqliteLog(path)))
+        SqliteLog.create(path, 3).close()
+        context = multiprocessing.get_context("fork")
+        processes = [context.Process(target=work, args=(f"w{number}",)) for number in range(3)]
+        [process.start() for process in processes]
+        [process.join() for process in processes]
+        print([process.exitcode for process in processes])
+    """
+    done = run(script, controller.url, stream, tmp_path / "log")
+    assert (done.stdout, done.returncode) == ("[0, 0, 0]\n", 0), done.stderr
+    assert controller.states(stream) == {"active": 3}
+
+
+def test_no_signal_gets_a_handler_so_sigterm_ends_a_process_at_once(nobody: str, tmp_path: Path) -> None:
+    script = """
+        signals = [each for each in signal.valid_signals() if each not in (signal.SIGKILL, signal.SIGSTOP)]
+        before = {each: signal.getsignal(each) for each in signals}
+        writer = BackgroundWriter(url, stream, "w1")
+        writer.note_time(100, {"0": 1})
+        assert {each: signal.getsignal(each) for each in signals} == before
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+    """
+    done = run(script, nobody, "orders", tmp_path / "log")
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
+
+
+def test_many_writers_are_told_of_in_few_lines(nobody: str, tmp_path: Path) -> None:
+    script = """
+        background = Background(url)
+        writers = [BackgroundWriter(background, stream, f"w{number}") for number in range(500)]
+        for writer in writers:
+            writer.note_time(100, {"0": 1})
+    """
+    done = run(script, nobody, "orders", tmp_path / "log")
+    told = [line for line in done.stderr.splitlines() if line.startswith("strandline:")]
+    assert len(told) == 21
+    assert told[-1] == "strandline: and so it is with 480 more writers"
+
+
+def test_notes_that_a_failed_write_holds_back_are_told_at_once(controller: Any, tmp_path: Path) -> None:
+    script = """
+        writer = BackgroundWriter(url, stream, "w1", log=SqliteLog.create(path, 3))
+        try:
+            writer.write([Event(b"x", segment="nowhere")])
+        except Exception:
+            pass
+        writer.note_time(100)
+    """
+    done = run(script, controller.url, controller.stream(), tmp_path / "log")
+    (told,) = done.stderr.splitlines()
+    assert "1 note of writer 'w1'" in told and "a write had failed" in told and "nowhere" in told
+
+
+def test_a_log_that_hangs_keeps_no_process_from_ending(controller: Any, tmp_path: Path) -> None:
+    script = """
+        class Hanging(SqliteLog):
+            def flush(self):
+                threading.Event().wait()
+        writer = BackgroundWriter(url, stream, "w1", log=Hanging.create(path, 3))
+        note(writer)
+        while not any(thread.name.startswith("strandline-flushes") for thread in threading.enumerate()):
+            time.sleep(0.001)
+    """
+    done = run(script, controller.url, controller.stream(), tmp_path / "log")
+    (told,) = done.stderr.splitlines()
+    assert "1 note of writer 'w1'" in told
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("domain", ["event", "ingestion"])
+def test_a_clock_that_ticks_all_the_time_does_not_hold_the_end_up(controller: Any, tmp_path: Path, domain: str) -> None:
+    from strandline.config import StreamConfig, TimeDomain
+
+    stream = controller.stream(config=StreamConfig(mark_interval_ms=0, time_domain=TimeDomain(domain)))
+    script = f"""
+        automatic = AutomaticTime(period_ms=1, lag_ms=0, domain={domain!r})
+        writer = BackgroundWriter(url, stream, "w1", log=SqliteLog.create(path, 3), automatically_note_time=automatic)
+        writer.register()
+        writer.write([Event(b"x", key=b"k")])
+        while not writer.status().noted:
+            time.sleep(0.001)
+    """
+    done = run(script, controller.url, stream, tmp_path / "log")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_background_that_is_closed_before_its_writers_tells_of_their_notes(nobody: str, tmp_path: Path) -> None:
+    script = """
+        with Background(url) as background:
+            writer = BackgroundWriter(background, stream, "w1")
+            writer.note_time(100, {"0": 1})
+    """
+    done = run(script, nobody, "orders", tmp_path / "log")
+    (told,) = done.stderr.splitlines()
+    assert "1 note of writer 'w1' of stream 'orders' could not be sent" in told
+
+
+def test_ctrl_c_while_closing_waits_tells_of_what_is_left(nobody: str, tmp_path: Path) -> None:
+    script = """
+        def interrupt():
+            while not any(thread.name.startswith("strandline-calls") for thread in threading.enumerate()):
+                time.sleep(0.001)
+            os.kill(os.getpid(), signal.SIGINT)
+        with BackgroundWriter(url, stream, "w1") as writer:
+            writer.note_time(100, {"0": 1})
+            threading.Thread(target=interrupt).start()
+    """
+    done = run(script, nobody, "orders", tmp_path / "log")
+    (told,) = [line for line in done.stderr.splitlines() if line.startswith("strandline:")]
+    assert "1 note of writer 'w1' of stream 'orders' could not be sent" in told
+    assert done.returncode == -signal.SIGINT

@@ -1,0 +1,56 @@
+"""A few threads for work that may wait: for the controller, or for a log."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+Work = Callable[[], None]
+
+
+class Crew:
+    """Threads that do work in the order in which it comes, at most `size` at a time.
+
+    Unlike those of an executor they are daemons: they keep no process from ending, and work until it has ended. Work
+    is given by one thread, and must not raise.
+    """
+
+    def __init__(self, size: int, name: str) -> None:
+        self._size = size
+        self._name = name
+        self._work: SimpleQueue[Work | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._threads: list[threading.Thread] = []
+
+    def do(self, work: Work) -> None:
+        """Does some work soon; here and now where no thread can be started, as when the interpreter ends."""
+        if not self._idle.acquire(blocking=False) and len(self._threads) < self._size:
+            thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                if not self._threads:
+                    work()
+                    return
+            else:
+                self._threads.append(thread)
+        self._work.put(work)
+
+    def close(self, *, wait: bool) -> None:
+        """Ends the threads when what they were given is done; `wait` for that."""
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads if wait else ():
+            thread.join()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                work = self._work.get_nowait()
+            except Empty:
+                self._idle.release()
+                work = self._work.get()
+            if work is None:
+                return
+            work()

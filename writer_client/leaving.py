@@ -1,0 +1,108 @@
+"""The end of a process: background writers send what waits, for a bounded time, and standard error hears of the rest.
+
+    the interpreter ends (its last line, an exception, Ctrl-C, sys.exit)    atexit
+    a process of multiprocessing ends                                       multiprocessing's own finalizers
+
+The module installs no signal handler. SIGTERM without a handler, SIGKILL and os._exit end a process without either
+of the two: notes that waited are lost then. What was written is in the log, and the next process of the writer's name
+goes on from there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from writer_client.limits import EXIT_DRAIN_MS, UNSENT_WRITERS_TOLD
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """Notes of one writer that were not sent, and what they waited for."""
+
+    stream: str
+    writer: str
+    count: int
+    reason: str
+
+    @property
+    def line(self) -> str:
+        notes = "1 note" if self.count == 1 else f"{self.count} notes"
+        return (
+            f"strandline: {notes} of writer {self.writer!r} of stream {self.stream!r} could not be sent "
+            f"({self.reason}): what it wrote stays out of marks until a writer of that name registers and notes again"
+        )
+
+
+class Sender(Protocol):
+    """What has notes to send."""
+
+    def send_all(self, deadline: float) -> list[Unsent]:
+        """Sends what waits now, until the deadline (of `time.monotonic`); returns what could not be sent."""
+        ...
+
+
+_senders: dict[Sender, None] = {}  # in the order in which they came
+_hooked = False
+
+
+def watch(sender: Sender) -> None:
+    """Sends what a sender has when the process ends."""
+    global _hooked
+    _senders[sender] = None
+    if _hooked:
+        return
+    _hooked = True
+    atexit.register(leave)
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is not None and processes.parent_process() is not None:  # it ends without atexit
+        from multiprocessing.util import Finalize
+
+        Finalize(None, leave, exitpriority=0)
+
+
+def forget(sender: Sender) -> None:
+    _senders.pop(sender, None)
+
+
+def leave() -> None:
+    """Sends what waits, for at most EXIT_DRAIN_MS, and tells of the rest. Ctrl-C shortens that."""
+    try:
+        tell(_sent_until(time.monotonic() + EXIT_DRAIN_MS / 1000))
+    except KeyboardInterrupt:
+        tell(_sent_until(time.monotonic()))
+    finally:
+        _senders.clear()  # a second call has nothing to do
+
+
+def _sent_until(deadline: float) -> list[Unsent]:
+    return [unsent for sender in list(_senders) for unsent in sender.send_all(deadline)]
+
+
+def tell(unsent: Iterable[Unsent]) -> None:
+    """Says on standard error what was not sent."""
+    lines = [each.line for each in unsent]
+    more = len(lines) - UNSENT_WRITERS_TOLD
+    if more > 0:
+        lines = [*lines[:UNSENT_WRITERS_TOLD], f"strandline: and so it is with {more} more writers"]
+    if lines and sys.stderr is not None:
+        with suppress(OSError, ValueError):  # it may be closed
+            sys.stderr.write("".join(f"{line}\n" for line in lines))
+            sys.stderr.flush()
+
+
+def _forked() -> None:
+    """In a child: what waits is its parent's to send."""
+    global _hooked
+    _senders.clear()
+    _hooked = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
