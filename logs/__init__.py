@@ -151,6 +151,18 @@ class Log(Protocol):
         ...
 
 
+class TruncatableLog(Protocol):
+    """A log that can remove its oldest events."""
+
+    def truncate(self, head: Position) -> Position:
+        """Removes what lies below these offsets; returns where each of these segments begins now.
+
+        Done again, or below what is gone already, it changes nothing. Raises UnknownSegment, and NotInLog for an offset
+        beyond the end, and then removes nothing.
+        """
+        ...
+
+
 class LogReader(Protocol):
     """The read side of a log: where it ends, and exact ranges of it.
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, cast
 
 import pytest
 
-from logs import Event, Log, LogReader, Memo, Position, StoredEvent, Transaction
-from logs.errors import InvalidEvent, TransactionOver
+from logs import Event, Log, LogReader, Memo, Position, StoredEvent, Transaction, TruncatableLog
+from logs.errors import InvalidEvent, NotInLog, TransactionOver
 from strandline.errors import UnknownSegment
 
 SEGMENTS = ("0", "1", "2")
@@ -258,8 +258,67 @@ class TransactionContract:
         assert log_under_test.writer().memo("w1") == "kept"
 
 
+class TruncationContract:
+    """Removal of the oldest events, for a log that is a `TruncatableLog`."""
+
+    @staticmethod
+    def truncatable(log_under_test: LogUnderTest) -> TruncatableLog:
+        """Another writer, that can remove."""
+        return cast(TruncatableLog, log_under_test.writer())
+
+    def test_what_lies_below_the_head_is_gone_and_the_rest_stays(self, log_under_test: LogUnderTest) -> None:
+        log = log_under_test.writer()
+        log.append(events_to("0", b"a", b"b", b"c") + events_to("1", b"x"))
+        log.flush()
+        ends = log.end_offsets()
+        third = next(event.offset for event in stored(log_under_test, "0") if event.value == b"c")
+
+        assert self.truncatable(log_under_test).truncate({"0": third}) == {"0": third}
+
+        assert log.end_offsets() == ends
+        with log_under_test.reader() as reader:
+            assert [event.value for event in reader.rows("0", third, ends["0"])] == [b"c"]
+            assert [event.value for event in reader.rows("1", 0, ends["1"])] == [b"x"]
+            with pytest.raises(NotInLog):
+                list(reader.rows("0", third - 1, ends["0"]))
+
+    def test_done_again_or_below_the_head_it_changes_nothing(self, log_under_test: LogUnderTest) -> None:
+        log = log_under_test.writer()
+        log.append(events_to("0", b"a", b"b", b"c"))
+        log.flush()
+        cutting = self.truncatable(log_under_test)
+        assert cutting.truncate({"0": 2}) == {"0": 2}
+        assert cutting.truncate({"0": 2}) == cutting.truncate({"0": 1}) == cutting.truncate({"0": 0}) == {"0": 2}
+        assert cutting.truncate({}) == {}
+
+    def test_appends_go_on_behind_what_is_gone(self, log_under_test: LogUnderTest) -> None:
+        log = log_under_test.writer()
+        log.append(events_to("0", b"a", b"b"))
+        log.flush()
+        end = log.end_offsets()["0"]
+        begins = self.truncatable(log_under_test).truncate({"0": end})["0"]
+        log.append(events_to("0", b"c"))
+        log.flush()
+        with log_under_test.reader() as reader:
+            found = [event.value for event in reader.rows("0", begins, reader.end_offsets()["0"])]
+        assert found[-1] == b"c" and log_under_test.writer().end_offsets()["0"] > end
+
+    @pytest.mark.parametrize(
+        ("head", "error"), [({"0": 1, "nowhere": 1}, UnknownSegment), ({"0": 1, "1": 99}, NotInLog)]
+    )
+    def test_a_wrong_head_is_refused_and_nothing_goes(
+        self, log_under_test: LogUnderTest, head: Position, error: type[Exception]
+    ) -> None:
+        log = log_under_test.writer()
+        log.append(events_to("0", b"a", b"b"))
+        log.flush()
+        with pytest.raises(error):
+            self.truncatable(log_under_test).truncate(head)
+        assert values(log_under_test, "0") == [b"a", b"b"]
+
+
 class LogContract(AppendContract, TransactionContract):
-    """All of it. A log without transactions takes AppendContract alone."""
+    """Appends and transactions. A log without transactions takes AppendContract alone."""
 
 
 def _write_and_commit(transaction: Transaction, events: list[Event], memo: Memo | None = None) -> None:

@@ -149,6 +149,10 @@ class KafkaLog:
         """The high watermark of each partition, one after the other: Kafka has no moment for all of them."""
         return self._topic.ends()
 
+    def truncate(self, head: Position) -> Position:
+        """Has Kafka remove what lies below these offsets: see `Topic.truncate`."""
+        return self._topic.truncate(head)
+
     def begin(self) -> Transaction:
         """A transaction. Its events wait in memory, so it keeps no reader waiting until it commits."""
         self._origin.check()

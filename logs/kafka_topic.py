@@ -21,8 +21,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from confluent_kafka.cimpl import RESOURCE_TOPIC
 
 from logs import Position
-from logs.errors import LogUnavailable, TopicMissing
-from strandline.limits import KAFKA_ASK_MS, KAFKA_ATTEMPT_MS, KAFKA_MISSING_MS, KAFKA_PAUSE_MS
+from logs.errors import LogUnavailable, NotInLog, TopicMissing
+from strandline.errors import UnknownSegment
+from strandline.limits import KAFKA_ASK_MS, KAFKA_ATTEMPT_MS, KAFKA_DELETE_MS, KAFKA_MISSING_MS, KAFKA_PAUSE_MS
 from strandline.protocol.processes import Origin
 
 Value = TypeVar("Value")
@@ -82,6 +83,30 @@ class Topic:
         """The offset of the first record with that timestamp or a later one; a partition without one is left out."""
         found = self._offsets(OffsetSpec.for_timestamp(time_ms), partitions)
         return {segment: offset for segment, offset in found.items() if offset >= 0}
+
+    def truncate(self, head: Position) -> Position:
+        """Has Kafka remove what lies below these offsets (DeleteRecords); returns where each partition begins now.
+
+        Raises UnknownSegment and NotInLog with nothing removed, and LogUnavailable, after which some partitions may be
+        cut: doing it again goes on from there.
+        """
+        known = {str(number) for number in self.partitions()}
+        for segment in head:
+            if segment not in known:
+                raise UnknownSegment(segment=segment, known=tuple(sorted(known))[:10])
+        ends = self.ends(partitions=map(int, head)) if head else {}
+        for segment, offset in head.items():
+            if not 0 <= offset <= ends[segment]:
+                raise NotInLog(segment=segment, start=offset, end=offset, found=0)
+
+        def ask() -> Position:
+            asked = [TopicPartition(self.name, int(segment), offset) for segment, offset in head.items()]
+            futures = self._admin.delete_records(asked, request_timeout=KAFKA_DELETE_MS / 1000)
+            return {str(each.partition): future.result().low_watermark for each, future in futures.items()}
+
+        begun = self.heads(map(int, head)) if head else {}
+        head = {segment: offset for segment, offset in head.items() if offset > begun[segment]}
+        return {**begun, **(self._asked(ask) if head else {})}
 
     def timestamp_type(self) -> str:
         """Whose clock its records carry: "CreateTime", the producer's, or "LogAppendTime", the broker's."""
@@ -151,6 +176,7 @@ _HOPELESS: Final = {
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TOPIC_EXCEPTION,
+    KafkaError.POLICY_VIOLATION,
     KafkaError._AUTHENTICATION,
     KafkaError._SSL,
 }

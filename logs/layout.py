@@ -6,7 +6,8 @@
               final_offset  integer, or null while it is open; a sealed segment never changes again
 
     event     segment       text
-              offset        integer; dense from 0 in each segment: the end offset is the greatest plus 1
+              offset        integer; dense in each segment, from 0 or from where it was truncated: the end offset is
+                            the greatest plus 1, so the newest event of a segment stays
               key, value    blob, or null
               appended_at   integer; the writer's clock at the commit, in milliseconds
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from logs import Event, Memo, Position, Transaction, check_size
 from logs.buffering import BufferedTransaction
@@ -21,6 +21,7 @@ from logs.errors import (
     LogMissing,
     LogUnavailable,
     NotALog,
+    NotInLog,
 )
 from logs.identity import (
     alone_in,
@@ -42,9 +43,12 @@ from logs.layout import (
     segment_of,
 )
 from logs.routing import Route
-from strandline.limits import LOG_BUSY_TIMEOUT_MS
+from strandline.errors import UnknownSegment
+from strandline.limits import LOG_BUSY_TIMEOUT_MS, TRUNCATE_ROWS
 from strandline.protocol.processes import Origin
 from strandline.segment import NewSegment, Segment, SegmentGraph
+
+_FIRST: Final = "SELECT min(offset) FROM event WHERE segment = ?"
 
 
 def system_clock_ms() -> int:
@@ -180,6 +184,21 @@ class SqliteLog:
             _store(self._connection, graph.seal_all(ends))
             return {one.id: _final(one, ends[one.id]) for one in graph}
 
+    def truncate(self, head: Position) -> Position:
+        """Removes what lies below these offsets; returns where each of these segments begins now.
+
+        The newest event of a segment stays, since the file knows by it where the segment ends. The file keeps its size,
+        and uses the space again. Raises UnknownSegment or NotInLog with nothing removed, LogBusy or LogUnavailable:
+        doing it again goes on from there.
+        """
+        ends = self.end_offsets()
+        for segment, offset in head.items():
+            if segment not in ends:
+                raise UnknownSegment(segment=segment, known=tuple(ends)[:10])
+            if not 0 <= offset <= ends[segment]:
+                raise NotInLog(segment=segment, start=offset, end=offset, found=0)
+        return {segment: self._truncate(segment, min(offset, ends[segment] - 1)) for segment, offset in head.items()}
+
     # -- inside ----------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -217,6 +236,17 @@ class SqliteLog:
             rows.append((segment, offset, event.key, event.value, now))
             ends[segment] = offset + 1
         self._connection.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?)", rows)
+
+    def _truncate(self, segment: str, until: int) -> int:
+        """Removes events in slices, so that nobody waits long for their turn; returns where the segment begins now."""
+        while True:
+            with self._turn(), self._transaction():
+                (first,) = self._connection.execute(_FIRST, (segment,)).fetchone()
+                begins = 0 if first is None else int(first)
+                stop = min(until, begins + TRUNCATE_ROWS)
+                if stop <= begins:
+                    return begins
+                self._connection.execute("DELETE FROM event WHERE segment = ? AND offset < ?", (segment, stop))
 
     def _next_offset(self, segment: str) -> int:
         found = self._connection.execute(

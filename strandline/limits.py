@@ -50,12 +50,16 @@ LOG_BUSY_TIMEOUT_MS: Final = 30_000  # how long an append waits for its turn amo
 EVENT_BYTES: Final = 1024 * 1024  # of an event, its key and its value together
 EVENT_OVERHEAD_BYTES: Final = 200  # what an event takes in memory beside its key and value
 TRANSACTION_BYTES: Final = 256 * 1024 * 1024  # of a transaction that waits in memory for its commit
+TRUNCATE_ROWS: Final = 10_000  # removed in one transaction: writers go on between two of them
 BATCH_ROWS: Final = 65_536  # the most rows of an Arrow batch
 BATCH_FIRST_ROWS: Final = 256  # it shows how large events are; later ones grow towards BATCH_BYTES
 BATCH_GROWTH_TIMES: Final = 4  # larger than the one before is a batch at most
 BATCH_BYTES: Final = 16 * 1024 * 1024  # about as many in an Arrow batch
 
+RETENTION_STEPS: Final = 32  # to a mark that was made before a time, each as far back as the one before was late
+
 # Kafka
+KAFKA_DELETE_MS: Final = 30_000  # how long a broker may take to remove records
 FAILED_EVENTS_KEPT: Final = 100_000  # until someone is told; of more it is told how many
 KAFKA_ASK_MS: Final = 30_000  # how long a question about a topic is repeated, as while a partition has no leader
 KAFKA_ATTEMPT_MS: Final = 5_000  # one of these questions

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from writer_client.errors import CommittedWithoutNote as CommittedWithoutNote
     from writer_client.errors import ManualNote as ManualNote
     from writer_client.errors import NeverNoted as NeverNoted
+    from writer_client.errors import NewerBelow as NewerBelow
     from writer_client.errors import NoLog as NoLog
     from writer_client.errors import NotDrained as NotDrained
     from writer_client.errors import WriterClosed as WriterClosed
@@ -46,6 +47,7 @@ __all__ = [
     "Log",
     "ManualNote",
     "NeverNoted",
+    "NewerBelow",
     "NoLog",
     "NotDrained",
     "NoteAnswer",
@@ -75,6 +77,7 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
             "Log": "logs",
             "ManualNote": "writer_client.errors",
             "NeverNoted": "writer_client.errors",
+            "NewerBelow": "writer_client.errors",
             "NoLog": "writer_client.errors",
             "NotDrained": "writer_client.errors",
             "NoteAnswer": "strandline.protocol.wire",

@@ -6,6 +6,7 @@ StrandlineError
     ├── ManualNote          manual_note
     ├── NoLog               no_log
     ├── NeverNoted          never_noted
+    ├── NewerBelow          newer_below
     ├── NotDrained          not_drained
     └── WriterClosed        writer_closed
 """
@@ -61,6 +62,22 @@ class NeverNoted(RuleBroken):
         return (
             f"writer {self.writer!r} has written, but never noted a time, so {self.call} would leave out what it "
             f"wrote: note a time first"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class NewerBelow(RuleBroken):
+    """Nobody has said that what lies below a mark is old enough to be removed."""
+
+    code: ClassVar[str] = "newer_below"
+    stream: str
+    time: int
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"events of {self.time} or later may lie below the last mark before that time, since the writers of stream "
+            f"{self.stream!r} do not note what is newest: pass newer_too=True to cut at that mark all the same"
         )
 
 

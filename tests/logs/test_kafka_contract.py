@@ -15,7 +15,7 @@ from tests.kafka import Kafka
 
 pytest.register_assert_rewrite("logs.contract")
 
-from logs.contract import AppendContract, TransactionContract  # noqa: E402  # only what is imported after that line is rewritten
+from logs.contract import AppendContract, TransactionContract, TruncationContract  # noqa: E402  # only what is imported after that line is rewritten
 
 NUMBERS = count(1)
 
@@ -47,7 +47,7 @@ def _under_test(kafka: Kafka, *, transactional: bool) -> Iterator[KafkaUnderTest
         log.close()
 
 
-class TestKafkaLog(AppendContract):
+class TestKafkaLog(AppendContract, TruncationContract):
     @pytest.fixture
     def log_under_test(self, kafka: Kafka) -> Iterator[KafkaUnderTest]:
         yield from _under_test(kafka, transactional=False)

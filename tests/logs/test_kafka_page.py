@@ -44,7 +44,7 @@ def writers_of(stranger: Stranger, stream: str) -> dict[str, Any]:
 def test_the_page_about_kafka_notes_what_it_says(stranger: Stranger) -> None:
     stranger.walk("docs/kafka.md")
     assert writers_of(stranger, "orders") == {
-        "w1": (1700000000001, {"0": 1}),
+        "w1": (1700000000011, {"0": 3}),
         "w2": (1700000000003, {"0": 2}),
         "w3": (1700000000004, {"0": 42}),
     }

@@ -14,7 +14,7 @@ from logs.sqlite_reader import SqliteLogReader
 
 pytest.register_assert_rewrite("logs.contract")
 
-from logs.contract import LogContract  # noqa: E402  # only what is imported after that line is rewritten
+from logs.contract import LogContract, TruncationContract  # noqa: E402  # only what is imported after that line is rewritten
 
 
 @dataclass
@@ -31,7 +31,7 @@ class SqliteUnderTest:
         return SqliteLogReader(self.path)
 
 
-class TestSqliteLog(LogContract):
+class TestSqliteLog(LogContract, TruncationContract):
     @pytest.fixture
     def log_under_test(self, tmp_path: Path) -> Iterator[SqliteUnderTest]:
         sqlite = SqliteUnderTest(tmp_path / "stream.db")

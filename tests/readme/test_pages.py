@@ -26,7 +26,9 @@ ALERTS = ROOT / "controller" / "operations" / "alerts.yml"
 TIMES = [1_000, 4_000, 11_000, 9_000, 23_000, 31_000]
 
 
-@pytest.mark.parametrize("page", ["transactions", "a-writer-that-died", "scale-segments", "behind-a-proxy"])
+@pytest.mark.parametrize(
+    "page", ["transactions", "a-writer-that-died", "scale-segments", "retention", "behind-a-proxy"]
+)
 def test_a_task_can_be_done_as_its_page_says(page: str, controller: str, tmp_path: Path) -> None:
     with Stranger(tmp_path, controller=controller) as stranger:
         stranger.walk(f"docs/how-to/{page}.md")

@@ -47,6 +47,7 @@ RUN = {
         "tests/readme/test_pages.py::test_the_page_about_running_a_controller_rescues_a_store_that_was_removed",
     ),
     "docs/how-to/scale-segments.md": (TASKS,),
+    "docs/how-to/retention.md": (TASKS,),
     "docs/how-to/tokens-and-tls.md": (
         "tests/tokens/test_serving.py::test_the_page_about_tokens_and_tls_lets_in_whom_it_says",
     ),

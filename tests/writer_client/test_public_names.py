@@ -25,6 +25,7 @@ NAMES = [
     "Log",
     "ManualNote",
     "NeverNoted",
+    "NewerBelow",
     "NoLog",
     "NotDrained",
     "NoteAnswer",
