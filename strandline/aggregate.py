@@ -18,7 +18,7 @@ whose contribution a higher time makes stale.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum, auto
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple, assert_never
@@ -56,6 +56,36 @@ class Holder(NamedTuple):  # one goes with most answers to notes, and a tuple is
     released_in_ms: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remainder:
+    """What the forgotten writers of a key leave behind.
+
+    Their positions lie below the last mark's cut and their times at or below its time, so that the marks have all else.
+    """
+
+    writers: int = 0  # how many were forgotten
+    noted: int = 0  # how many of these had noted, for `min_writers`
+    closed: bool = False  # whether one of them said itself that it was done
+    heard_at: int = 0  # when one of them was last heard
+    newest: int | None = None  # the greatest that one of them contributed
+    lacks_newest: bool = False  # whether one of them contributed a position without it
+
+    def with_writer(self, writer: Writer, standing: Standing) -> Remainder:
+        """The remainder once another writer is forgotten."""
+        known = [newest for newest in (self.newest, standing.newest) if newest is not None]
+        return Remainder(
+            writers=self.writers + 1,
+            noted=self.noted + standing.has_noted,
+            closed=self.closed or writer.closed,
+            heard_at=max(self.heard_at, writer.heard_at),
+            newest=max(known, default=None),
+            lacks_newest=self.lacks_newest or (standing.newest is None and bool(writer.position)),
+        )
+
+
+NO_REMAINDER: Final = Remainder()
+
+
 class Given(NamedTuple):
     """What a writer contributes to a mark."""
 
@@ -74,12 +104,15 @@ class Aggregate:
         config: StreamConfig,
         sharing: Sharing,
         last: Mark | None = None,
+        remainder: Remainder = NO_REMAINDER,
     ) -> None:
         """`writers` and `sharing` are the stream's own, which this only reads; every change to a writer is told by
         `place`."""
         self.key = key
         self.config = config
         self.last = last
+        self.remainder = remainder
+        self.passing = Agenda()  # writers that may be forgotten, each with the time at which a mark passes it
         self.let_go: set[str] = set()  # whom this found silent by itself; the stream takes them from here
         self._writers = writers
         self._sharing = sharing
@@ -126,6 +159,36 @@ class Aggregate:
             self._stale.add(name)
         if self._peak_known:
             self._follow_peak(writer, standing)
+
+    def has_passed(self, writer: Writer) -> bool:
+        """Whether the last mark has all that a writer gave to this key: its times and its whole position."""
+        standing, last = writer.standings[self.key], self.last
+        if last is None:
+            return standing.greatest_time is None and not writer.position
+        if standing.time is not None and standing.time > last.time:
+            return False
+        if standing.earlier_time is not None and standing.earlier_time > last.upper:
+            return False
+        return writer.position.le(last.cut)
+
+    def forget(self, writer: Writer) -> None:
+        """Lets go of a writer that the last mark has passed."""
+        name = writer.name
+        if self.last is not None:
+            self.remainder = self.remainder.with_writer(writer, writer.standings[self.key])
+        del self._roles[name]
+        for group, _ in self._groups:
+            group.discard(name)
+        for names in (self._have_noted, self._stale, self._lacking):
+            names.discard(name)
+        for agenda in (self._expiring, self.passing):
+            agenda.drop(name)
+        self._newest.pop(name, None)
+
+    @property
+    def holders(self) -> int:
+        """How many writers hold the key."""
+        return len(self._roles)
 
     def look_again(self, name: str) -> None:
         """What a writer contributed to the last mark may not stand any more."""
@@ -176,14 +239,14 @@ class Aggregate:
         """The counted writer with the least time, by name where several have it."""
         while self._by_time:
             value, name = self._by_time[0]
-            if self._roles[name] is COUNTED and self._writers[name].standings[self.key].value == value:
+            if self._roles.get(name) is COUNTED and self._writers[name].standings[self.key].value == value:
                 return value, name
             heappop(self._by_time)
         return None
 
     def next_time(self) -> int | None:
         """The time of a mark that could be made now, None where someone holds time back or nothing is new."""
-        if len(self._have_noted) < self.config.min_writers or self._blocking:
+        if self._blocking or not self.enough_have_noted:
             return None
         least = self.least()
         time = least[0] if least is not None else self.peak()
@@ -215,7 +278,7 @@ class Aggregate:
 
     @property
     def enough_have_noted(self) -> bool:
-        return len(self._have_noted) >= self.config.min_writers
+        return len(self._have_noted) + self.remainder.noted >= self.config.min_writers
 
     def held_by(self, now: int) -> Holder | None:
         """Who holds time back: None where the next mark is only a matter of its interval, or nobody counts."""
@@ -261,7 +324,8 @@ class Aggregate:
             else:
                 self._lacking.discard(name)
             given.append(Given(writer, standing, gift))
-        mark = self._mark(time, now, given, None if self._lacking else self._greatest_newest(given), keep=True)
+        lacking = self._lacking or self.remainder.lacks_newest
+        mark = self._mark(time, now, given, None if lacking else self._greatest_newest(given), keep=True)
         self.last = mark
         self._after_mark(mark, now)
         return mark
@@ -274,9 +338,10 @@ class Aggregate:
             if (standing := writer.standings.get(self.key)) is not None
         ]
         known = [each.contribution.newest for each in given if each.contribution.newest is not None]
+        known += [newest for newest in (self.remainder.newest,) if newest is not None]
         if self.last is not None and self.last.newest is not None:
             known.append(self.last.newest)
-        lacking = any(each.contribution.lacks_newest for each in given)
+        lacking = self.remainder.lacks_newest or any(each.contribution.lacks_newest for each in given)
         return self._mark(time, now, given, None if lacking else max(known, default=None), keep=False)
 
     def _mark(self, time: int, now: int, given: list[Given], newest: int | None, *, keep: bool) -> Mark:
@@ -306,10 +371,9 @@ class Aggregate:
 
     def _greatest_newest(self, given: list[Given]) -> int | None:
         """Of all contributions; where the last mark knew it, only what changed can have raised it."""
-        if self.last is not None and self.last.newest is not None:
-            came = (each.contribution.newest for each in given)
-            return max([self.last.newest, *(newest for newest in came if newest is not None)])
-        return max((newest for newest in self._newest.values() if newest is not None), default=None)
+        last = self.last.newest if self.last is not None else None
+        came = self._newest.values() if last is None else (each.contribution.newest for each in given)
+        return max((newest for newest in (last, self.remainder.newest, *came) if newest is not None), default=None)
 
     def _left_out(self, time: int, now: int) -> tuple[str, ...]:
         named = [name for name in self._lost if self._misses(name, time, now)]

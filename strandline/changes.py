@@ -50,19 +50,29 @@ class Changes:
 
     stream: bool = False  # configuration, head, epochs, sealed
     writers: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)  # writers; some of them may have come again since
     segments: dict[str, Segment] = field(default_factory=dict)
     dropped: set[str] = field(default_factory=set)  # segments that turned out not to exist
     marks: list[Mark] = field(default_factory=list)
     states: list[StateChange] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.stream or self.writers or self.segments or self.dropped or self.marks or self.states)
+        return bool(
+            self.stream or self.writers or self.forgotten or self.segments or self.dropped or self.marks or self.states
+        )
+
+    def forget(self, writer: str) -> None:
+        """A writer is forgotten, whatever else became of it."""
+        self.writers.discard(writer)
+        self.forgotten.add(writer)
+        self.stream = True  # which keeps what forgotten writers leave behind
 
     def then(self, later: Changes) -> Changes:
         """These, and what changed after them."""
         return Changes(
             stream=self.stream or later.stream,
-            writers=self.writers | later.writers,
+            writers=(self.writers - later.forgotten) | later.writers,
+            forgotten=self.forgotten | later.forgotten,
             segments=self.segments | later.segments,
             dropped=self.dropped | later.dropped,
             marks=self.marks + later.marks,

@@ -11,11 +11,12 @@ def check_time(name: str, value: object) -> int:
     return value
 
 
-def check_whole(name: str, value: object, *, least: int, also: str = "") -> int:
-    """The number itself; raises InvalidConfig where it is not a whole number from `least` up.
+def check_whole(name: str, value: object, *, least: int, most: int | None = None, also: str = "") -> int:
+    """The number itself; raises InvalidConfig where it is not a whole number from `least` up, or is above `most`.
 
     `also` ends the sentence, for callers that take something else as well.
     """
-    if type(value) is not int or not least <= value < TIME_BOUND_MS:
-        raise InvalidConfig(name=name, value=value, wanted=f"a whole number from {least} up{also}")
+    if type(value) is not int or not least <= value < TIME_BOUND_MS or (most is not None and value > most):
+        end = "up" if most is None else f"to {most}"
+        raise InvalidConfig(name=name, value=value, wanted=f"a whole number from {least} {end}{also}")
     return value

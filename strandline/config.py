@@ -12,6 +12,8 @@ from strandline.limits import (
     IDLE_LAG_DEFAULT_MS,
     MARK_INTERVAL_DEFAULT_MS,
     MAX_AHEAD_DEFAULT_MS,
+    MAX_WRITERS_DEFAULT,
+    STANDINGS_PER_STREAM,
     WRITER_TIMEOUT_DEFAULT_MS,
 )
 
@@ -52,8 +54,12 @@ class StreamConfig:
     idle_lag_ms: int = IDLE_LAG_DEFAULT_MS
     # In the ingestion domain: by how much a broker's clock may be behind the controller's. Marks are that much earlier.
     clock_skew_ms: int = 0
-    # So long after it was lost, a writer is no more named in marks; its last position stays in every cut.
+    # So long after it was lost, a writer is no longer named in marks, and may be forgotten; its last position stays in
+    # every cut.
     forget_after_ms: int = FORGET_AFTER_DEFAULT_MS
+    # A stream has at most so many writers, and refuses one more (`too_many`). A writer that closed or was lost counts
+    # until it is forgotten.
+    max_writers: int = MAX_WRITERS_DEFAULT
     # Marks that were made longer ago go, but for the newest one and those that a reader group still needs. Null: they
     # stay.
     mark_retention_ms: int | None = None
@@ -67,6 +73,7 @@ class StreamConfig:
         for name in ("idle_lag_ms", "clock_skew_ms", "forget_after_ms"):
             check_whole(name, getattr(self, name), least=0)
         check_whole("min_writers", self.min_writers, least=1)
+        check_whole("max_writers", self.max_writers, least=1, most=STANDINGS_PER_STREAM)
 
     def changed(self, **settings: object) -> StreamConfig:
         """The same with other settings; the time domain of a stream never changes."""

@@ -16,6 +16,7 @@ BODY_BYTES: Final = 1024 * 1024  # of a request; past it 413 too_large
 NOTES_PER_REQUEST: Final = 10_000  # past it 422 too_many
 SEGMENTS_PER_STREAM: Final = 65_536  # sealed ones too; past it 422 too_many
 KEYS_PER_STREAM: Final = 256  # independent times; past it 422 too_many
+STANDINGS_PER_STREAM: Final = 250_000  # writers, each counted once for every time key it holds; past it 422 too_many
 STREAMS_PER_GROUP: Final = 256  # that one reader group reads; past it 422 too_many
 KEYS_PER_COALESCER: Final = KEYS_PER_STREAM * STREAMS_PER_GROUP  # its inputs are at most the streams of a group
 PAGE_ENTRIES: Final = 1_000  # the largest `limit` of a list
@@ -31,6 +32,9 @@ HISTORY_NOTES_PER_WRITER: Final = 64  # per key; beyond it every second note goe
 # Calls over HTTP
 HOST_CHARACTERS: Final = 260  # of a host with its port; a name has at most 253
 
+# Forgetting
+LOST_KEPT_MS: Final = 60_000  # a lost writer stays known for so long after it was last heard, whatever the stream says
+
 # Waiting
 WAIT_BOUND_MS: Final = 30_000  # the longest `wait_ms`
 
@@ -40,6 +44,7 @@ MARK_INTERVAL_DEFAULT_MS: Final = 1_000  # at least so long between two marks
 MAX_AHEAD_DEFAULT_MS: Final = 86_400_000  # a note may be so far ahead of the clock
 IDLE_LAG_DEFAULT_MS: Final = 10_000  # ingestion domain: so far behind the clock is the time of a stream at rest
 FORGET_AFTER_DEFAULT_MS: Final = 86_400_000  # so long marks go on naming a lost writer
+MAX_WRITERS_DEFAULT: Final = 100_000  # of a stream, that are kept
 READER_TIMEOUT_DEFAULT_MS: Final = 30_000  # a reader that is silent for so long loses its segments
 
 # Logs

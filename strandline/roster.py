@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from strandline.agenda import Agenda
-from strandline.aggregate import Aggregate, Holder, Role
+from strandline.aggregate import NO_REMAINDER, Aggregate, Holder, Remainder, Role
 from strandline.changes import Changes, StateChange
 from strandline.config import StreamConfig, TimeDomain
 from strandline.errors import TooMany
-from strandline.limits import KEYS_PER_STREAM
+from strandline.limits import KEYS_PER_STREAM, LOST_KEPT_MS, STANDINGS_PER_STREAM, TIME_BOUND_MS
 from strandline.mark import Mark
 from strandline.note import DEFAULT_KEY
 from strandline.segment import SegmentGraph
@@ -26,24 +26,46 @@ AWAITED = frozenset({Role.COUNTED, Role.BLOCKING, Role.SKIPPED})  # whose silenc
 class Roster:
     """The writers of a stream by name, its aggregates by key, and what they are waiting for."""
 
-    def __init__(self, config: StreamConfig, graph: SegmentGraph) -> None:
+    def __init__(self, config: StreamConfig, graph: SegmentGraph, lost_kept_ms: int = LOST_KEPT_MS) -> None:
         self.config = config
         self.sharing = Sharing(graph)
         self.writers: dict[str, Writer] = {}
         self.aggregates: dict[str, Aggregate] = {}
         self.changes = Changes()
         self._deadlines = Agenda()  # at or before the moment when a writer has been silent too long
+        self._lost_kept_ms = lost_kept_ms
+        self._lapsing = Agenda()  # lost writers, each at or before the moment from which on it may be forgotten
+        self._marked: set[str] = set()  # keys with marks since it was last looked whom these have passed
 
     @property
     def keys(self) -> set[str]:
         return set(self.aggregates)
 
-    def check_keys(self, keys: Iterable[str]) -> None:
-        """Raises TooMany where there would be too many keys with these."""
+    def check_room(self, name: str, keys: Iterable[str]) -> None:
+        """Raises TooMany where this writer in these keys would be one writer, one key, or one of both, too many."""
+        writer = self.writers.get(name)
+        held: Mapping[str, Standing] = writer.standings if writer is not None else {}
+        new = [key for key in keys if key not in held]
+        if not new:
+            return
+        if writer is None and (count := len(self.writers) + 1) > self.config.max_writers:
+            raise TooMany(what="writers in a stream", count=count, limit=self.config.max_writers, setting="max_writers")
         known = self.aggregates
-        new = [key for key in keys if key not in known]
-        if new and (count := len(known) + len(new)) > KEYS_PER_STREAM:
+        if (count := len(known) + sum(1 for key in new if key not in known)) > max(len(known), KEYS_PER_STREAM):
             raise TooMany(what="time keys in a stream", count=count, limit=KEYS_PER_STREAM)
+        if (count := self.standings + len(new)) > STANDINGS_PER_STREAM:
+            what = "writers in a stream, each counted once for every time key that it holds,"
+            raise TooMany(what=what, count=count, limit=STANDINGS_PER_STREAM)
+
+    @property
+    def standings(self) -> int:
+        """How many writers there are, each counted once for every key that it holds."""
+        return sum(aggregate.holders for aggregate in self.aggregates.values())
+
+    @property
+    def has_forgotten(self) -> bool:
+        """Whether a writer was ever forgotten."""
+        return any(aggregate.remainder.writers for aggregate in self.aggregates.values())
 
     def _begin(self, key: str) -> Aggregate:
         """The aggregate of a key that is new."""
@@ -70,10 +92,11 @@ class Roster:
         rest = self.resting(now) if key == DEFAULT_KEY else None
         return self.last_time(key) if rest is None else rest.time
 
-    def restore_marks(self, last_marks: Iterable[Mark]) -> None:
-        """Takes over the last marks as they were stored, before any writer."""
+    def restore_marks(self, last_marks: Iterable[Mark], remainders: Mapping[str, Remainder]) -> None:
+        """Takes over the last marks, and what forgotten writers left behind, as they were stored, before any writer."""
         for mark in last_marks:
-            self.aggregates[mark.key] = Aggregate(mark.key, self.writers, self.config, self.sharing, mark)
+            remainder = remainders.get(mark.key, NO_REMAINDER)
+            self.aggregates[mark.key] = Aggregate(mark.key, self.writers, self.config, self.sharing, mark, remainder)
 
     def restore_writer(self, writer: Writer, now: int) -> None:
         """Takes over a writer as it was stored, which is no change. It costs what the writer holds, however many
@@ -87,6 +110,10 @@ class Roster:
             if aggregate.let_go:
                 aggregate.let_go.discard(writer.name)
             standing.seen = writer.state(standing, aggregate.last.time if aggregate.last is not None else None)
+        if writer.closed:
+            self.leave(writer)
+        else:
+            self._await_lapse(writer)
         self._arm(writer)
 
     # -- changes -------------------------------------------------------------------------------------------------
@@ -94,12 +121,17 @@ class Roster:
     def changed(self, writer: Writer, now: int) -> None:
         """Tells the aggregates, the deadlines and the journal about a writer that may have changed."""
         self.changes.writers.add(writer.name)
+        lost = False
         for key, standing in writer.standings.items():
             aggregate = self.aggregates.get(key) or self._begin(key)
             aggregate.place(writer, now)
             if aggregate.let_go:
                 aggregate.let_go.discard(writer.name)
             self._journal(writer, aggregate, standing, now)
+            lost = lost or standing.lost_at is not None
+        if lost and not writer.closed:
+            self.stay(writer)
+            self._await_lapse(writer)
         self._arm(writer)
 
     def _arm(self, writer: Writer) -> None:
@@ -119,6 +151,7 @@ class Roster:
         """Sees everyone anew under other settings."""
         self.config = config
         self._deadlines.clear()
+        self._lapsing.clear()
         for aggregate in self.aggregates.values():
             aggregate.config = config
         for writer in self.writers.values():
@@ -141,6 +174,88 @@ class Roster:
             self.changed(writer, now)
         return keys
 
+    # -- forgetting ----------------------------------------------------------------------------------------------
+
+    def leave(self, writer: Writer) -> None:
+        """A writer is gone: it is forgotten with the mark that passes it in the last of its keys."""
+        for key, standing in writer.standings.items():
+            self.aggregates[key].passing.put(writer.name, -TIME_BOUND_MS if standing.time is None else standing.time)
+
+    def stay(self, writer: Writer) -> None:
+        """A writer is not to be forgotten for the time being."""
+        for key in writer.standings:
+            if key in self.aggregates:
+                self.aggregates[key].passing.drop(writer.name)
+
+    def forget_passed(self, now: int) -> None:
+        """Forgets whoever is gone, where marks that were made since the last call have passed all that it gave."""
+        if not self._marked:
+            return
+        marked, self._marked = sorted(self._marked), set()
+        for name in self._lapsing.due(now):
+            writer = self.writers[name]
+            if self._has_lapsed(writer, now):
+                self.leave(writer)
+            else:
+                self._await_lapse(writer)
+        for key in marked:
+            aggregate = self.aggregates[key]
+            assert aggregate.last is not None
+            for name in aggregate.passing.due(aggregate.last.time):
+                self._look_at_gone(self.writers[name], aggregate, aggregate.last.time, now)
+
+    def _look_at_gone(self, writer: Writer, aggregate: Aggregate, time: int, now: int) -> None:
+        """Forgets a writer that the last mark of a key may have passed, if the marks of its other keys have as well."""
+        if not writer.closed and not self._has_lapsed(writer, now):
+            self.stay(writer)
+            self._await_lapse(writer)
+        elif not aggregate.has_passed(writer):
+            aggregate.passing.put(writer.name, time + 1)
+        elif all(self.aggregates[key].has_passed(writer) for key in writer.standings):
+            self._forget(writer)
+
+    def _forget(self, writer: Writer) -> None:
+        name = writer.name
+        for key in writer.standings:
+            aggregate = self.aggregates[key]
+            aggregate.forget(writer)
+            if not aggregate.holders and aggregate.last is None:
+                del self.aggregates[key]
+        self._deadlines.drop(name)
+        self._lapsing.drop(name)
+        self.sharing.leave(name, writer.position.offsets)
+        del self.writers[name]
+        self.changes.forget(name)
+
+    def _has_lapsed(self, writer: Writer, now: int) -> bool:
+        """Whether a writer has been lost for so long that it may be forgotten."""
+        lapses_at = self._lapses_at(writer)
+        return lapses_at is not None and lapses_at <= now
+
+    def _await_lapse(self, writer: Writer) -> None:
+        lapses_at = self._lapses_at(writer)
+        if lapses_at is not None:
+            self._lapsing.put(writer.name, lapses_at)
+
+    def _lapses_at(self, writer: Writer) -> int | None:
+        """From when on a lost writer may be forgotten; None where it is not lost, or an operator has set it aside.
+
+        It must have been lost for `forget_after_ms` in every key, but for those in which it said idle.
+        """
+        if writer.closed or writer.excluded_at is not None:
+            return None
+        moments = []
+        for standing in writer.standings.values():
+            if standing.lost_at is not None:
+                moments.append(standing.lost_at)
+            elif standing.phase is not Phase.IDLE:
+                return None
+        if not moments:
+            return None
+        return max(max(moments) + self.config.forget_after_ms, writer.heard_at + self._lost_kept_ms)
+
+    # -- silence -------------------------------------------------------------------------------------------------
+
     def resume(self, gap: int, now: int) -> None:
         """Counts `gap` milliseconds of silence against nobody."""
         if not gap:
@@ -162,7 +277,10 @@ class Roster:
     # -- marks ---------------------------------------------------------------------------------------------------
 
     def evaluate(self, keys: Collection[str], now: int, *, at_once: bool = False) -> list[Mark]:
-        """Makes the marks that are possible: each when its interval has passed, or `at_once`."""
+        """Makes the marks that are possible: each when its interval has passed, or `at_once`.
+
+        It is the last step of a call: whoever marks of this call have passed for good is forgotten with it.
+        """
         marks: list[Mark] = []
         for key in sorted(keys) if len(keys) > 1 else keys:
             aggregate = self.aggregates.get(key)
@@ -173,12 +291,14 @@ class Roster:
                     break
                 rest = self.resting(now) if key == DEFAULT_KEY else None  # readers were told it: never below that
                 marks.append(self.append(aggregate, time if rest is None else max(time, rest.time), now))
+        self.forget_passed(now)
         return marks
 
     def append(self, aggregate: Aggregate, time: int, now: int) -> Mark:
         """Makes one mark, and takes in what follows from it."""
         mark = aggregate.make(time, now)
         self.changes.marks.append(mark)
+        self._marked.add(aggregate.key)
         for name in sorted(aggregate.let_go):
             self.changed(self.writers[name], now)
         aggregate.let_go.clear()
@@ -272,7 +392,7 @@ class Roster:
         """Whether every reporter, but for those excluded or forgotten, said idle or, a writer, closed."""
         if not aggregate.enough_have_noted or aggregate.someone_counts:
             return False
-        someone = False
+        someone = aggregate.remainder.closed
         for writer in self.writers.values():
             standing = writer.standings[DEFAULT_KEY]
             since = writer.lost_since(standing)

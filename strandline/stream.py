@@ -7,15 +7,16 @@ What calls changed is collected until someone (the store) drains it. Equal calls
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from strandline.admission import Admitted, admit, check_epoch
-from strandline.aggregate import Holder
+from strandline.aggregate import Holder, Remainder
 from strandline.changes import Answer, Changes, Registered
 from strandline.config import StreamConfig, TimeDomain
 from strandline.cut import NOTHING, Cut, join_all
 from strandline.errors import InvalidScale, StreamSealed, UnknownWriter, WrongDomain
-from strandline.limits import HISTORY_NOTES_PER_WRITER
+from strandline.limits import HISTORY_NOTES_PER_WRITER, LOST_KEPT_MS
 from strandline.mark import Mark
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, Note, check_key
@@ -36,6 +37,7 @@ class Stream:
         *,
         now: int,
         history_notes: int = HISTORY_NOTES_PER_WRITER,
+        lost_kept_ms: int = LOST_KEPT_MS,
     ) -> None:
         self.name = check_name("stream", name)
         self.graph = graph
@@ -43,7 +45,7 @@ class Stream:
         self.epochs = 0  # the last one given out; never given again
         self.head: Cut = NOTHING
         self.clock = now  # never steps back
-        self._roster = Roster(config, graph)
+        self._roster = Roster(config, graph, lost_kept_ms)
         self._history_notes = history_notes
 
     @classmethod
@@ -59,12 +61,14 @@ class Stream:
         clock: int,
         writers: Iterable[Writer],
         last_marks: Iterable[Mark],
+        remainders: Mapping[str, Remainder],
         history_notes: int = HISTORY_NOTES_PER_WRITER,
+        lost_kept_ms: int = LOST_KEPT_MS,
     ) -> Stream:
         """The stream as it was stored: it goes on exactly as the one that was not interrupted."""
-        stream = cls(name, config, graph, now=clock, history_notes=history_notes)
+        stream = cls(name, config, graph, now=clock, history_notes=history_notes, lost_kept_ms=lost_kept_ms)
         stream.sealed, stream.epochs, stream.head = sealed, epochs, head
-        stream._roster.restore_marks(last_marks)
+        stream._roster.restore_marks(last_marks, remainders)
         for writer in writers:
             stream.restore_writer(writer)
         return stream
@@ -92,6 +96,11 @@ class Stream:
         """The time keys that some writer holds or held."""
         return self._roster.keys
 
+    @property
+    def remainders(self) -> dict[str, Remainder]:
+        """What forgotten writers left behind, by key."""
+        return {key: each.remainder for key, each in self._roster.aggregates.items() if each.remainder.writers}
+
     # -- writers -------------------------------------------------------------------------------------------------
 
     def register(
@@ -111,7 +120,7 @@ class Stream:
         keys = tuple(sorted({check_key(key) for key in keys})) if keys else (held or (DEFAULT_KEY,))
         if self.config.time_domain is TimeDomain.INGESTION and keys != (DEFAULT_KEY,):
             raise WrongDomain(stream=self.name, time_domain=str(self.config.time_domain), call="times by key")
-        self._roster.check_keys(keys)
+        self._roster.check_room(name, keys)
         if writer is not None and (again := _same_registration(writer, registration, keys)) is not None:
             writer.hear(now)
             self._roster.changed(writer, now)
@@ -119,6 +128,7 @@ class Stream:
         self._roster.store_rest(now)
         writer = self._roster.writer(name, now)
         if writer.closed:
+            self._roster.stay(writer)
             writer.begin_anew()
         self.epochs += 1
         self._roster.changes.stream = True
@@ -130,6 +140,7 @@ class Stream:
             for key in keys
         }
         self._roster.changed(writer, now)
+        self._roster.forget_passed(now)
         return Registered(epoch=self.epochs, floors=floors)
 
     def note(self, note: Note, now: int, *, tail: bool = False) -> Answer:
@@ -145,7 +156,7 @@ class Stream:
         admitted = admit(
             note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
         )
-        self._roster.check_keys(note.times)
+        self._roster.check_room(note.writer, note.times)
         floors = self._floors(note.writer, writer, admitted, now)
         late = False
         for key, time in admitted.times.items():
@@ -179,6 +190,8 @@ class Stream:
         """The writer says that all it wrote lies below its last noted position, and is left out until it notes."""
         now = self._moment(now)
         self._check_unsealed()
+        if self._was_forgotten(name, epoch):
+            return []
         writer = self._writer(name)
         if writer.closed and epoch in (None, writer.closed_epoch):
             return []
@@ -192,6 +205,8 @@ class Stream:
         """The writer is done. A lost one that cannot show its epoch becomes excluded, and a tail reporter lost:
         nobody knows what was written."""
         now = self._moment(now)
+        if self._was_forgotten(name, epoch):
+            return []
         writer = self._writer(name)
         if writer.closed and epoch in (None, writer.closed_epoch):
             return []
@@ -202,7 +217,11 @@ class Stream:
             writer.lose(now)
         else:
             writer.close(epoch, now)
-        return self._changed(writer, now)
+        self._roster.stay(writer)
+        marks = self._changed(writer, now)
+        if writer.closed:
+            self._roster.leave(writer)  # so the mark that its closing brought does not take it away at once
+        return marks
 
     def exclude(self, name: str, now: int) -> list[Mark]:
         """An operator sets a writer aside, until it is brought back or registers anew."""
@@ -378,6 +397,7 @@ class Stream:
             roster.changes.segments.update((segment.id, segment) for segment in new)
         writer = roster.writer(note.writer, now)
         if writer.closed:
+            roster.stay(writer)
             writer.begin_anew()
         writer.tail = writer.tail or tail
         for key in note.times:
@@ -403,6 +423,15 @@ class Stream:
         writer.hear(now)
         self._roster.changed(writer, now)
 
+    def _was_forgotten(self, name: str, epoch: int | None) -> bool:
+        """Whether a writer that is not known may have been forgotten: then its call repeats one that was done.
+
+        Names are not kept. An epoch that was given out, or none where writers were forgotten, is taken as a sign.
+        """
+        if name in self.writers:
+            return False
+        return self._roster.has_forgotten if epoch is None else epoch <= self.epochs
+
     def _writer(self, name: str) -> Writer:
         if name not in self.writers:
             raise UnknownWriter(stream=self.name, writer=name)
@@ -413,7 +442,9 @@ class Stream:
             raise StreamSealed(stream=self.name)
 
     def _noted_end(self) -> Cut:
-        return join_all(writer.position for writer in self.writers.values())
+        """The greatest offsets that were ever noted: what forgotten writers noted lies below the last marks."""
+        last_cuts = (mark.cut for mark in self.last_marks.values())
+        return join_all(chain((writer.position for writer in self.writers.values()), last_cuts))
 
     def _check_finals(self, final: Mapping[str, int]) -> None:
         noted = self._noted_end()

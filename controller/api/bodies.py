@@ -12,6 +12,7 @@ from strandline.config import LateWriters, TimeDomain
 from strandline.limits import (
     READER_TIMEOUT_DEFAULT_MS,
     SEGMENTS_PER_STREAM,
+    STANDINGS_PER_STREAM,
     TIME_BOUND_MS,
 )
 
@@ -61,6 +62,8 @@ _WHOLE = {"type": "integer", "minimum": 0, "exclusiveMaximum": TIME_BOUND_MS}
 Whole: TypeAlias = Annotated[Any, Meta(extra_json_schema=_WHOLE)]
 WholeOrNull: TypeAlias = Annotated[Any, Meta(extra_json_schema={**_WHOLE, "type": ["integer", "null"]})]
 Count: TypeAlias = Annotated[Any, Meta(extra_json_schema={**_WHOLE, "minimum": 1})]
+_WRITERS = {"type": "integer", "minimum": 1, "maximum": STANDINGS_PER_STREAM}
+WriterCount: TypeAlias = Annotated[Any, Meta(extra_json_schema=_WRITERS)]
 LateWritersChoice: TypeAlias = Annotated[Any, Meta(extra_json_schema={"enum": list(LateWriters)})]
 OnAllIdleChoice: TypeAlias = Annotated[Any, Meta(extra_json_schema={"enum": list(OnAllIdle)})]
 DomainChoice: TypeAlias = Annotated[Any, Meta(extra_json_schema={"enum": list(TimeDomain)})]
@@ -83,6 +86,7 @@ class SettingsBody(Strict, frozen=True, kw_only=True):
     idle_lag_ms: Whole = UNSET
     clock_skew_ms: Whole = UNSET
     forget_after_ms: Whole = UNSET
+    max_writers: WriterCount = UNSET
     mark_retention_ms: WholeOrNull = UNSET
 
 

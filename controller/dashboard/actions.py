@@ -96,7 +96,8 @@ SETTINGS: dict[str, tuple[bool, str]] = {
     "max_ahead_ms": (True, "times further ahead of the clock are refused; empty: no limit"),
     "idle_lag_ms": (False, "how far behind the clock a stream at rest follows"),
     "clock_skew_ms": (False, "taken off reported times, for brokers that keep their own clock"),
-    "forget_after_ms": (False, "how long marks go on naming a lost writer"),
+    "forget_after_ms": (False, "how long marks go on naming a lost writer, before it may be forgotten"),
+    "max_writers": (False, "one writer more is refused; closed and forgotten ones do not count"),
     "mark_retention_ms": (True, "marks are kept so long; empty: all above the head"),
 }
 

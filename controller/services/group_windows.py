@@ -88,14 +88,16 @@ class GroupWindows:
         if window.end_of_stream:
             return Standing.ENDED
         live = await self._streams.get(stream)
-        writers = live.stream.writers.values()
+        writers, forgotten = live.stream.writers.values(), live.stream.remainders.values()
         position = live.stream.graph.cut(window.position)
-        if not writers or not all(chain.last is None or chain.last.cut.le(position) for chain in live.chains.values()):
+        if not all(chain.last is None or chain.last.cut.le(position) for chain in live.chains.values()):
             return Standing.COUNTED
-        if idle_timeout_ms is not None:
-            silent_since = max(writer.heard_at for writer in writers)
+        if idle_timeout_ms is not None and (writers or forgotten):
+            silent_since = max([writer.heard_at for writer in writers] + [each.heard_at for each in forgotten])
             if now - silent_since >= idle_timeout_ms:
                 return Standing.IDLE
+        if not writers and not any(each.closed for each in forgotten):
+            return Standing.COUNTED
         stands = Standing.IDLE
         for writer in writers:  # the first writer that goes on decides, of however many
             for state in live.stream.states(writer).values():

@@ -144,7 +144,7 @@ class Live:
             self._write_segments(changes, writing)
         for mark in changes.marks:
             writing.add_row(schema.mark, mark_values(self.name, mark, fence))
-        self.log.write(self.stream.writers, changes.writers, writing)
+        self.log.write(self.stream.writers, changes.writers, changes.forgotten, writing)
         self._telling.follow(changes, self.stream)
         told = self.journal.write(self.name, writing)
         pruned = self._pruned

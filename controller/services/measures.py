@@ -218,6 +218,8 @@ class Measures:
             measures.keys[key] = self._key(live, key, now)
         writers = list(stream.writers.values())
         heard_at = await _count_writers(writers, live, measures, now, slices)
+        for remainder in stream.remainders.values():
+            heard_at = _greatest(heard_at, remainder.heard_at)
         if heard_at is not None:
             measures.idle_ms = max(0, now - heard_at)
         await slices.turn()

@@ -18,6 +18,7 @@ from controller.storage.rows import (
     mark_of,
     marks_of,
     origin_of,
+    remainders_of,
     rows_of,
     segment_of,
 )
@@ -101,6 +102,7 @@ def stream_steps(connection: Connection, name: str, gaps: Gaps) -> Steps[StoredS
             clock=row.clock,
             writers=(),
             last_marks=last_marks,
+            remainders=remainders_of(row.remainders),
         )
         last_times = {mark.key: mark.time for mark in last_marks}
         for writer in stored.writers.values():

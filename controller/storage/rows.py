@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 from sqlalchemy import Row, Select, Table, bindparam, select
 
+from strandline.aggregate import Remainder
 from strandline.config import StreamConfig
 from strandline.cut import NOTHING, Cut
 from strandline.mark import Mark
@@ -20,6 +21,7 @@ AnyRow: TypeAlias = Row[Any]
 
 _encoder = msgspec.json.Encoder()
 _offsets = msgspec.json.Decoder(dict[str, int])
+_remainders = msgspec.json.Decoder(dict[str, Remainder])
 _names = msgspec.json.Decoder(list[str])
 
 
@@ -61,6 +63,7 @@ def stream_values(stream: Stream, origin: Origin, owner: str, fence: int) -> Val
         "sealed": stream.sealed,
         "epochs": stream.epochs,
         "head": cut_json(stream.head),
+        "remainders": to_json(stream.remainders),
         "clock": stream.clock,
         "created_at": origin.created_at,
         "owner": owner,
@@ -74,6 +77,11 @@ def config_json(config: StreamConfig) -> str:
 
 def config_of(text: str) -> StreamConfig:
     return StreamConfig(**msgspec.json.decode(text))
+
+
+def remainders_of(text: str) -> dict[str, Remainder]:
+    """What forgotten writers left behind, by key."""
+    return _remainders.decode(text)
 
 
 def origin_of(row: AnyRow) -> Origin:

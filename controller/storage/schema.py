@@ -67,6 +67,7 @@ stream = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("owner", String(NAME_CHARACTERS), nullable=False),
     Column("fence", Integer, nullable=False),
+    Column("remainders", Text, nullable=False, server_default="{}"),  # by key, what forgotten writers left behind
 )
 
 segment = Table(

@@ -43,7 +43,8 @@ class StoredStanding(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StoredWriter(msgspec.Struct, array_like=True, frozen=True):
-    """A writer. Without `noted`, it noted what its position says."""
+    """A writer. Without `noted`, it noted what its position says. Without a standing, which every writer has, it says
+    that the writer of this name is forgotten."""
 
     name: str
     heard_at: int
@@ -86,6 +87,11 @@ def document_of(writer: Writer, *, whole: bool) -> Document:
     )  # fmt: skip
 
 
+def forgotten_document(name: str) -> Document:
+    """What the log has of a writer that is forgotten."""
+    return name, 0, False, None, True, None, None, None, {}, {}
+
+
 def state_values(stream: str, writer: Writer, through: int, fence: int) -> Values:
     """The row of a writer, which has everything up to a seq of the log."""
     state = _encoder.encode(document_of(writer, whole=True)).decode()
@@ -108,21 +114,30 @@ _CHANGES = rows_of(schema.writer_change).where(_change.seq > bindparam("after"))
 
 @dataclass(slots=True)
 class StoredLog:
-    """A log as the store has it: its rows, each with whom it concerns; by writer, in how many rows it is, and the first
-    of these that its own row does not know; the greatest seq that any row has."""
+    """A log as the store has it: its rows, each with whom it concerns, and who is forgotten with it; by writer, in how
+    many rows it is since it was forgotten last, and the first of these that its own row does not know; the greatest seq
+    that any row has."""
 
-    rows: deque[tuple[int, Collection[str]]] = field(default_factory=deque)
+    rows: deque[tuple[int, Collection[str], Collection[str]]] = field(default_factory=deque)
+    forgotten: dict[str, int] = field(default_factory=dict)  # the seq of the last row that says so
     times: dict[str, int] = field(default_factory=dict)
     first: dict[str, int] = field(default_factory=dict)
     states: int = 0
     seq: int = 0
 
-    def add(self, seq: int, names: Collection[str], unknown: Iterable[str]) -> None:
-        """Adds a row that concerns some writers, and `unknown` as the first that their own rows do not know."""
+    def add(self, seq: int, names: Collection[str], unknown: Iterable[str], forgotten: Collection[str] = ()) -> None:
+        """Adds a row that concerns some writers, and `unknown` as the first that their own rows do not know.
+
+        Those that are `forgotten` with it were so before; what it has of others of these names is newer.
+        """
         self.seq = max(self.seq, seq)
-        self.rows.append((seq, names))
-        self.states += len(names)
+        self.rows.append((seq, names, forgotten))
+        self.states += len(names) + len(forgotten)
         times, first = self.times, self.first
+        for name in forgotten:
+            times.pop(name, None)
+            first.pop(name, None)
+            self.forgotten[name] = seq
         for name in names:
             times[name] = times.get(name, 0) + 1
         for name in unknown:
@@ -170,9 +185,15 @@ def writer_steps(connection: Connection, stream: str, gaps: Gaps) -> Steps[Store
         for row in page:
             if step.did(len(row.writers) // ITEM_CHARACTERS):
                 yield
-            names, unknown = [], []
+            names, unknown, forgotten = list[str](), list[str](), list[str]()
             for stored in _writers.decode(row.writers):
                 before = writers.get(stored.name)
+                if not stored.standings:
+                    forgotten.append(stored.name)
+                    if row.seq > through.get(stored.name, 0):
+                        writers.pop(stored.name, None)
+                        found.old.discard(stored.name)
+                    continue
                 if row.seq > through.get(stored.name, 0):
                     names.append(take(stored, before, row.fence))
                     unknown.append(names[-1])
@@ -181,7 +202,7 @@ def writer_steps(connection: Connection, stream: str, gaps: Gaps) -> Steps[Store
                     names.append(before.name)  # one string for each name, however often it is in the log
                 if step.did(1 + len(stored.standings)):
                     yield
-            log.add(row.seq, names, unknown)
+            log.add(row.seq, names, unknown, forgotten)
     return found
 
 

@@ -39,10 +39,14 @@ class TooMany(Invalid):
     what: str
     count: int
     limit: int
+    setting: str | None = None  # of the stream, which sets the limit
 
     @property
     def detail(self) -> str:
-        return f"{self.count} {self.what} are more than the limit of {self.limit}"
+        text = f"{self.count} {self.what} are more than the limit of {self.limit}"
+        if self.setting is not None:
+            text += f", which the stream's {self.setting} sets: close writers that are done, or raise it with PATCH"
+        return text
 
 
 @dataclass(kw_only=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 from strandline.changes import Answer, Registered
@@ -64,6 +65,22 @@ class Book:
 
     def _drain(self) -> None:
         self.marks += self.stream.drain().marks
+
+    def restart(self) -> None:
+        """Goes on with a stream that finds writers, last marks and what forgotten writers left behind in a store."""
+        before = self.stream
+        self.stream = Stream.restored(
+            "s",
+            before.config,
+            SegmentGraph(list(before.graph), open=before.graph.open),
+            sealed=before.sealed,
+            epochs=before.epochs,
+            head=before.head,
+            clock=before.clock,
+            writers=pickle.loads(pickle.dumps(list(before.writers.values()))),
+            last_marks=before.last_marks.values(),
+            remainders=before.remainders,
+        )
 
     def times(self, key: str = "") -> list[int]:
         """The times of all marks of a key so far."""

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from strandline.changes import Changes
 from strandline.cut import NOTHING, Cut
 from strandline.note import Note
-from strandline.segment import SegmentGraph
-from strandline.stream import Stream
 from strandline.writer import Entry, Phase, Standing
 from tests.aggregate.book import Book
 
@@ -155,22 +153,6 @@ def test_what_a_writer_notes_after_a_segment_was_taken_out_goes_into_the_next_ma
 # -- the store -------------------------------------------------------------------------------------------------------
 
 
-def restored(book: Book) -> Stream:
-    """The stream of the book as one that finds writers and last marks in a store."""
-    before = book.stream
-    return Stream.restored(
-        "s",
-        before.config,
-        SegmentGraph(list(before.graph), open=before.graph.open),
-        sealed=before.sealed,
-        epochs=before.epochs,
-        head=before.head,
-        clock=before.clock,
-        writers=before.writers.values(),
-        last_marks=before.last_marks.values(),
-    )
-
-
 def test_a_stream_that_is_taken_up_again_goes_on_from_where_it_was_and_nothing_of_that_is_a_change() -> None:
     book = Book(writer_timeout_ms=100, min_writers=2)
     epoch = book.register("a").epoch
@@ -178,7 +160,7 @@ def test_a_stream_that_is_taken_up_again_goes_on_from_where_it_was_and_nothing_o
     book.note("b", 10, {"1": 1})
     book.call("truncate", {"0": 1})
 
-    book.stream = restored(book)
+    book.restart()
 
     assert not book.stream.drain()
     assert (book.holder(), book.stream.next_wake(), book.stream.clock) == ("b", book.now + 100, book.now)
@@ -194,9 +176,9 @@ def test_a_joined_writer_keeps_its_floor_over_a_restart_and_is_told_that_it_is_l
     book = Book()
     book.note("a", 100)
     book.register("b")
-    book.stream = restored(book)
+    book.restart()
     assert book.note("b", 50, {"1": 1}).late
-    book.stream = restored(book)
+    book.restart()
     again = book.note("b", 50, {"1": 1})
     assert (again.late, again.floor) == (True, 100)
 

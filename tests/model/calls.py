@@ -32,6 +32,7 @@ class NaiveCalls(NaiveStream):
         wanted = tuple(keys or ()) or (tuple(known.phase) if known else ()) or ("",)
         if self.config.time_domain is TimeDomain.INGESTION and set(wanted) != {""}:
             raise Refusal("wrong_domain")
+        self.check_room(name)
         self.store_rest(now)
         writer = self.writers.setdefault(name, NaiveWriter(name, now))
         self.begin_anew(writer)
@@ -45,6 +46,7 @@ class NaiveCalls(NaiveStream):
             writer.answered.pop(key, None)
             floors[key] = writer.floor[key]
         self.leave_out_at_once()
+        self.forget(now)
         return self.epochs, floors
 
     def note(self, note: Note, now: int, *, tail: bool = False) -> NaiveAnswer:
@@ -67,6 +69,7 @@ class NaiveCalls(NaiveStream):
         else:
             for key, time in times.items():
                 self.check_time(note.times[key], time, None, now)
+        self.check_room(note.writer)
         cut = self.closed(note.position)
         repeats = (
             writer is not None
@@ -134,7 +137,7 @@ class NaiveCalls(NaiveStream):
     def begin_anew(self, writer: NaiveWriter) -> None:
         if not writer.closed:
             return
-        writer.closed = False
+        writer.closed = writer.leaves = False
         writer.life += 1
         writer.lost_at.clear()
         for key in writer.phase:
@@ -144,6 +147,8 @@ class NaiveCalls(NaiveStream):
     def idle(self, name: str, epoch: int | None, now: int) -> list[NaiveMark]:
         now = self.moment(now)
         self.check_unsealed()
+        if self.was_forgotten(name, epoch):
+            return []
         writer = self.known(name)
         if writer.closed and epoch in (None, writer.closed_epoch):
             return []
@@ -156,6 +161,8 @@ class NaiveCalls(NaiveStream):
 
     def close(self, name: str, epoch: int | None, now: int) -> list[NaiveMark]:
         now = self.moment(now)
+        if self.was_forgotten(name, epoch):
+            return []
         writer = self.known(name)
         if writer.closed and epoch in (None, writer.closed_epoch):
             return []
@@ -168,7 +175,13 @@ class NaiveCalls(NaiveStream):
             writer.epoch = None
         else:
             self.end(writer, epoch, now)
-        return self.evaluate(writer.phase, now)
+        marks = self.evaluate(writer.phase, now)
+        writer.leaves = writer.closed
+        return marks
+
+    def was_forgotten(self, name: str, epoch: int | None) -> bool:
+        """Names of forgotten writers are not kept: an epoch that was given out says so, or that any were forgotten."""
+        return name not in self.writers and (bool(self.gone) if epoch is None else epoch <= self.epochs)
 
     def end(self, writer: NaiveWriter, epoch: int | None, now: int) -> None:
         """Its own word, or an operator's about one that is lost: then nobody knows what it wrote."""
@@ -229,7 +242,7 @@ class NaiveCalls(NaiveStream):
             raise Refusal("invalid_scale")
         self.before.pop(segment)
         self.final.pop(segment, None)
-        for writer in self.writers.values():
+        for writer in self.everyone():
             writer.said = [
                 replace(each, given=without(each.given, segment), cut=without(each.cut, segment))
                 for each in writer.said
@@ -280,6 +293,10 @@ class NaiveCalls(NaiveStream):
         if name not in self.writers:
             raise Refusal("unknown_writer", name)
         return self.writers[name]
+
+    def check_room(self, name: str) -> None:
+        if name not in self.writers and len(self.writers) >= self.config.max_writers:
+            raise Refusal("too_many")
 
     def check_unsealed(self) -> None:
         if self.sealed:

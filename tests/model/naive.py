@@ -74,6 +74,7 @@ class NaiveWriter:
     floor: dict[str, int | None] = field(default_factory=dict)
     lost_at: dict[str, int] = field(default_factory=dict)
     answered: dict[str, int | None] = field(default_factory=dict)  # the floor that its last new note was told
+    leaves: bool = False  # it closed before the call that is under way
     said: list[Said] = field(default_factory=list)
     story: dict[str, list[tuple[str, int, int]]] = field(default_factory=dict)  # notes and marks of a key, in order
 
@@ -128,10 +129,13 @@ class NaiveWriter:
 class NaiveStream:
     """What `Stream` is, by the letter."""
 
-    def __init__(self, config: StreamConfig, segments: Iterable[str], *, now: int, open: bool, bound: int) -> None:
+    def __init__(
+        self, config: StreamConfig, segments: Iterable[str], *, now: int, open: bool, bound: int, kept_ms: int
+    ) -> None:
         self.config = config
         self.open = open
         self.bound = bound
+        self.kept_ms = kept_ms
         self.clock = now
         self.sealed = False
         self.epochs = 0
@@ -141,12 +145,19 @@ class NaiveStream:
         self.marks: dict[str, list[NaiveMark]] = {}
         self.dropped: list[tuple[dict[str, int], str]] = []  # how many marks there were, by key, and the segment
         self.noted: dict[str, set[str]] = {}
+        self.gone: list[NaiveWriter] = []  # who was forgotten: nothing that they gave may be missing for it
+        self.newest_of_gone: dict[str, list[int | None]] = {}  # by key
+        self.marked: set[str] = set()  # keys with marks in this call
+        self.uppers: dict[tuple[str, int], int] = {}  # which upper the core chose for a mark, by key and seq
 
     # -- roles and time ------------------------------------------------------------------------------------------
 
     def last_time(self, key: str) -> int | None:
         marks = self.marks.get(key)
         return marks[-1].time if marks else None
+
+    def ever_held(self, key: str) -> list[NaiveWriter]:
+        return [writer for writer in self.everyone() if key in writer.phase]
 
     def holders(self, key: str) -> list[NaiveWriter]:
         return [writer for writer in self.writers.values() if key in writer.phase]
@@ -188,10 +199,11 @@ class NaiveStream:
         return [writer for writer in self.holders(key) if self.role(writer, key) in ("counted", "blocking")]
 
     def enough(self, key: str) -> bool:
-        return len(self.noted.get(key, ())) >= self.config.min_writers
+        gone = sum(1 for writer in self.gone if any(key in said.times for said in writer.said))
+        return len(self.noted.get(key, ())) + gone >= self.config.min_writers
 
     def peak(self, key: str) -> int | None:
-        times = [writer.time(key) for writer in self.holders(key) if writer.excluded_at is None]
+        times = [writer.time(key) for writer in self.ever_held(key) if writer.excluded_at is None]
         return max((time for time in times if time is not None), default=None)
 
     def next_time(self, key: str) -> int | None:
@@ -224,7 +236,8 @@ class NaiveStream:
         cuts: list[Offsets] = [self.last_cut(key)]
         contributed: list[int] = [time]
         newest: list[int | None] = [last.newest] if last and last.newest is not None else []
-        for writer in self.holders(key):
+        newest += self.newest_of_gone.get(key, ())
+        for writer in self.ever_held(key):
             late_enough = [number for number in writer.kept(key, self.bound) if writer.said[number].times[key] >= time]
             count = late_enough[0] + 1 if late_enough else None
             cut = writer.position(count)
@@ -233,7 +246,7 @@ class NaiveStream:
             contributed += [upper] if upper is not None else []
             contributed += [each.times[key] for each in writer.said if each.life < writer.life and key in each.times]
             known = writer.newest(key, count)
-            if cut or known is not None:
+            if writer not in self.gone and (cut or known is not None):
                 newest.append(known)
         cut = join(cuts)
         return NaiveMark(
@@ -272,7 +285,7 @@ class NaiveStream:
         return len([segment for position in positions for segment in position]) > len(join(positions))
 
     def everyone(self) -> list[NaiveWriter]:
-        return list(self.writers.values())
+        return [*self.writers.values(), *self.gone]
 
     def last_cut(self, key: str) -> Offsets:
         """That of the last mark, but for segments dropped since."""
@@ -293,7 +306,8 @@ class NaiveStream:
     def append(self, key: str, time: int, now: int) -> NaiveMark:
         mark = self.mark(key, time, now)
         self.marks.setdefault(key, []).append(mark)
-        for writer in self.holders(key):
+        self.marked.add(key)
+        for writer in self.ever_held(key):
             writer.story.setdefault(key, []).append(("mark", time, -1))
         self.leave_out_at_once()
         return mark
@@ -309,10 +323,47 @@ class NaiveStream:
                     break
                 rest = self.rest_time(now) if key == "" else None
                 made.append(self.append(key, max(time, rest) if rest is not None else time, now))
+        self.forget(now)
         return made
 
+    # -- forgetting ----------------------------------------------------------------------------------------------
+
+    def forget(self, now: int) -> None:
+        """At the end of a call: who is gone is forgotten, if one of the keys with new marks was its own, and the last
+        marks have all that it gave to any key."""
+        marked, self.marked = self.marked, set()
+        if self.sealed:
+            return
+        for writer in list(self.writers.values()):
+            is_gone = writer.leaves if writer.closed else self.has_lapsed(writer, now)
+            if is_gone and marked & set(writer.phase) and all(self.has_passed(writer, key) for key in writer.phase):
+                del self.writers[writer.name]
+                self.gone.append(writer)
+                for key in writer.phase:
+                    if writer.position() or writer.newest(key) is not None:
+                        self.newest_of_gone.setdefault(key, []).append(writer.newest(key))
+                for names in self.noted.values():
+                    names.discard(writer.name)
+
+    def has_lapsed(self, writer: NaiveWriter, now: int) -> bool:
+        """Whether it has been lost for so long, in every key that is not idle, and nothing was heard of it."""
+        if writer.excluded_at is not None or not writer.lost_at or now - writer.heard < self.kept_ms:
+            return False
+        lost = [writer.lost_at.get(key) for key in writer.phase if key in writer.lost_at or writer.phase[key] != "idle"]
+        return all(moment is not None and now - moment >= self.config.forget_after_ms for moment in lost)
+
+    def has_passed(self, writer: NaiveWriter, key: str) -> bool:
+        last = self.marks[key][-1] if self.marks.get(key) else None
+        time, position = writer.time(key), writer.position()
+        noted = [said.times[key] for said in writer.said if key in said.times]
+        if last is None:
+            return not noted and not position
+        in_time = time is None or time <= last.time
+        upper = self.uppers.get((key, last.seq), last.least_upper)
+        return in_time and le(position, self.last_cut(key)) and all(each <= upper for each in noted)
+
     def keys(self) -> set[str]:
-        return {key for writer in self.writers.values() for key in writer.phase}
+        return {key for writer in self.writers.values() for key in writer.phase} | set(self.marks)
 
     # -- rest ----------------------------------------------------------------------------------------------------
 
@@ -320,7 +371,7 @@ class NaiveStream:
         """How far time has come in an ingestion stream where everyone said idle or closed."""
         if self.config.time_domain is not TimeDomain.INGESTION or self.sealed or not self.enough(""):
             return None
-        resting = False
+        resting = any(writer.closed for writer in self.gone)
         for writer in self.holders(""):
             since = self.lost_since(writer, "")
             if writer.excluded_at is not None or (since is not None and now - since >= self.config.forget_after_ms):
@@ -437,7 +488,7 @@ class NaiveStream:
                 raise Refusal("beyond_final_offset", self.final[segment])
 
     def end_noted(self) -> Offsets:
-        return join(writer.position() for writer in self.writers.values())
+        return join(writer.position() for writer in self.everyone())
 
     def changed(self, **settings: Any) -> StreamConfig:
         return replace(self.config, **settings)

@@ -77,6 +77,7 @@ def draw_config(choices: Choices) -> StreamConfig:
         idle_lag_ms=choices.pick((10, 0)),
         clock_skew_ms=choices.pick((0, 5)) if ingestion else 0,
         forget_after_ms=choices.pick((1_000_000, 100, 0)),
+        max_writers=choices.pick((10, 10, 2)),
     )
 
 
@@ -96,12 +97,13 @@ class Pair:
         self.log = Log(count, open=is_open)
         graph = SegmentGraph(open=True) if is_open else SegmentGraph.equal_shares(count, START_MS)
         self.store = Store(config, {each.id: each for each in graph}, is_open, START_MS, START_MS)
-        self.core = Stream("s", config, graph, now=START_MS, history_notes=self.bound)
+        self.kept_ms = choices.pick((0, 0, 90))
+        self.core = Stream("s", config, graph, now=START_MS, history_notes=self.bound, lost_kept_ms=self.kept_ms)
         again = SegmentGraph(graph, open=is_open)
-        self.unstopped = Stream("s", config, again, now=START_MS, history_notes=self.bound)
+        self.unstopped = Stream("s", config, again, now=START_MS, history_notes=self.bound, lost_kept_ms=self.kept_ms)
         self.uppers: dict[str, int] = {}
         segments = () if is_open else tuple(self.log.pieces)
-        self.naive = NaiveCalls(config, segments, now=START_MS, open=is_open, bound=self.bound)
+        self.naive = NaiveCalls(config, segments, now=START_MS, open=is_open, bound=self.bound, kept_ms=self.kept_ms)
         self.compared: dict[str, int] = {}
         self.tell(lambda: f"{config} keys {self.keys} bound {self.bound} segments {count} open {is_open}")
 
@@ -209,7 +211,15 @@ class Pair:
     def configure(self) -> None:
         drawn = draw_config(self.choices)
         name = self.choices.pick(
-            ("writer_timeout_ms", "min_writers", "mark_interval_ms", "late_writers", "forget_after_ms", "idle_lag_ms")
+            (
+                "writer_timeout_ms",
+                "min_writers",
+                "mark_interval_ms",
+                "late_writers",
+                "forget_after_ms",
+                "idle_lag_ms",
+                "max_writers",
+            )
         )
         if not self.core.sealed:
             self.both("configure", {name: getattr(drawn, name)})
@@ -218,7 +228,7 @@ class Pair:
         """Only the core stops and starts; a gap in which nobody served is told to both."""
         served_until = self.core.clock
         gap = self.choices.pick((0, 0, 30, 200))
-        self.core = self.store.load(self.bound)
+        self.core = self.store.load(self.bound, self.kept_ms)
         self.now = max(self.now, served_until) + gap
         self.tell(lambda: f"restart, {gap} ms unserved")
         self.core.resume(served_until, self.now)
@@ -234,15 +244,16 @@ class Pair:
         naive_arguments = arguments
         if what == "scale":
             naive_arguments = (arguments[0], [(new.id, self.log.pieces[new.id].before) for new in arguments[1]])
-        mine = self.outcome(getattr(self.naive, what), naive_arguments, named)
         what_to_core = "evaluate" if what == "demand" else what
         its = self.outcome(getattr(self.core, what_to_core), arguments, named)
+        changes = self.core.drain()
+        self.naive.uppers.update({(mark.key, mark.seq): mark.upper for mark in changes.marks})
+        mine = self.outcome(getattr(self.naive, what), naive_arguments, named)
         self.outcome(getattr(self.unstopped, what_to_core), arguments, named)
         if what in ("advance", "scale") and isinstance(its, list):
             its = None  # what changed is compared below
         self.tell(lambda: f"{what} {arguments} {named or ''} -> {its}")
         self.same(f"{what} {arguments}", its, mine)
-        changes = self.core.drain()
         for mark in changes.marks:
             self.tell(partial(str, mark))
         assert changes.marks == self.unstopped.drain().marks, "what was restarted makes other marks"
@@ -293,6 +304,7 @@ class Pair:
             self.same(f"states of {name}", states, {key: self.naive.state(mine, key) for key in mine.phase})
             self.same(f"position of {name}", dict(writer.position.items()), mine.position())
             self.same(f"epoch of {name}", writer.epoch, mine.epoch)
+        self.same("writers of what is not restarted", set(self.core.writers), set(self.unstopped.writers))
         rest, told_rest = self.core.resting(self.now), self.naive.resting(self.now)
         self.same("rest", self.plain(rest), self.plain(told_rest))
         if rest is not None and told_rest is not None:

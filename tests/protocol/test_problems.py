@@ -223,7 +223,7 @@ def test_any_value_in_a_field_becomes_an_error_that_can_be_sent_on(
 
 def test_fields_that_a_newer_controller_adds_are_passed_over() -> None:
     error = from_problem(to_problem(TooMany(what="notes", count=2, limit=1)) | {"since": "tomorrow"})
-    assert error.values == {"what": "notes", "count": 2, "limit": 1}
+    assert error.values == {"what": "notes", "count": 2, "limit": 1, "setting": None}
 
 
 def test_an_error_without_a_place_in_the_table_goes_as_an_internal_failure_that_names_its_code() -> None:

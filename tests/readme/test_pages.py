@@ -26,9 +26,17 @@ ALERTS = ROOT / "controller" / "operations" / "alerts.yml"
 TIMES = [1_000, 4_000, 11_000, 9_000, 23_000, 31_000]
 
 
-@pytest.mark.parametrize(
-    "page", ["transactions", "a-writer-that-died", "scale-segments", "retention", "behind-a-proxy"]
-)
+TASKS = [
+    "transactions",
+    "a-writer-that-died",
+    "scale-segments",
+    "retention",
+    "behind-a-proxy",
+    "writers-that-come-and-go",
+]
+
+
+@pytest.mark.parametrize("page", TASKS)
 def test_a_task_can_be_done_as_its_page_says(page: str, controller: str, tmp_path: Path) -> None:
     with Stranger(tmp_path, controller=controller) as stranger:
         stranger.walk(f"docs/how-to/{page}.md")
@@ -73,7 +81,7 @@ def test_the_page_about_writers_notes_what_it_says(controller: str, tmp_path: Pa
         marks = connection.run(calls.marks("orders")).marks
         described = connection.run(calls.describe("orders"))
     assert (marks[0].time, marks[0].newest) == (1_700_000_000_001, 1_700_000_000_000)
-    assert described.writers == {"closed": 5}
+    assert set(described.writers) <= {"closed"}  # or forgotten since
     assert [each.segment.id for each in described.segments] == ["0", "1", "2", "3"]
 
 

@@ -27,6 +27,10 @@ class Account:
     least_timeout: int | None = None  # that was in force since it was heard
     aside: int | None = None  # since when an operator has set it aside
     left: int | None = None  # since when it is a tail reporter that closed
+    held: set[str] = field(default_factory=set)  # the keys in which it was ever registered or noted
+    greatest: dict[str, int] = field(default_factory=dict)  # by key, of all its lives
+    forgotten: bool = False
+    unnamed: set[str] = field(default_factory=set)  # the keys in which marks rightly do not name it, being forgotten
     silent_from: dict[str, int] = field(default_factory=dict)  # by key in which it has not noted since, when lost
 
     @property
@@ -71,13 +75,15 @@ class Accounts:
         return [moment for moment in causes if moment is not None]
 
     def forgotten(self, key: str, now: int) -> frozenset[str]:
-        """Who was lost so long ago that no mark need name it."""
+        """Who was lost so long ago that no mark need name it; one that was forgotten for that stays so."""
         return frozenset(
             name
             for name, account in self._accounts.items()
-            for moment in self.lost(account, key, now)
-            if now - moment >= self.config.forget_after_ms
+            if key in account.unnamed or self.is_lost_for_long(account, key, now)
         )
+
+    def is_lost_for_long(self, account: Account, key: str, now: int) -> bool:
+        return any(now - moment >= self.config.forget_after_ms for moment in self.lost(account, key, now))
 
     def heard(self, account: Account, now: int) -> None:
         self._notice_silence(account, now)

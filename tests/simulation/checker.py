@@ -25,12 +25,11 @@ from typing import NoReturn
 from strandline.changes import Answer, Registered
 from strandline.config import LateWriters, StreamConfig
 from strandline.cut import Cut
-from strandline.errors import Refused
+from strandline.errors import Refused, UnknownWriter
 from strandline.mark import Mark
 from strandline.note import Note
-from strandline.stream import Stream
 from tests.simulation.accounts import Account, Accounts
-from tests.simulation.controller import Done
+from tests.simulation.controller import LOST_KEPT_MS, Done
 from tests.simulation.log import Event, Log
 from tests.simulation.network import Call
 from tests.simulation.writers import Process
@@ -237,7 +236,7 @@ class Checker:
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
-    def done(self, done: Done, stream: Stream) -> None:
+    def done(self, done: Done) -> None:
         """Something was executed, and is durable."""
         self.served = done.now
         result, marks = done.result, done.changes.marks
@@ -253,16 +252,63 @@ class Checker:
         if isinstance(result, Answer | Registered):
             for mark in marks[: len(marks) - len(later)] if isinstance(result, Answer) else marks:
                 self._mark(mark, least_writers)
+            for name in done.changes.forgotten & {done.writer}:  # before the call had its effect
+                self._forgotten(name, done.now)
+        call = done.call
+        if isinstance(result, UnknownWriter) and call is not None and self.accounts[call.process.name].last_word:
+            self.complain(f"{call} is refused, although the writer is known or was forgotten")
         if not isinstance(result, Refused):
-            self._effect(done, stream)
+            self._effect(done)
         if not isinstance(result, Registered):
             for mark in later:
                 if isinstance(result, Answer):
                     self._mark(mark, least_writers)
                 else:
                     self._mark(mark, least_writers, caused, forgotten[mark.key])
+        came_again = {done.writer} if isinstance(result, Answer | Registered) else set()
+        for name in sorted(done.changes.forgotten - came_again):
+            self._forgotten(name, done.now)
 
-    def _effect(self, done: Done, stream: Stream) -> None:
+    def _forgotten(self, name: str, now: int) -> None:
+        """A writer was forgotten: it closed or was lost for long enough, and the marks have all that it gave."""
+        account = self.accounts[name]
+        self.counts["forgotten, closed" if account.last_word == "closed" else "forgotten, lost"] += 1
+        if account.aside is not None:
+            self.complain(f"{name!r} is forgotten, but an operator has set it aside")
+        if account.last_word != "closed":
+            if now - account.heard < LOST_KEPT_MS:
+                self.complain(f"{name!r} is forgotten at {now}, but was heard at {account.heard}")
+            awaited = account.held - account.idle_in
+            if not awaited:
+                self.complain(f"{name!r} is forgotten at {now}, but said that it is idle")
+            for key in awaited:
+                if self.accounts.is_lost_for_long(account, key, now):
+                    account.unnamed.add(key)
+                else:
+                    lost = self.accounts.lost(account, key, now)
+                    self.complain(f"{name!r} is forgotten at {now}, but in key {key!r} it was lost at {lost}")
+        for key in account.held & set(self.keys):
+            last = self.marks[key][-1].mark if self.marks[key] else None
+            noted, greatest_time = account.noted.get(key), account.greatest.get(key)
+            if last is None:
+                passed = greatest_time is None and not account.position
+            else:
+                in_time = (noted is None or noted <= last.time) and (
+                    greatest_time is None or greatest_time <= last.upper
+                )
+                passed = in_time and account.position.le(last.cut)
+            if not passed:
+                self.complain(
+                    f"{name!r}, which noted {noted}, {greatest_time} and {account.position}, is forgotten at {last}"
+                )
+            if name in self.have_noted[key]:
+                self.have_noted[key].remove(name)
+                self.have_noted[key].add(f"{name}, forgotten {self.counts.total()}")
+        account.forgotten = True
+        if account.epoch is not None:
+            account.closed_epoch, account.epoch = account.epoch, None
+
+    def _effect(self, done: Done) -> None:
         name, call = done.writer, done.call
         if done.what == "configure":
             self.accounts.reconfigured(done.now)
@@ -270,6 +316,8 @@ class Checker:
         if name is None:
             return
         account = self.accounts[name]
+        if done.what in ("idle", "close") and self._is_forgotten(done, name):
+            return  # it was done before
         if call is not None and account.is_stale(call):
             self.complain(f"{call} was taken, but the newest epoch is {account.epoch}")
             return
@@ -281,9 +329,14 @@ class Checker:
                 assert call is not None
                 self._noted(name, account, call, result, done.now)
             case _:
-                self._said(done, name, account, stream)
+                self._said(done, name, account)
 
-    def _said(self, done: Done, name: str, account: Account, stream: Stream) -> None:
+    def _is_forgotten(self, done: Done, name: str) -> bool:
+        """Whether a writer was forgotten before a call about it had its effect. Only a tail reporter's own closing can
+        have it forgotten."""
+        return self.accounts[name].forgotten or (name in done.changes.forgotten and name not in self.tails)
+
+    def _said(self, done: Done, name: str, account: Account) -> None:
         match done.what:
             case "idle":
                 self.accounts.heard(account, done.now)
@@ -293,10 +346,9 @@ class Checker:
                     account.silent_from.clear()
                     self._stands_no_more(name)
             case "close":
-                writer = stream.writers[name]
                 if account.epoch is not None:
                     account.closed_epoch, account.epoch = account.epoch, None
-                if writer.closed:
+                if done.closed:
                     account.last_word, account.aside = "closed", None
                     account.silent_from.clear()
                     self._stands_no_more(name)
@@ -320,6 +372,7 @@ class Checker:
         self.epochs = max(self.epochs, result.epoch)
         if account.owner is None or process.number > account.owner.number:
             account.owner = process
+        self._comes_again(account)
         if account.last_word == "closed":
             self._new_life(name)
         self.accounts.heard(account, now)
@@ -331,6 +384,7 @@ class Checker:
                 if debtor.name == name and owed == key:
                     self._settle(debtor, key, floor, time, "registering")
             self._stands(name, key)
+            account.held.add(key)
             account.idle_in.discard(key)
             account.silent_from.pop(key, None)
             self.first_told.pop((name, key), None)
@@ -355,6 +409,7 @@ class Checker:
                 self.told[process, key] = max(self.told.get((process, key), floor), floor)
             if (process, key) in self.debts:
                 self._settle(process, key, floor, self.debts[process, key], f"noting {dict(note.times)}")
+        self._comes_again(account)
         self.accounts.heard(account, now)
         repeats = cut.le(account.position) and all(account.noted.get(key) == time for key, time in times.items())
         if repeats and account.last_word == "closed":
@@ -371,6 +426,8 @@ class Checker:
             account.idle_in.discard(key)
             account.silent_from.pop(key, None)
             account.noted[key] = time
+            account.greatest[key] = max(time, account.greatest.get(key, time))
+            account.held.add(key)
             self._covers(name, account, key, time)
             self.have_noted[key].add(name)
             self._stands(name, key)
@@ -403,6 +460,14 @@ class Checker:
                 f"{process} has events in key {key!r} older than {time} that a mark misses, but {by} told {floor}"
             )
 
+    def _comes_again(self, account: Account) -> None:
+        """A writer that was forgotten is a new one, whatever its last word was."""
+        if account.forgotten:
+            account.forgotten, account.last_word = False, "closed"
+            account.held.clear()
+            account.noted.clear()
+            account.unnamed.clear()
+
     def _new_life(self, name: str) -> None:
         self.accounts[name].idle_in = set(self.keys)
         self.accounts[name].noted.clear()
@@ -423,6 +488,9 @@ class Checker:
                 if not event.below(self.accounts[name].position):
                     event.owed.get(key, {}).pop(name, None)
 
-    def resumed(self, gap: int, now: int) -> None:
-        """The stream was not served for a while."""
+    def resumed(self, known: Iterable[str], gap: int, now: int) -> None:
+        """The stream was not served for a while; `known` are the writers that the next controller found."""
+        for name in known:
+            if self.accounts[name].forgotten:
+                self.complain(f"{name!r} was forgotten, and is back after a restart")
         self.accounts.resumed(gap, self.served, now)

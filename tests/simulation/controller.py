@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
+from strandline.aggregate import Remainder
 from strandline.changes import Answer, Changes, Registered
 from strandline.config import StreamConfig
 from strandline.cut import NOTHING, Cut
@@ -21,6 +22,7 @@ from strandline.stream import Stream
 from tests.simulation.network import Call, Kind
 
 HEARTBEAT_MS = 100
+LOST_KEPT_MS = 50  # as everything here, shorter than in earnest
 
 
 @dataclass(slots=True)
@@ -35,6 +37,7 @@ class Done:
     changes: Changes
     config: StreamConfig
     sealed: bool = False
+    closed: bool = False  # whether the writer is closed after it
 
 
 @dataclass(slots=True)
@@ -51,14 +54,19 @@ class Store:
     head: Cut = NOTHING
     writers: dict[str, bytes] = field(default_factory=dict)
     last_marks: dict[str, Mark] = field(default_factory=dict)
+    remainders: dict[str, Remainder] = field(default_factory=dict)
 
     def take(self, stream: Stream, changes: Changes) -> None:
         """Stores what has changed, and nothing else."""
         if changes.stream:
             self.config, self.sealed, self.epochs, self.head = stream.config, stream.sealed, stream.epochs, stream.head
+            self.remainders = stream.remainders
         self.segments.update(changes.segments)
+        for name in changes.forgotten:
+            self.writers.pop(name, None)
         for name in changes.writers:
-            self.writers[name] = pickle.dumps(stream.writers[name])
+            if name in stream.writers:  # else it is forgotten with what is stored after this
+                self.writers[name] = pickle.dumps(stream.writers[name])
         for mark in changes.marks:
             self.last_marks[mark.key] = mark
         for segment in changes.dropped:
@@ -67,7 +75,7 @@ class Store:
                 self.last_marks[key] = replace(mark, cut=mark.cut.without(segment))
         self.clock = max(self.clock, stream.clock)
 
-    def load(self, history_notes: int) -> Stream:
+    def load(self, history_notes: int, lost_kept_ms: int) -> Stream:
         return Stream.restored(
             "orders",
             self.config,
@@ -78,7 +86,9 @@ class Store:
             clock=self.clock,
             writers=[pickle.loads(stored) for stored in self.writers.values()],
             last_marks=self.last_marks.values(),
+            remainders=self.remainders,
             history_notes=history_notes,
+            lost_kept_ms=lost_kept_ms,
         )
 
 
@@ -88,7 +98,9 @@ class Controller:
     def __init__(self, config: StreamConfig, graph: SegmentGraph, now: int, history_notes: int) -> None:
         self.history_notes = history_notes
         self.store = Store(config, {segment.id: segment for segment in graph}, graph.open, now, now)
-        self.stream: Stream | None = Stream("orders", config, graph, now=now, history_notes=history_notes)
+        self.stream: Stream | None = Stream(
+            "orders", config, graph, now=now, history_notes=history_notes, lost_kept_ms=LOST_KEPT_MS
+        )
         self.pending: list[Done] = []
 
     def serve(self, call: Call, wall: int) -> None:
@@ -101,7 +113,11 @@ class Controller:
                 case Kind.CLOCK:
                     return None
                 case Kind.REGISTER:
-                    return stream.register(name, call.keys, now)
+                    keys = call.keys
+                    if keys is None:  # it may name none only where the stream knows it, and forgets it no more just now
+                        stream.advance(now)
+                        keys = None if name in stream.writers else call.process.world.keys_of[name]
+                    return stream.register(name, keys, now)
                 case Kind.NOTE:
                     assert call.note is not None
                     return stream.note(call.note, now, tail=call.process.tail)
@@ -141,7 +157,9 @@ class Controller:
             result = run(now)
         except Refused as refusal:
             result = refusal
-        self.pending.append(Done(what, now, writer, call, result, stream.drain(), stream.config, stream.sealed))
+        known = stream.writers.get(writer) if writer is not None else None
+        closed = known is not None and known.closed
+        self.pending.append(Done(what, now, writer, call, result, stream.drain(), stream.config, stream.sealed, closed))
 
     def commit(self) -> list[Done]:
         """Makes everything durable that was executed; returns it, to be answered and checked."""
@@ -169,7 +187,7 @@ class Controller:
         """Serves again; returns for how long the stream was not served."""
         now = self.clock(wall)
         gap = now - self.store.served_until
-        self.stream = self.store.load(self.history_notes)
+        self.stream = self.store.load(self.history_notes, LOST_KEPT_MS)
         self.stream.resume(self.store.served_until, now)
         self.store.take(self.stream, self.stream.drain())
         self.store.served_until = now

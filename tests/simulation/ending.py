@@ -27,7 +27,8 @@ def end(world: World) -> None:
     settle(world)
     living = [process for process in newest(world) if process.phase is Phase.RUNNING]
     for process in living:
-        if process.name in world.controller.store.writers:
+        stream = world.controller.stream
+        if stream is not None and process.name in stream.writers:
             world.operate("include", process.name)
     world.commit()
     target = 1 + max([world.source_time + 500, *(seen[-1].mark.upper for seen in world.checker.marks.values() if seen)])
@@ -226,6 +227,9 @@ def seal(world: World) -> None:
     for key, seen in world.checker.marks.items():
         window = time_window(ListedMarks([each.mark for each in seen]), position, position)
         last = seen[-1].mark.time if seen else None
+        noted = [one.noted[key] for one in world.checker.accounts.values() if one.aside is None and key in one.noted]
+        if last is not None and max(noted, default=last) > last:
+            world.checker.complain(f"the last mark of key {key!r} is at {last}, but someone noted {max(noted)}")
         if not window.end_of_stream or window.lower != last:
             world.checker.complain(f"a sealed stream read to its end has the window {window} in key {key!r}")
     if not Cut(world.log.closed(world.log.end())).le(position) and finals:

@@ -12,7 +12,10 @@ LONG_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Settings of the stream, who writes to it, and how often what goes wrong (shares of a hundred)."""
+    """Settings of the stream, who writes to it, and how often what goes wrong (shares of a hundred).
+
+    `churn`: how often a writer that is gone, or dead, is followed by one of another name.
+    """
 
     config: StreamConfig
     segments: int
@@ -29,6 +32,7 @@ class Scenario:
     operators: int
     impolite: int
     unregistered: int
+    churn: int
     eager_commits: int
     seals: bool
 
@@ -59,7 +63,7 @@ def draw(random: Random) -> Scenario:
     calm = random.random() < 0.2
     return Scenario(
         config=config,
-        segments=random.randint(1, 4),
+        segments=random.choice((1, 1, 2, 3, 4)),
         open=random.random() < 0.25,
         keys=keys,
         writers=writers,
@@ -73,6 +77,7 @@ def draw(random: Random) -> Scenario:
         operators=random.choice((0, 2, 6)),
         impolite=random.choice((0, 0, 20)),
         unregistered=random.choice((0, 20, 60)),
+        churn=random.choice((0, 40, 90)),
         eager_commits=random.choice((100, 80, 40)),
         seals=random.random() < 0.2,
     )

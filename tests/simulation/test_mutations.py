@@ -6,6 +6,7 @@ Patching is what these tests are for, as it is for the planted bugs of tests/cha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,10 +14,10 @@ import pytest
 from strandline import admission
 from strandline import stream as stream_module
 from strandline.admission import Admitted
-from strandline.aggregate import Aggregate, Role
-from strandline.changes import Answer, Registered
+from strandline.aggregate import Aggregate, Remainder, Role
+from strandline.changes import Answer, Changes, Registered
 from strandline.config import StreamConfig, TimeDomain
-from strandline.cut import NOTHING, Cut
+from strandline.cut import NOTHING, Cut, join_all
 from strandline.mark import Mark
 from strandline.note import Note
 from strandline.roster import Roster
@@ -24,6 +25,7 @@ from strandline.sharing import Sharing
 from strandline.stream import Stream
 from strandline.writer import Contribution, Entry, Phase, Standing, Writer
 from tests.simulation.checker import Broken, FalseClaim
+from tests.simulation.controller import Store
 from tests.simulation.world import World
 
 SEEDS = 1_500
@@ -264,6 +266,144 @@ def a_contribution_stands_when_another_writer_comes_into_the_segment(patch: Patc
     patch.setattr(Aggregate, "look_again", lambda self, name: None)
 
 
+def passed_without(attribute: str, value: Any) -> Mutation:
+    """Marks pass a writer whatever this attribute of it, or of its standing, is."""
+
+    def mutation(patch: Patch) -> None:
+        has_passed = Aggregate.has_passed
+
+        def broken(self: Aggregate, writer: Writer) -> bool:
+            owner: Any = writer if hasattr(writer, attribute) else writer.standings[self.key]
+            kept = getattr(owner, attribute)
+            setattr(owner, attribute, value)
+            try:
+                return has_passed(self, writer)
+            finally:
+                setattr(owner, attribute, kept)
+
+        patch.setattr(Aggregate, "has_passed", broken)
+
+    return mutation
+
+
+def a_writer_is_forgotten_although_its_position_is_in_no_cut(patch: Patch) -> None:
+    passed_without("position", NOTHING)(patch)
+
+
+def a_writer_is_forgotten_although_its_time_is_above_the_last_mark(patch: Patch) -> None:
+    passed_without("time", None)(patch)
+
+
+def a_writer_is_forgotten_although_upper_is_below_what_its_earlier_lives_noted(patch: Patch) -> None:
+    passed_without("earlier_time", None)(patch)
+
+
+def a_writer_is_forgotten_when_the_marks_of_one_of_its_keys_have_passed_it(patch: Patch) -> None:
+    has_passed = Aggregate.has_passed
+    patch.setattr(Aggregate, "has_passed", lambda self, writer: len(writer.standings) > 1 or has_passed(self, writer))
+
+
+def a_lost_writer_is_forgotten_at_once(patch: Patch) -> None:
+    lapses_at = Roster._lapses_at
+
+    def broken(self: Roster, writer: Writer) -> int | None:
+        return None if lapses_at(self, writer) is None else 0
+
+    patch.setattr(Roster, "_lapses_at", broken)
+
+
+def an_excluded_writer_is_forgotten(patch: Patch) -> None:
+    lapses_at = Roster._lapses_at
+
+    def broken(self: Roster, writer: Writer) -> int | None:
+        return writer.excluded_at if writer.excluded_at is not None else lapses_at(self, writer)
+
+    patch.setattr(Roster, "_lapses_at", broken)
+
+
+def an_idle_writer_is_forgotten(patch: Patch) -> None:
+    lapses_at = Roster._lapses_at
+
+    def broken(self: Roster, writer: Writer) -> int | None:
+        idle = all(standing.phase is Phase.IDLE for standing in writer.standings.values()) and not writer.lost
+        return writer.heard_at if idle and not writer.closed else lapses_at(self, writer)
+
+    changed = Roster.changed
+
+    def tells(self: Roster, writer: Writer, now: int) -> None:
+        changed(self, writer, now)
+        self._await_lapse(writer)
+
+    patch.setattr(Roster, "_lapses_at", broken)
+    patch.setattr(Roster, "changed", tells)
+
+
+def without_remainder(**left: Any) -> Mutation:
+    """What forgotten writers leave behind is not kept, in part."""
+
+    def mutation(patch: Patch) -> None:
+        with_writer = Remainder.with_writer
+
+        def broken(self: Remainder, writer: Writer, standing: Standing) -> Remainder:
+            return replace(with_writer(self, writer, standing), **left)
+
+        patch.setattr(Remainder, "with_writer", broken)
+
+    return mutation
+
+
+def newest_of_forgotten_writers_is_not_kept(patch: Patch) -> None:
+    without_remainder(newest=None, lacks_newest=False)(patch)
+
+
+def min_writers_does_not_count_those_that_are_forgotten(patch: Patch) -> None:
+    without_remainder(noted=0)(patch)
+
+
+def there_is_no_rest_once_everyone_who_closed_is_forgotten(patch: Patch) -> None:
+    without_remainder(closed=False)(patch)
+
+
+def what_forgotten_writers_left_behind_is_not_stored(patch: Patch) -> None:
+    patch.setattr(Stream, "remainders", property(lambda self: {}))
+
+
+def the_store_keeps_who_is_forgotten(patch: Patch) -> None:
+    take = Store.take
+
+    def broken(self: Store, stream: Stream, changes: Changes) -> None:
+        before = dict(self.writers)
+        take(self, stream, changes)
+        self.writers = before | self.writers
+
+    patch.setattr(Store, "take", broken)
+
+
+def upper_forgets_what_others_put_below_the_cut(patch: Patch) -> None:
+    is_alone = Sharing.is_alone
+    patch.setattr(
+        Sharing, "is_alone", lambda self, position, contributed, cut: is_alone(self, position, contributed, contributed)
+    )
+
+
+def an_old_epoch_of_a_forgotten_writer_is_believed(patch: Patch) -> None:
+    check_epoch = admission.check_epoch
+
+    def broken(name: str, writer: Writer | None, epoch: int | None) -> None:
+        if writer is not None:
+            check_epoch(name, writer, epoch)
+
+    patch.setattr(admission, "check_epoch", broken)
+
+
+def closing_is_refused_when_it_is_repeated_for_a_forgotten_writer(patch: Patch) -> None:
+    patch.setattr(Stream, "_was_forgotten", lambda self, name, epoch: False)
+
+
+def a_stream_ends_below_what_forgotten_writers_noted(patch: Patch) -> None:
+    patch.setattr(Stream, "_noted_end", lambda self: join_all(writer.position for writer in self.writers.values()))
+
+
 LEADING_TO_FALSE_CLAIMS: Sequence[Mutation] = (
     floor_ignores_own_stored_time,
     joined_writers_do_not_hold,
@@ -282,6 +422,11 @@ LEADING_TO_FALSE_CLAIMS: Sequence[Mutation] = (
     upper_is_the_greatest_time_contributed,
     upper_knows_no_earlier_life,
     a_contribution_stands_when_another_writer_comes_into_the_segment,
+    a_writer_is_forgotten_although_its_position_is_in_no_cut,
+    a_writer_is_forgotten_when_the_marks_of_one_of_its_keys_have_passed_it,
+    a_lost_writer_is_forgotten_at_once,
+    newest_of_forgotten_writers_is_not_kept,
+    upper_forgets_what_others_put_below_the_cut,
 )
 BREAKING_OTHER_RULES: Sequence[Mutation] = (
     a_repeated_note_wakes_an_idle_writer,
@@ -289,6 +434,17 @@ BREAKING_OTHER_RULES: Sequence[Mutation] = (
     a_returning_writer_is_told_no_floor,
     a_repeat_is_not_told_what_the_first_was,
     a_joined_writer_that_notes_below_its_floor_is_not_told,
+    a_writer_is_forgotten_although_its_time_is_above_the_last_mark,
+    a_writer_is_forgotten_although_upper_is_below_what_its_earlier_lives_noted,
+    an_excluded_writer_is_forgotten,
+    an_idle_writer_is_forgotten,
+    min_writers_does_not_count_those_that_are_forgotten,
+    there_is_no_rest_once_everyone_who_closed_is_forgotten,
+    what_forgotten_writers_left_behind_is_not_stored,
+    the_store_keeps_who_is_forgotten,
+    an_old_epoch_of_a_forgotten_writer_is_believed,
+    closing_is_refused_when_it_is_repeated_for_a_forgotten_writer,
+    a_stream_ends_below_what_forgotten_writers_noted,
 )
 
 

@@ -36,6 +36,8 @@ def test_the_histories_hold_all_that_there_is_to_prove() -> None:
         "missed, named": 300,
         "missed, forgotten": 20,
         "missed, told before": 1,
+        "forgotten, closed": 100,
+        "forgotten, lost": 100,
         "debt settled": 50,
         "rest told": 20,
         "restart": 50,

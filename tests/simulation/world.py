@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from strandline.errors import Refused
+from strandline.errors import Refused, UnknownWriter
 from strandline.segment import SegmentGraph
 from tests.simulation import scenario as scenarios
 from tests.simulation.checker import Checker
@@ -20,6 +20,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.writers import Phase, Process
 
 START_MS = 1_000
+MOST_NEW_NAMES = 6
 
 
 class World:
@@ -47,12 +48,8 @@ class World:
         self.flying: list[Event] = []
         self.scalings: list[Scaling] = []
         self.readers = [Reader(self) for _ in range(2)]
-        self._count = 0
-        for n in range(self.scenario.writers):
-            keys = self.scenario.keys
-            if len(keys) > 1 and self.random.random() < 0.4:
-                keys = (self.random.choice(keys),)
-            self.keys_of[f"w{n}"] = keys
+        for _ in range(self.scenario.writers):
+            self.new_name()
         self.checker = Checker(self.log, self.scenario.keys, self.scenario.config, tails, only_claims=only_claims)
         for name in self.keys_of:
             self.start_process(name)
@@ -110,10 +107,10 @@ class World:
         return name in self.checker.accounts and self.checker.accounts[name].last_word != ""
 
     def closed(self, process: Process) -> None:
-        """A process has closed its writer, which may begin a new life at once."""
+        """A process has closed its writer, which may begin a new life at once, or be followed by another."""
         self.network.forget(process.name)
         if self.faults and self.newest_process(process.name) is process and self.chance(50):
-            self.start_process(process.name)
+            self.start_successor(process.name)
 
     # -- processes -----------------------------------------------------------------------------------------------
 
@@ -140,6 +137,22 @@ class World:
             process.learn_position()
         self.tell(lambda: f"{process} starts{'' if registers else ', unregistered'}")
         return process
+
+    def new_name(self) -> str:
+        """A writer that nobody has heard of."""
+        keys = self.scenario.keys
+        if len(keys) > 1 and self.random.random() < 0.4:
+            keys = (self.random.choice(keys),)
+        name = f"w{len(self.keys_of) - self.scenario.tails}"
+        self.keys_of[name] = keys
+        return name
+
+    def start_successor(self, name: str) -> None:
+        """Starts the writer of a name again, or one of another name in its place."""
+        room = len(self.keys_of) < self.scenario.tails + self.scenario.writers + MOST_NEW_NAMES
+        if self.chance(self.scenario.churn) and room and not name.startswith("tail"):
+            name = self.new_name()
+        self.start_process(name)
 
     def act(self, process: Process) -> None:
         """One thing that a process may do."""
@@ -175,7 +188,8 @@ class World:
             if process.planned is None:
                 process.plan_note()
         elif drawn < 0.98:
-            process.finish(self.random.choice((Kind.IDLE, Kind.IDLE, Kind.CLOSE)))
+            closes = self.scenario.churn and self.chance(self.scenario.churn)
+            process.finish(Kind.CLOSE if closes else self.random.choice((Kind.IDLE, Kind.IDLE, Kind.CLOSE)))
 
     def crash_process(self, process: Process) -> None:
         self.tell(lambda: f"{process} crashes")
@@ -267,10 +281,11 @@ class World:
         for done in self.controller.commit():
             for mark in done.changes.marks:
                 self.tell(partial(str, mark))
-            self.checker.done(done, stream)
+            self.checker.done(done)
             call = done.call
             if call is None:
-                assert not isinstance(done.result, Refused), done
+                gone = isinstance(done.result, UnknownWriter) and done.writer in done.changes.forgotten
+                assert gone or not isinstance(done.result, Refused), done
             elif call.fragile:
                 call.process.answered(Reply(call, done.result, done.now))
             elif not (self.faults and self.chance(self.scenario.loss)):
@@ -289,7 +304,9 @@ class World:
     def start_controller(self) -> None:
         gap = self.controller.start(self.wall)
         self.checker.counts["restart"] += 1
-        self.checker.resumed(gap, self.controller.clock(self.wall))
+        stream = self.controller.stream
+        assert stream is not None
+        self.checker.resumed(stream.writers, gap, self.controller.clock(self.wall))
         self.tell(lambda: f"controller starts after {gap} ms")
 
     def serve(self) -> None:
@@ -349,7 +366,7 @@ class World:
         name = self.random.choice(sorted(self.processes))
         process = self.newest_process(name)
         if process.phase in (Phase.DEAD, Phase.GONE):
-            self.start_process(name)
+            self.start_successor(name)
         elif self.chance(25) and self.scenario.crashes:
             self.crash_process(process)
             if self.chance(50):

@@ -242,6 +242,7 @@ def row(owner: str) -> dict[str, Any]:
         "sealed": False,
         "epochs": 0,
         "head": "{}",
+        "remainders": "{}",
         "clock": 0,
         "created_at": 0,
         "owner": owner,

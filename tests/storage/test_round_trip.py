@@ -122,7 +122,7 @@ def state(stream: Stream, now: int) -> object:
         stream.config,
         list(stream.graph),
         (stream.sealed, stream.epochs, stream.head),
-        stream.last_marks,
+        (stream.last_marks, stream.remainders),
         {key: stream.held_by(key, now) for key in sorted(stream.keys)},
         {
             name: (

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from alembic import command
-from sqlalchemy import func, select
+from sqlalchemy import Table, func, select
 
 from controller.limits import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_WRITER
 from controller.services.live import Live
@@ -37,9 +37,28 @@ class Flushes:
     def note(self, time: int, *writers: str) -> None:
         for writer in writers:
             self.live.stream.note(Note(writer=writer, times={"": time}, position={"0": time}), time)
+        self.flush()
+
+    def come_and_go(self, time: int, *writers: str) -> None:
+        """Each of these notes and closes, and is forgotten with the next mark; each call has a flush of its own."""
+        for writer in writers:
+            self.note(time, writer)
+            self.live.stream.close(writer, None, time)
+            self.flush()
+        self.live.stream.evaluate("", time)
+        self.note(time + 1, "stays")
+        self.live.stream.evaluate("", time)
+        self.flush()
+
+    def flush(self) -> None:
         writing = Writing(self._spell, served_until=0, clock_bound=0)
         self.live.write(writing)
         self._scribe.commit(writing)
+
+
+def counted(database: Database, table: Table) -> int:
+    with database.reader.begin():
+        return database.reader.execute(select(func.count()).select_from(table)).scalar_one()
 
 
 def logged(database: Database) -> list[list[str]]:
@@ -68,7 +87,7 @@ def test_rows_of_the_log_that_a_writers_own_row_knows_are_not_applied_again(stor
             stored = load_stream(database.reader, "s")
             assert stored is not None
             log = stored.log
-            known += sum(seq < log.first.get(name, seq + 1) for seq, names in log.rows for name in names)
+            known += sum(seq < log.first.get(name, seq + 1) for seq, names, _ in log.rows for name in names)
             assert histories(stored.stream.writers) == histories(flushes.live.stream.writers)
         assert known > 100
 
@@ -106,8 +125,54 @@ def test_a_deleted_stream_takes_its_log_along(store_url: str) -> None:
         flushes.note(1, "a")
         with database.writer.begin():
             database.writer.execute(schema.stream.delete())
-        with database.reader.begin():
-            assert database.reader.execute(select(func.count()).select_from(schema.writer_change)).scalar_one() == 0
+        assert counted(database, schema.writer_change) == 0
+
+
+def test_the_store_lets_go_of_writers_that_are_forgotten_and_a_restart_does_not_bring_them_back(store_url: str) -> None:
+    with open_database(store_url) as database:
+        flushes = Flushes(database)
+        flushes.note(1, "stays")
+        for time in range(2, 400, 2):
+            flushes.come_and_go(time, f"pod-{time}")
+            assert set(flushes.live.stream.writers) == {"stays"}
+            if time % 20 == 0:
+                assert set(times(database)) == {"stays"}
+
+        states = sum(map(len, logged(database)))
+        assert states <= LOG_STATES_PER_WRITER * (LOG_LEAST_WRITERS + 3)
+        assert counted(database, schema.writer_state) <= 1
+        stored = load_stream(database.reader, "s")
+        assert stored is not None
+        assert stored.stream.remainders[""].writers == 199
+        assert stored.log == flushes.live.log._log
+
+
+def test_a_name_that_comes_again_is_the_new_writer_wherever_the_log_has_the_old_one(store_url: str) -> None:
+    with open_database(store_url) as database:
+        flushes = Flushes(database)
+        flushes.note(1, "stays")
+        for time in range(2, 200, 2):
+            flushes.come_and_go(time, "pod")
+            if time % 3:  # it comes again in the flush in which it is forgotten, or in a later one
+                flushes.note(time + 1, "pod")
+            stored = load_stream(database.reader, "s")
+            assert stored is not None
+            assert histories(stored.stream.writers) == histories(flushes.live.stream.writers)
+            assert stored.log == flushes.live.log._log
+
+
+def test_one_flush_may_have_a_writer_that_is_forgotten_and_the_one_that_comes_after_it(store_url: str) -> None:
+    with open_database(store_url) as database:
+        flushes = Flushes(database)
+        flushes.note(1, "pod", "stays")
+        stream = flushes.live.stream
+        stream.close("pod", None, 1)
+        flushes.note(2, "stays")
+        stream.evaluate("", 3)
+        stream.note(Note(writer="pod", times={"": 3}, position={"0": 3}), 3)
+        flushes.flush()
+        assert logged(database)[-1] == ["pod", "pod"]
+        assert times(database) == {"pod": 3, "stays": 2}
 
 
 def test_writers_from_before_the_log_are_taken_along_with_their_histories(store_url: str) -> None:

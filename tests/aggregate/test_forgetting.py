@@ -1,0 +1,400 @@
+"""Writers that are forgotten: who, with which mark, and that no later mark, answer or refusal is another for it."""
+
+from typing import Any
+
+import pytest
+
+from strandline.errors import Fenced, InvalidConfig, InvalidScale, TooMany, UnknownWriter
+from strandline.limits import KEYS_PER_STREAM, LOST_KEPT_MS, MAX_WRITERS_DEFAULT, STANDINGS_PER_STREAM
+from strandline.note import Note
+from tests.aggregate.book import Book
+
+
+def known(book: Book) -> set[str]:
+    return set(book.stream.writers)
+
+
+def test_a_closed_writer_is_forgotten_with_the_next_mark_that_passes_all_it_noted() -> None:
+    """
+    a     10@{0: 1}   closes
+    b     10@{1: 1}            20@{1: 2}
+    mark  10                   20: a's time is below, and its position is below the cut
+    """
+    book = Book(min_writers=2)
+    book.note("a", 10, {"0": 1})
+    book.note("b", 10, {"1": 1})
+    book.call("close", "a", None)
+    assert book.state("a") == "closed"
+    book.note("b", 20, {"1": 2})
+    assert (known(book), book.cut()) == ({"b"}, {"0": 1, "1": 2})
+
+
+def test_a_closed_writer_stays_while_its_time_is_above_the_last_mark_for_time_may_rise_to_it() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 50, {"0": 1})
+    book.note("b", 10, {"1": 1})
+    book.call("close", "a", None)
+    book.note("b", 20, {"1": 2})
+    assert known(book) == {"a", "b"}
+    book.call("idle", "b", None)
+    assert book.times() == [10, 20, 50]
+    book.register("b")
+    book.note("b", 60, {"1": 3})
+    assert (known(book), book.last.time) == ({"b"}, 60)
+
+
+def test_a_closed_writer_stays_while_its_last_position_is_in_no_cut() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 20, {"0": 1})
+    book.note("a", 20, {"0": 9})  # of equal times the first is what marks are made of
+    book.call("close", "a", None)
+    book.note("b", 20, {"1": 1})
+    assert (known(book), book.cut()) == ({"a", "b"}, {"0": 1, "1": 1})
+    book.note("b", 21, {"1": 2})
+    assert (known(book), book.cut()) == ({"b"}, {"0": 9, "1": 2})
+
+
+def test_a_closed_writer_stays_until_the_marks_of_every_key_that_it_held_have_passed_it() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 10, {"0": 1}, key="order")
+    book.note("a", 30, {"0": 2}, key="ship")
+    for key in ("order", "ship"):
+        book.note("b", 10, {"1": 1}, key=key)
+    book.call("close", "a", None)
+    for time in (20, 40):
+        book.note("b", time, {"1": time}, key="order")
+        assert known(book) == {"a", "b"}
+    book.note("b", 40, {"1": 40}, key="ship")
+    assert known(book) == {"b"}
+
+
+def test_a_lost_writer_is_forgotten_only_when_it_was_lost_for_long_enough() -> None:
+    book = Book(writer_timeout_ms=1_000, forget_after_ms=200_000)
+    book.note("a", 10, {"0": 1})
+    book.after(1_000).note("b", 20, {"1": 1})
+    book.after(199_999).note("b", 30, {"1": 2})
+    assert (known(book), book.last.excluded) == ({"a", "b"}, ("a",))
+    book.after(1).note("b", 40, {"1": 3})
+    assert (known(book), book.last.excluded, book.cut()) == ({"b"}, (), {"0": 1, "1": 3})
+
+
+def test_a_lost_writer_that_need_not_be_named_is_known_for_a_while_so_that_its_epoch_holds() -> None:
+    book = Book(writer_timeout_ms=0, forget_after_ms=0)
+    epoch = book.register("a").epoch
+    for time in range(1, 50):
+        book.after(LOST_KEPT_MS - 1).note("a", time, {"0": time}, epoch=epoch)
+        book.note("b", time, {"1": time})
+    assert known(book) == {"a", "b"}
+    book.after(LOST_KEPT_MS).note("b", 100, {"1": 100})
+    assert known(book) == {"b"}
+    with pytest.raises(Fenced):
+        book.note("a", 101, {"0": 101}, epoch=epoch)
+
+
+def test_an_excluded_writer_is_never_forgotten_for_it_stays_out_until_it_is_brought_back() -> None:
+    book = Book(forget_after_ms=0, writer_timeout_ms=100)
+    book.note("a", 10, {"0": 1})
+    book.call("exclude", "a")
+    for time in range(1, 10):
+        book.after(10 * LOST_KEPT_MS).note("b", 20 + time, {"1": time})
+    assert book.state("a") == "excluded"
+    assert book.note("a", 21, {"0": 2}).late
+    assert book.state("a") == "excluded"
+
+
+def test_one_that_is_idle_is_never_forgotten_for_it_will_be_back() -> None:
+    book = Book(forget_after_ms=0, writer_timeout_ms=100)
+    book.note("a", 10, {"0": 1})
+    book.call("idle", "a", None)
+    for time in range(1, 10):
+        book.after(10 * LOST_KEPT_MS).note("b", 20 + time, {"1": time})
+    assert book.state("a") == "idle"
+
+
+def test_one_that_is_lost_in_a_key_and_idle_in_the_others_is_forgotten() -> None:
+    book = Book(forget_after_ms=0, writer_timeout_ms=100)
+    book.note("a", 10, {"0": 1}, key="order")
+    book.note("a", 10, {"0": 1}, key="ship")
+    book.call("idle", "a", None)
+    book.register("a", "order")
+    book.after(10 * LOST_KEPT_MS).note("b", 20, {"1": 1}, key="ship")
+    book.note("b", 20, {"1": 1}, key="order")
+    assert known(book) == {"b"}
+
+
+def test_a_writer_that_comes_back_while_it_waits_to_be_forgotten_stays() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 10, {"0": 1})
+    book.note("b", 10, {"1": 1})
+    book.call("close", "a", None)
+    book.register("a")
+    book.note("a", 15, {"0": 2})
+    book.note("b", 20, {"1": 2})
+    book.note("a", 30, {"0": 3})
+    book.note("b", 40, {"1": 3})
+    assert (known(book), book.state("a")) == ({"a", "b"}, "active")
+
+
+def test_what_min_writers_has_counted_stays_counted_also_after_a_restart() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 10, {"0": 1})
+    book.note("b", 10, {"1": 1})
+    book.call("close", "a", None)
+    book.note("b", 20, {"1": 2})
+    assert known(book) == {"b"}
+    book.restart()
+    book.note("b", 30, {"1": 3})
+    assert (book.last.time, book.holder()) == (30, "b")
+    book.call("configure", {"min_writers": 3})
+    book.note("b", 40, {"1": 4})
+    assert (book.last.time, book.holder()) == (30, "min_writers")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_old_epoch_fences_a_name_that_was_forgotten(restarts: bool) -> None:
+    book = forgotten("a", restarts=restarts)
+    with pytest.raises(Fenced):
+        book.note("a", 30, {"0": 2}, epoch=1)
+    assert book.register("a").epoch == 2
+
+
+def forgotten(*names: str, restarts: bool = False) -> Book:
+    """A stream that has forgotten these writers. Each registered, noted 10 and closed; another one notes on."""
+    book = Book()
+    epochs = {name: book.register(name).epoch for name in names}
+    for name in names:
+        book.note(name, 10, {"0": 1}, epoch=epochs[name])
+        book.call("close", name, epochs[name])
+    book.note("other", 10, {"1": 1})
+    book.note("other", 20, {"1": 2})
+    assert known(book) == {"other"}
+    if restarts:
+        book.restart()
+    return book
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("what", ["close", "idle"])
+@pytest.mark.parametrize("epoch", [1, None])
+def test_closing_or_idling_is_answered_as_done_when_it_is_repeated_for_a_forgotten_writer(
+    what: str, epoch: int | None, restarts: bool
+) -> None:
+    book = forgotten("a", restarts=restarts)
+    assert book.call(what, "a", epoch) == []
+    assert known(book) == {"other"}
+
+
+@pytest.mark.parametrize("what", ["close", "idle"])
+def test_an_epoch_that_was_never_given_out_is_no_sign_of_a_forgotten_writer(what: str) -> None:
+    book = forgotten("a")
+    with pytest.raises(UnknownWriter):
+        book.call(what, "a", 2)
+    book = Book()
+    with pytest.raises(UnknownWriter):
+        book.call(what, "nobody", None)
+
+
+def test_newest_is_told_of_what_a_forgotten_writer_gave_and_unknown_where_that_was() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 10, {"0": 1}, newest=77)
+    book.note("b", 10, {"1": 1})  # whose contribution has no newest
+    book.call("close", "a", None)
+    book.note("b", 20, {"1": 2})
+    assert known(book) == {"b"} and book.last.newest is None
+    book.restart()
+    book.note("b", 30, {"1": 3}, newest=35)
+    assert book.last.newest == 77
+    book.note("c", 30, {"1": 3})
+    book.call("close", "c", None)
+    book.note("b", 40, {"1": 4}, newest=45)
+    book.restart()
+    book.note("b", 50, {"1": 5}, newest=55)
+    assert known(book) == {"b"} and book.last.newest is None
+
+
+def test_upper_bounds_what_was_noted_below_a_cut_that_a_forgotten_writer_put() -> None:
+    """
+    a     10@{0: 1}            25@{0: 2}             50@{0: 3}   90@{0: 4}
+    gone  20@{0: 5}   closes
+    b     5                               22                                 40
+    mark  5: {0: 5}                       22: {0: 5}                         40: {0: 5}
+    """
+    book = Book(min_writers=3)
+    book.note("a", 10, {"0": 1})
+    book.note("gone", 20, {"0": 5})
+    book.note("b", 5)
+    book.call("close", "gone", None)
+    book.note("a", 25, {"0": 2})
+    book.note("b", 22)
+    assert (known(book), book.cut()) == ({"a", "b"}, {"0": 5})
+    book.note("a", 50, {"0": 3})
+    book.note("a", 90, {"0": 4})
+    book.note("b", 40)
+    assert (book.last.time, book.last.upper, book.cut()) == (40, 90, {"0": 5})
+
+
+def test_upper_is_tight_again_once_a_writer_has_its_segment_to_itself() -> None:
+    book = forgotten("a")
+    book.note("w", 20, {"0": 5})
+    book.register("slow")
+    for time in (30, 40, 900):
+        book.note("w", time, {"0": time})
+        book.note("other", time, {"1": time})
+    book.note("slow", 25)
+    assert (book.last.time, book.last.upper) == (25, 30)
+
+
+def test_a_writer_stays_until_upper_bounds_what_its_earlier_lives_noted() -> None:
+    book = Book(min_writers=2)
+    book.note("a", 50, {"0": 3})
+    book.note("b", 10, {"0": 5})
+    book.note("a", 70, {"0": 3})
+    book.call("close", "a", None)
+    book.note("a", 9, {"0": 1})
+    book.call("close", "a", None)
+    assert (known(book), book.last.upper) == ({"a", "b"}, 50)
+    book.note("b", 20, {"0": 6})
+    assert (known(book), book.last.upper) == ({"b"}, 70)
+
+
+def test_the_end_of_a_stream_is_not_below_what_a_forgotten_writer_noted() -> None:
+    book = forgotten("a")
+    with pytest.raises(InvalidScale, match="below 1, which was noted"):
+        book.call("seal", {"0": 0})
+    book.call("seal", {})
+    assert book.stream.graph.end is not None
+    assert book.stream.graph.end.offset("0") == 1
+
+
+def test_time_follows_the_clock_also_when_everyone_who_closed_is_forgotten() -> None:
+    book = Book(time_domain="ingestion", idle_lag_ms=100)
+    book.note("a", book.now, {"0": 1})
+    book.call("close", "a", None)
+    book.after(1_000).register("b")
+    assert known(book) == {"b"}
+    book.call("close", "b", None)
+    book.after(1_000)
+    book.call("evaluate", "")
+    assert known(book) == set()
+    book.restart()
+    resting = book.after(1_000).stream.resting(book.now)
+    assert resting is not None
+    assert (resting.time, dict(resting.cut.items())) == (book.now - 100, {"0": 1})
+
+
+def test_a_name_that_comes_again_is_a_new_writer() -> None:
+    book = forgotten("a")
+    answer = book.note("a", 15, {"0": 1})
+    assert (answer.late, answer.floor, book.state("a")) == (True, 20, "behind")
+    book = forgotten("a")
+    assert book.register("a").floors == {"": 20}
+
+
+def test_sealing_forgets_nobody() -> None:
+    book = Book()
+    book.note("a", 10, {"0": 1})
+    book.call("seal", {})
+    assert (book.state("a"), book.times()) == ("closed", [10])
+
+
+def test_what_a_forgotten_writer_was_is_told_to_the_store_once() -> None:
+    book = Book()
+    book.stream.note(Note(writer="a", times={"": 10}, position={"0": 1}), book.now)
+    book.stream.close("a", None, book.now)
+    book.stream.drain()
+    book.stream.note(Note(writer="b", times={"": 20}, position={}), book.now)
+    changes = book.stream.drain()
+    assert (changes.writers, changes.forgotten, changes.stream) == ({"b"}, {"a"}, True)
+    assert not book.stream.drain()
+
+
+def rooms(book: Book) -> dict[str, int]:
+    """How much of everything that is kept by name a stream has."""
+    roster = book.stream._roster
+    found = {"deadlines": roster._deadlines.entries, "lapsing": roster._lapsing.entries}
+    found["segments"] = sum(map(len, roster.sharing._writers.values()))
+    for aggregate in roster.aggregates.values():
+        for name in aggregate.__dict__:
+            value = getattr(aggregate, name)
+            if name in ("passing", "_expiring"):
+                found[name] = value.entries
+            elif isinstance(value, dict | set | list) and name != "_writers":
+                found[name] = len(value)
+    return found | {"writers": len(roster.writers)}
+
+
+@pytest.mark.parametrize("how", ["closes", "is lost"])
+def test_names_that_come_and_go_leave_nothing_behind(how: str) -> None:
+    book = Book(writer_timeout_ms=1_000, forget_after_ms=0)
+    most: dict[str, int] = {}
+    for number in range(3_000):
+        book.after(300).register(f"pod-{number}")
+        book.note(f"pod-{number}", 1 + number, {"0": 1 + number, "1": number})
+        if how == "closes":
+            book.call("close", f"pod-{number}", None)
+        book.marks.clear()
+        if number == 1_500:
+            most = rooms(book)
+    assert {name: (count, most[name]) for name, count in rooms(book).items() if count > most[name] + 200} == {}
+    assert len(known(book)) <= (2 if how == "closes" else 2 + LOST_KEPT_MS // 300)
+
+
+# -- the limit -------------------------------------------------------------------------------------------------------
+
+
+def test_one_writer_more_than_the_stream_may_have_is_refused_and_changes_nothing() -> None:
+    book = Book(max_writers=2)
+    book.note("a", 10)
+    book.register("b")
+    for call in (lambda: book.register("c"), lambda: book.note("c", 10)):
+        with pytest.raises(TooMany, match=r"3 writers in a stream.*limit of 2.*max_writers"):
+            call()
+    assert known(book) == {"a", "b"}
+    assert book.note("a", 11).marks == []
+    assert book.register("a").epoch == 2
+
+
+def test_a_writer_that_was_forgotten_leaves_room_for_another() -> None:
+    book = Book(max_writers=2)
+    for number in range(20):
+        book.note("a", 10 + 2 * number, {"0": 1 + number})
+        name = f"pod-{number}"
+        book.note(name, 10 + 2 * number, {"1": 1 + number})
+        book.call("close", name, None)
+        book.note("a", 11 + 2 * number)
+    assert known(book) == {"a"}
+
+
+def test_a_stream_that_has_more_writers_than_it_may_goes_on_with_those() -> None:
+    book = Book()
+    for name in ("a", "b", "c"):
+        book.note(name, 10)
+    book.call("configure", {"max_writers": 1})
+    book.restart()
+    for name in ("a", "b", "c"):
+        book.note(name, 20, key="ship")
+        book.note(name, 20)
+    assert book.times()[-1] == 20
+    with pytest.raises(TooMany):
+        book.register("d")
+
+
+def test_writers_and_keys_together_are_bounded_for_a_restart_reads_them_all() -> None:
+    book, keys = Book(), [f"k{number}" for number in range(KEYS_PER_STREAM)]
+    for number in range(STANDINGS_PER_STREAM // KEYS_PER_STREAM):
+        book.stream.register(f"w{number}", keys, book.now)
+    room = STANDINGS_PER_STREAM % KEYS_PER_STREAM
+    for call in (lambda: book.register("more", *keys[: room + 1]), lambda: book.note("more", 10, key="not-a-key-yet")):
+        with pytest.raises(TooMany):
+            call()
+    assert book.register("more", *keys[:room]).epoch == number + 2
+    with pytest.raises(TooMany, match=f"each counted once for every time key .* the limit of {STANDINGS_PER_STREAM}"):
+        book.note("more", 10, key=keys[-1])
+    assert book.note("more", 10, key=keys[0]).late is False
+
+
+@pytest.mark.parametrize("value", [0, -1, True, None, 1.5, STANDINGS_PER_STREAM + 1])
+def test_a_limit_on_writers_that_makes_no_sense_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidConfig, match=f"max_writers cannot be .*from 1 to {STANDINGS_PER_STREAM}"):
+        Book(max_writers=value)
+    assert Book().stream.config.max_writers == MAX_WRITERS_DEFAULT
