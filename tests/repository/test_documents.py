@@ -163,6 +163,20 @@ def headings(text: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+def test_every_test_that_a_page_names_is_there(root: Path) -> None:
+    named = {
+        (page.name, *match)
+        for page in (root / "docs").rglob("*.md")
+        for match in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page.read_text())
+    }
+    missing = [
+        (page, file, name)
+        for page, file, name in sorted(named)
+        if not (root / file).is_file() or f"def {name}(" not in (root / file).read_text()
+    ]
+    assert named and missing == []
+
+
 def test_continuous_integration_runs_what_the_readme_names_and_nothing_else(root: Path) -> None:
     named = commands((root / "README.md").read_text())
     lines = (root / ".ci" / "run").read_text().splitlines()
