@@ -60,6 +60,7 @@ class Exposition:
         for operation in ("commit", "read", "write"):
             for cause in Cause:
                 samples.add(families.STORE_ERRORS, health.errors[operation, cause], operation, cause)
+        samples.add(families.STORE_CORRUPT, len(health.rows))
         samples.add(families.WAITING_READERS, controller.reading.waiting)
         samples.add(families.EVENT_CONNECTIONS, controller.following.readers)
         samples.add(families.EVENT_LIMIT, controller.following.limit)

@@ -45,7 +45,7 @@ from controller.storage.refusals import StoreAway
 from controller.storage.spells import Gaps, begin_spell
 from controller.storage.worker import in_thread
 from controller.storage.writing import Spell
-from strandline.errors import StoreUnavailable, StrandlineError
+from strandline.errors import StoreCorrupt, StoreUnavailable, StrandlineError
 from strandline.protocol.errors import StoreUndecided
 
 log = logging.getLogger(__name__)
@@ -80,6 +80,7 @@ class Controller:
         self.denials = Denials(clock)
         self.measures = Measures(self.streams, self.groups, self.reading, committer, clock, stopwatch)
         health.when_replaced = self.reading.stop  # who waits for a mark would wait in vain
+        health.rows.on_found = self._enter_damage
         self.stopping = False
         self._store = store
         self._committer = committer
@@ -204,6 +205,14 @@ class Controller:
         self.streams.tell_held()
         await self.retention.run_due()
         await self._committer.beat()
+
+    def _enter_damage(self, error: StoreCorrupt) -> None:
+        """The journal of a stream or group tells of it, if that can be loaded at all."""
+        live = self.streams.at_hand(error.stream) if error.stream is not None else None
+        group = self.groups.at_hand(error.group) if error.group is not None else None
+        for found in (live, group):
+            if found is not None and found.journal.refuse(error, self.clock.now()):
+                self._committer.keep(found)
 
     async def _beat(self) -> None:
         while True:

@@ -11,6 +11,7 @@ from typing import Any
 from controller.limits import METRICS_LAGGING_SEGMENTS
 from controller.services.clock import Clock
 from controller.services.commits import Committer
+from controller.services.damage import Wreck
 from controller.services.group_windows import GroupWindows
 from controller.services.indexing import Indexing
 from controller.services.journal import Act, tell_refused
@@ -21,12 +22,13 @@ from controller.services.reading import Reading
 from controller.services.shelf import Shelf
 from controller.services.store import Store, kept
 from controller.services.streams import Streams
+from controller.storage import schema
 from controller.storage.groups import group_streams, load_group
 from controller.storage.spells import Gaps
 from controller.storage.writing import Spell
 from strandline.backlog import BacklogDetector
 from strandline.cut import Cut
-from strandline.errors import GroupExists, InvalidConfig, Refused, TooMany, UnknownGroup
+from strandline.errors import GroupExists, InvalidConfig, Refused, StoreCorrupt, TooMany, UnknownGroup
 from strandline.limits import STREAMS_PER_GROUP
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, check_position
@@ -80,6 +82,10 @@ class Groups:
         if found is None:
             raise UnknownGroup(group=name)
         return found
+
+    def at_hand(self, name: str) -> LiveGroup | None:
+        """The group if it is in memory."""
+        return self._shelf.at_hand(name)
 
     async def streams_by_name(self, after: str, limit: int) -> Mapping[str, Sequence[str]]:
         """Names in order, those that follow `after`, each with the streams that the group reads."""
@@ -145,7 +151,11 @@ class Groups:
 
     async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a group with its journal; the journals of its streams tell of it."""
-        live = await self.get(name)
+        try:
+            live = await self.get(name)
+        except StoreCorrupt:
+            await self._delete_damaged(name, by)
+            return
         self._committer.admit()
         live.ending = self._committer.join(live)
         now = self._clock.now()
@@ -155,6 +165,13 @@ class Groups:
                 read.journal.act(Act("group_deleted", by, {"group": name}), now)
                 self._committer.keep(read)
         await live.ending
+        self._store.deleted(group=name)
+        tell("group_deleted", group=name, by=by)
+
+    async def _delete_damaged(self, name: str, by: str | None) -> None:
+        self._committer.admit()
+        await self._committer.join(Wreck(schema.reader_group, name))
+        self._store.deleted(group=name)
         tell("group_deleted", group=name, by=by)
 
     def tell_stream_deleted(self, stream: str, by: str | None) -> None:

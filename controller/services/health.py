@@ -10,10 +10,12 @@ from typing import Final, TypeAlias
 
 from controller.limits import READY_WRITE_MS, SLOW_FLUSH_MS, STORE_TELLING_MS
 from controller.services.counts import Distribution
+from controller.services.damage import DamagedRows
 from controller.services.operator_log import tell
 from controller.services.pacing import Pace
 from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.writing import SpellGone, SpellOver
+from strandline.errors import StoreCorrupt
 
 FLUSH_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FLUSH_CALLS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
@@ -39,7 +41,8 @@ class StoreHealth:
         self.flush_calls = Distribution(FLUSH_CALLS)
         self.errors: Counter[tuple[str, Cause]] = Counter()  # by what was tried, and what was wrong
         self.outage: Outage | None = None  # while no commit goes well
-        self.damage: Outage | None = None  # the store said that it is damaged: that does not pass by itself
+        self.rows = DamagedRows(stopwatch)
+        self._damage: Outage | None = None  # the store said that it is damaged: that does not pass by itself
         self.replaced: Replaced | None = None
         self.when_replaced: Callable[[], None] = lambda: None
         self.under_way_since: float | None = None  # of the commit that is under way
@@ -51,6 +54,14 @@ class StoreHealth:
     def up(self) -> bool:
         """Whether the last commit went well."""
         return self.outage is None
+
+    @property
+    def damage(self) -> Outage | None:
+        """What is damaged: the files of the store, as it said itself, or some rows."""
+        if self._damage is None and self.rows.since is not None:
+            reason = "rows of the store are not what was written, and the log names them: restore a backup"
+            return Outage(Cause.DAMAGED, reason, self.rows.since)
+        return self._damage
 
     def begin(self) -> float:
         """A flush begins; returns what to end it with."""
@@ -95,6 +106,9 @@ class StoreHealth:
         """A commit, a read or another write failed, which `began` when the stopwatch showed that."""
         now, found = self._stopwatch(), diagnose(error)
         self.errors[operation, found.cause] += 1
+        if isinstance(error, StoreCorrupt):
+            self.rows.found(error)
+            return
         if operation == "commit":
             self.under_way_since = None
             since = self.outage.since if self.outage is not None else now if began is None else began
@@ -102,8 +116,8 @@ class StoreHealth:
         if isinstance(error, SpellOver | SpellGone):
             self._replace(error)
             return
-        if found.cause is Cause.DAMAGED and self.damage is None:
-            self.damage = Outage(found.cause, found.reason, now)
+        if found.cause is Cause.DAMAGED and self._damage is None:
+            self._damage = Outage(found.cause, found.reason, now)
             tell("store_damaged", logging.ERROR, error=error, operation=operation, reason=found.reason)
         event = "store_read_failed" if operation == "read" else "store_failed"
         told = {"operation": operation, "cause": str(found.cause), "reason": found.reason, "calls": calls}

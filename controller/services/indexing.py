@@ -37,8 +37,8 @@ class Indexing:
             live = await self._streams.get(stream)
             try:
                 return await self._looked_up(live, segment, key, from_offset, token, limit)
-            except MarksGone:
-                await self._streams.touch(live)  # done when it is known here, too, which marks there are
+            except MarksGone as gone:
+                await self._streams.look_again(live, key, gone.seq)
 
     async def _looked_up(
         self, live: Live, segment: str, key: str, from_offset: int, token: int | None, limit: int

@@ -23,7 +23,7 @@ from controller.services.operator_log import request_id, tell
 from controller.services.pacing import Pace
 from controller.storage.journal import Ends, Entry, JournalTable, next_slot
 from controller.storage.writing import Writing
-from strandline.errors import Refused
+from strandline.errors import Refused, StrandlineError
 from strandline.protocol.problems import to_problem
 
 REFUSALS = "refusal"
@@ -74,7 +74,7 @@ class Journal:
         """An administrator did something."""
         self.tell(ACTIONS, act.kind, now, dict(act.details), by=act.by)
 
-    def refuse(self, error: Refused, now: int, *, by: str | None = None, **more: Any) -> bool:
+    def refuse(self, error: StrandlineError, now: int, *, by: str | None = None, **more: Any) -> bool:
         """A call was refused; whether that is to be written. `by` is whose call it was, as with an `Act`."""
         omitted = self._let_in(error.code, now, JOURNAL_REFUSALS_BURST_ENTRIES, JOURNAL_REFUSALS_REFILL_MS)
         if omitted is None:

@@ -135,6 +135,7 @@ class Live:
         else:
             if self._stored_fence != fence:
                 writing.taken[self.name] = self._stored_fence
+                changes.stream = True  # its checksum covers who owns it
             writing.owned.add(self.name)
             if changes.stream:
                 row = stream_values(self.stream, self.origin, writing.spell.owner, fence)

@@ -18,7 +18,7 @@ from controller.services.reading import Reading
 from controller.services.sharing import Shared
 from controller.services.slices import Slices
 from controller.services.streams import Streams
-from strandline.errors import StreamLoading, UnknownGroup, UnknownStream
+from strandline.errors import StoreCorrupt, StreamLoading, UnknownGroup, UnknownStream
 from strandline.note import DEFAULT_KEY
 
 
@@ -69,7 +69,7 @@ class Overview:
                 loads -= 1
                 try:
                     live = await self._streams.get(name, wait_ms=LOOK_LOAD_WAIT_MS)
-                except UnknownStream:
+                except (UnknownStream, StoreCorrupt):
                     continue
                 except StreamLoading:
                     pass  # it counts as unread until it is there
@@ -98,8 +98,8 @@ class Overview:
         for name in await self._groups.streams_by_name("", LOOK_GROUPS):
             try:
                 looks.append(await self._look_at_group(name, slices))
-            except (UnknownGroup, UnknownStream, StreamLoading):
-                continue  # it was deleted, or a stream of its was, or that is not there yet
+            except (UnknownGroup, UnknownStream, StreamLoading, StoreCorrupt):
+                continue  # it was deleted, or a stream of its was, or that is not there yet, or is damaged
             await slices.turn()
         looks.sort(key=lambda each: (not each.window.backlog, -(each.window.lag_ms or 0), each.name))
         return tuple(looks)

@@ -96,14 +96,17 @@ class Reading:
 
     async def after(self, live: Live, key: str, after: int, limit: int) -> list[Mark]:
         """The marks that follow a seq, from memory or the store."""
-        chain = live.chains.get(key)
-        if chain is None:
-            return []
-        if after + 1 >= chain.first_seq:
-            return chain.after(after, limit)
-        first = max(after + 1, live.oldest_seqs[key])
-        last = min(first + limit - 1, chain.last_seq)
-        return await self._store.read(_between, live.name, key, first, last)
+        while (chain := live.chains.get(key)) is not None:
+            if after + 1 >= chain.first_seq:
+                return chain.after(after, limit)
+            first = max(after + 1, live.oldest_seqs[key])
+            last = min(first + limit - 1, chain.last_seq)
+            marks = await self._store.read(_between, live.name, key, first, last)
+            if marks and marks[0].seq == first:
+                return marks
+            await self._streams.look_again(live, key, first)
+            live = await self._streams.get(live.name)
+        return []
 
     async def wait(self, next_mark: asyncio.Future[None], seconds: float) -> bool:
         """Whether there is another mark, or nothing to wait for at all."""
@@ -154,8 +157,8 @@ class Reading:
                 return passed, ahead
             try:
                 return await self._store.read(_sides, live.name, key, position, first, last, ahead)
-            except MarksGone:
-                await self._streams.touch(live)  # done when it is known here, too, which marks there are
+            except MarksGone as gone:
+                await self._streams.look_again(live, key, gone.seq)
                 live = await self._streams.get(live.name)
         return None, None
 
@@ -168,7 +171,7 @@ def _between(connection: Connection, stream: str, key: str, first: int, last: in
 def _around(connection: Connection, stream: str, key: str, time: int) -> tuple[Mark | None, Mark | None, Mark | None]:
     with connection.begin():
         marks = StoredMarks(connection, stream, key)
-        return marks.floor(time), marks.ceiling(time), marks.start(time)
+        return *marks.around(time), marks.start(time)
 
 
 def _sides(

@@ -21,7 +21,7 @@ from controller.services.reading import Reading
 from controller.services.store import Store, kept
 from controller.services.streams import Streams
 from controller.storage.groups import groups_that_read
-from controller.storage.reading import StoredMarks
+from controller.storage.reading import MarksGone, StoredMarks
 from strandline.cut import Cut
 from strandline.errors import StrandlineError
 from strandline.note import check_position
@@ -75,7 +75,8 @@ class Retention:
             _, name = heappop(self._due)
             self._waiting.discard(name)
             next_look: int | None = now + RETENTION_LOOK_MS
-            with suppress(StrandlineError):  # the store is away, or the stream is gone by now: then look later
+            # The store is away or damaged, or the stream is gone by now: then look later.
+            with suppress(StrandlineError, MarksGone):
                 next_look = await self._look(name, now)
             if next_look is not None:
                 self._wait(name, next_look)

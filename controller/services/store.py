@@ -40,7 +40,7 @@ from controller.storage.steps import Steps
 from controller.storage.transaction import CommitUnknown
 from controller.storage.worker import in_thread
 from controller.storage.writing import Scribe, Spell, Writing
-from strandline.errors import StoreUnavailable
+from strandline.errors import StoreCorrupt, StoreUnavailable
 from strandline.protocol.errors import StoreUndecided
 
 Given = ParamSpec("Given")
@@ -125,7 +125,8 @@ class Store:
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
-        """Calls a function of `controller.storage` with a connection; raises StoreUnavailable where the store fails."""
+        """Calls a function of `controller.storage` with a connection; raises StoreUnavailable where the store fails,
+        and StoreCorrupt where it has something else than was written."""
 
         def call() -> Result:
             try:
@@ -143,6 +144,9 @@ class Store:
             return await self._reader.call(max(0.0, until - loop.time()), call)
         except AlreadyServed:
             raise self._unavailable("read", await self._who_has_the_lock()) from None
+        except StoreCorrupt as error:
+            self.damaged(error)
+            raise
         except (DBAPIError, StoreTrouble, StoreRefused) as error:
             raise self._unavailable("read", error) from error
 
@@ -161,7 +165,7 @@ class Store:
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
-        """Takes the steps of a function of `controller.storage`; raises StoreUnavailable where the store fails.
+        """Takes the steps of a function of `controller.storage`; raises what `read` does.
 
         A few of them are taken at once, like any read. Where they do not suffice it begins again, over a connection of
         its own, and between any two steps others have their turn.
@@ -202,6 +206,9 @@ class Store:
                     self._loader.call_last(taken.close)
             finally:
                 self._loader.call_last(connection.close)
+        except StoreCorrupt as error:
+            self.damaged(error)
+            raise
         except (DBAPIError, StoreTrouble) as error:
             raise self._unavailable("read", error) from error
 
@@ -253,6 +260,14 @@ class Store:
         except (DBAPIError, StoreTrouble):
             return LockHeld()
         return found if found is not None else LockHeld()
+
+    def damaged(self, error: StoreCorrupt) -> None:
+        """A read met a row that is not what was written: readiness, metrics and the log tell it."""
+        self._health.failed("read", error)
+
+    def deleted(self, *, stream: str | None = None, group: str | None = None) -> None:
+        """A stream or a reader group is gone, and with it whatever was damaged of it."""
+        self._health.rows.gone(stream=stream, group=group)
 
     def _unavailable(self, operation: str, error: BaseException) -> StoreUnavailable:
         self._health.failed(operation, error)

@@ -11,20 +11,22 @@ from controller.limits import JOURNAL_HELD_MS, LOAD_WAIT_MS, STEP_ITEMS
 from controller.services.clock import Clock
 from controller.services.commits import Committer, Durable
 from controller.services.counts import StreamCounts
+from controller.services.damage import Wreck
 from controller.services.deadlines import Deadlines
 from controller.services.journal import REGISTRATIONS, Act, tell_refused
 from controller.services.live import Live
 from controller.services.operator_log import tell
 from controller.services.shelf import Shelf, StillLoading
 from controller.services.store import Store
-from controller.storage.reading import stream_names, stream_steps
+from controller.storage import schema
+from controller.storage.reading import missing_mark, stream_names, stream_steps
 from controller.storage.rows import Origin
 from controller.storage.spells import Gaps
 from controller.storage.writing import Spell
 from strandline.aggregate import Holder
 from strandline.changes import Registered
 from strandline.config import StreamConfig
-from strandline.errors import Refused, StreamExists, StreamLoading, UnknownStream
+from strandline.errors import Refused, StoreCorrupt, StreamExists, StreamLoading, UnknownStream
 from strandline.mark import Mark
 from strandline.names import check_name
 from strandline.protocol.wire import config_to_wire
@@ -156,6 +158,19 @@ class Streams:
             if live.settle():
                 self._committer.keep(live)
 
+    async def look_again(self, live: Live, key: str, seq: int) -> None:
+        """After the store had no mark of a seq that memory knows: returns when memory knows too that it was let go.
+
+        Raises StoreCorrupt where it was not.
+        """
+        await self.touch(live)
+        live = await self.get(live.name)
+        chain = live.chains.get(key)
+        if chain is not None and live.oldest_seqs[key] <= seq <= chain.last_seq:
+            missing = missing_mark(live.name, key, seq)
+            self._store.damaged(missing)
+            raise missing
+
     # -- changing ------------------------------------------------------------------------------------------------
 
     def touch(self, live: Live, calls: int = 1) -> Durable:
@@ -265,12 +280,20 @@ class Streams:
         return True
 
     async def delete(self, name: str, by: str | None = None) -> None:
-        """Deletes a stream with everything about it, its journal too."""
-        live = await self.get(name)
+        """Deletes a stream with everything about it, its journal too; also one that is damaged."""
+        try:
+            live: Live | Wreck = await self.get(name)
+        except StoreCorrupt:
+            live = Wreck(schema.stream, name)
         self._committer.admit()
-        live.ending = self._committer.join(live)
-        await live.ending
-        self._holding.discard(self._counts.pop(name, live.counts))
+        ended = self._committer.join(live)
+        if isinstance(live, Live):
+            live.ending = ended
+        await ended
+        counts = self._counts.pop(name, None)
+        if counts is not None:
+            self._holding.discard(counts)
+        self._store.deleted(stream=name)
         tell("stream_deleted", stream=name, by=by)
 
 

@@ -15,6 +15,7 @@ from typing import ClassVar, Final
 from sqlalchemy.exc import DBAPIError
 
 from controller.storage.refusals import WrongSchema
+from strandline.errors import StoreCorrupt
 
 
 class Cause(StrEnum):
@@ -138,6 +139,8 @@ def diagnose(error: BaseException) -> Diagnosis:
             origin = error.__cause__
             cause = diagnose(origin).cause if error.cause is Cause.OTHER and origin is not None else error.cause
             return Diagnosis(cause, str(error))
+        case StoreCorrupt():
+            return Diagnosis(Cause.DAMAGED, error.detail)
         case WrongSchema():
             return Diagnosis(Cause.OTHER, str(error))
         case DBAPIError() if error.orig is not None:

@@ -10,8 +10,10 @@ import msgspec
 from sqlalchemy import Connection, select
 
 from controller.storage import schema
+from controller.storage.checksums import CHECKSUMS
 from controller.storage.journal import JOURNAL_OF_GROUP, Ends, journal_ends
-from controller.storage.rows import Values, to_json
+from controller.storage.rows import AnyRow, Values, to_json
+from strandline.access import EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,16 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
         row = connection.execute(select(group).where(group.c.name == name)).one_or_none()
         if row is None:
             return None
+        settings, held = CHECKSUMS[group].decoded(row, _settings_and_held)
         readers = connection.execute(select(reader).where(reader.c.group == name)).all()
         places = connection.execute(select(place).where(place.c.group == name)).all()
+        for table, rows in ((reader, readers), (place, places)):
+            for each in rows:
+                CHECKSUMS[table].check(each)
         journal = journal_ends(connection, JOURNAL_OF_GROUP, name)
     return StoredGroup(
         name=name,
-        settings=msgspec.json.decode(row.settings),
+        settings=settings,
         epochs=row.epochs,
         caught_up=row.caught_up,
         created_at=row.created_at,
@@ -75,18 +81,31 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
         offsets={(each.stream, each.segment): each.offset for each in places},
         unsettled={(each.stream, each.segment): each.settled for each in places if each.settled is not None},
         owners={(each.stream, each.segment): each.reader for each in places if each.reader is not None},
-        held=msgspec.json.decode(row.held) if row.held is not None else {},
+        held=held,
         journal=journal,
     )
 
 
 def group_streams(connection: Connection, after: str, limit: int) -> dict[str, list[str]]:
-    """Names in order, those that follow `after`, each with the streams that the group reads."""
+    """Names in order, those that follow `after`, each with the streams that the group reads.
+
+    Nobody knows the streams of a group that is not as it was written: it is for those who may read every one.
+    """
     table = schema.reader_group
-    query = select(table.c.name, table.c.settings).where(table.c.name > after).order_by(table.c.name).limit(limit)
+    query = select(table).where(table.c.name > after).order_by(table.c.name).limit(limit)
     with connection.begin():
         rows = connection.execute(query).all()
-    return {row.name: msgspec.json.decode(row.settings)["streams"] for row in rows}
+    return {row.name: _streams_of(row) if CHECKSUMS[table].matches(row) else [EVERYTHING] for row in rows}
+
+
+def _streams_of(row: AnyRow) -> list[str]:
+    streams: list[str] = msgspec.json.decode(row.settings)["streams"]
+    return streams
+
+
+def _settings_and_held(row: AnyRow) -> tuple[dict[str, Any], dict[str, int]]:
+    held = msgspec.json.decode(row.held, type=dict[str, int]) if row.held is not None else {}
+    return msgspec.json.decode(row.settings, type=dict[str, Any]), held
 
 
 def groups_that_read(connection: Connection, stream: str) -> Sequence[str]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Connection, Select, bindparam, select
+from sqlalchemy import Connection, Select, bindparam, func, select
 
 from controller.limits import ITEM_CHARACTERS, LOADED_MARKS, MARK_ITEMS, QUERY_ITEMS
 from controller.storage import schema
+from controller.storage.checksums import CHECKSUMS, MISSING, corrupt
 from controller.storage.journal import JOURNAL_OF_STREAM, Ends, journal_ends
 from controller.storage.rows import (
+    AnyRow,
     Origin,
     config_of,
     cut_of,
     mark_of,
-    marks_of,
     origin_of,
     remainders_of,
     rows_of,
@@ -25,8 +26,11 @@ from controller.storage.rows import (
 from controller.storage.spells import Gaps
 from controller.storage.steps import Step, Steps, at_once, pages
 from controller.storage.writer_states import StoredLog, writer_steps
+from strandline.aggregate import Remainder
 from strandline.chain import MarkChain
+from strandline.config import StreamConfig
 from strandline.cut import NOTHING, Cut
+from strandline.errors import StoreCorrupt, StrandlineError
 from strandline.mark import Mark
 from strandline.segment import Segment, SegmentGraph
 from strandline.stream import Stream
@@ -51,9 +55,13 @@ _LAST_SEQ = (
 _OF_KEY = rows_of(schema.mark).where(_mark.key == bindparam("key"))
 _MARKS = _OF_KEY.where(_mark.seq >= bindparam("first"), _mark.seq <= bindparam("last")).order_by(_mark.seq)
 _NEWEST = _OF_KEY.where(_mark.seq > bindparam("after")).order_by(_mark.seq).limit(bindparam("rows"))
+_ITS_SEQS = _mark.stream == bindparam("stream"), _mark.key == bindparam("key")
+# Each by itself: for both at once SQLite looks at all of them.
+_ENDS = select(*(select(end(_mark.seq)).where(*_ITS_SEQS).scalar_subquery() for end in (func.min, func.max)))
 _FLOOR = _OF_KEY.where(_mark.time <= bindparam("time")).order_by(_mark.time.desc()).limit(1)
 _CEILING = _OF_KEY.where(_mark.time >= bindparam("time")).order_by(_mark.time).limit(1)
 _START = _OF_KEY.where(_mark.newest < bindparam("time")).order_by(_mark.seq.desc()).limit(1)
+_MARK_ROWS: Final = CHECKSUMS[schema.mark]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,7 @@ def stream_steps(connection: Connection, name: str, gaps: Gaps) -> Steps[StoredS
         row = connection.execute(_STREAM, {"stream": name}).one_or_none()
         if row is None:
             return None
+        config, origin, head, remainders = CHECKSUMS[schema.stream].decoded(row, _stream_of)
         step = Step()
         chains, heads, first_seqs = yield from _newest_marks(connection, name, step)
         last_marks = [chain.last for chain in chains.values() if chain.last is not None]
@@ -94,15 +103,15 @@ def stream_steps(connection: Connection, name: str, gaps: Gaps) -> Steps[StoredS
         stored = yield from writer_steps(connection, name, gaps)
         stream = Stream.restored(
             name,
-            config_of(row.config),
+            config,
             graph,
             sealed=row.sealed,
             epochs=row.epochs,
-            head=cut_of(row.head),
+            head=head,
             clock=row.clock,
             writers=(),
             last_marks=last_marks,
-            remainders=remainders_of(row.remainders),
+            remainders=remainders,
         )
         last_times = {mark.key: mark.time for mark in last_marks}
         for writer in stored.writers.values():
@@ -113,7 +122,7 @@ def stream_steps(connection: Connection, name: str, gaps: Gaps) -> Steps[StoredS
         journal = journal_ends(connection, JOURNAL_OF_STREAM, name)
         return StoredStream(
             stream=stream,
-            origin=origin_of(row),
+            origin=origin,
             fence=row.fence,
             chains=chains,
             heads=heads,
@@ -124,6 +133,10 @@ def stream_steps(connection: Connection, name: str, gaps: Gaps) -> Steps[StoredS
             log=stored.log,
             old_writers=stored.old,
         )
+
+
+def _stream_of(row: AnyRow) -> tuple[StreamConfig, Origin, Cut, dict[str, Remainder]]:
+    return config_of(row.config), origin_of(row), cut_of(row.head), remainders_of(row.remainders)
 
 
 def _forget_passed(writer: Writer, last_times: dict[str, int]) -> None:
@@ -148,8 +161,11 @@ def _newest_marks(
         heads[key], first_seqs[key] = [], first
         for page in pages(connection, _NEWEST, of_key, begin - 1, "seq", lambda row: len(row.cut)):
             for row in page:
-                mark = mark_of(row)
-                chain.append(mark)
+                mark = _MARK_ROWS.decoded(row, mark_of)
+                try:
+                    chain.append(mark)
+                except ValueError as error:
+                    raise _MARK_ROWS.corrupt(row, str(error)) from error
                 heads[key].append(replace(mark, cut=NOTHING))
                 if step.did(MARK_ITEMS + len(row.cut) // ITEM_CHARACTERS):
                     yield
@@ -166,13 +182,17 @@ def _segments(
     segments, places, noted_at = dict[int, Segment](), dict[str, int](), dict[str, int]()
     for page in pages(connection, _SEGMENTS, {"stream": name}, "", "id", lambda row: len(row.predecessors)):
         for row in page:
-            segments[row.place] = segment_of(row)
+            segments[row.place] = CHECKSUMS[schema.segment].decoded(row, segment_of)
             places[row.id] = row.place
             if row.last_noted_at is not None:
                 noted_at[row.id] = row.last_noted_at
             if step.did(1 + len(row.predecessors) // ITEM_CHARACTERS):
                 yield
-    return SegmentGraph((segments[place] for place in sorted(segments)), open=open), places, noted_at
+    try:
+        graph = SegmentGraph((segments[place] for place in sorted(segments)), open=open)
+    except (ValueError, StrandlineError) as error:  # one is not there
+        raise StoreCorrupt(stream=name, table=schema.segment.name, reason=str(error)) from error
+    return graph, places, noted_at
 
 
 def stream_names(connection: Connection, after: str, limit: int) -> Sequence[str]:
@@ -183,8 +203,17 @@ def stream_names(connection: Connection, after: str, limit: int) -> Sequence[str
         return connection.execute(query).scalars().all()
 
 
+def missing_mark(stream: str, key: str, seq: int) -> StoreCorrupt:
+    """The error that names a mark which is not there."""
+    return corrupt(schema.mark, {"stream": stream, "key": key, "seq": seq}, MISSING)
+
+
 class MarksGone(Exception):
     """Marks were let go after someone looked which there are, and before they were read: look again."""
+
+    def __init__(self, seq: int) -> None:
+        super().__init__(seq)
+        self.seq = seq
 
 
 class StoredMarks:
@@ -197,8 +226,18 @@ class StoredMarks:
         self._seen: dict[int, Mark] = {}
 
     def between(self, first: int, last: int) -> list[Mark]:
-        """The marks with these seqs and those in between, as far as they exist, oldest first."""
-        return marks_of(self._connection.execute(_MARKS, {**self._of_key, "first": first, "last": last}))
+        """The marks with these seqs and those in between, as far as they exist, oldest first. `last` is no greater than
+        the seq of the newest mark.
+
+        Marks go from the oldest on and no other way, so one that is missing behind another raises StoreCorrupt.
+        """
+        rows = self._connection.execute(_MARKS, {**self._of_key, "first": first, "last": last})
+        marks = [_MARK_ROWS.decoded(row, mark_of) for row in rows]
+        if marks and len(marks) != last - marks[0].seq + 1:
+            there = {mark.seq for mark in marks}
+            missing = next(seq for seq in range(marks[0].seq, last + 1) if seq not in there)
+            raise corrupt(schema.mark, {**self._of_key, "seq": missing}, MISSING)
+        return marks
 
     def get(self, seq: int) -> Mark:
         mark = self._seen.get(seq)
@@ -235,13 +274,20 @@ class StoredMarks:
                 low = middle + 1
         return found
 
-    def floor(self, time: int) -> Mark | None:
-        """The newest mark at or before a time."""
-        return self._one(_FLOOR, time)
+    def around(self, time: int) -> tuple[Mark | None, Mark | None]:
+        """The newest mark at or before a time, and the oldest one at or after it.
 
-    def ceiling(self, time: int) -> Mark | None:
-        """The oldest mark at or after a time."""
-        return self._one(_CEILING, time)
+        Raises StoreCorrupt where another mark is between them: a damaged one would have been passed over.
+        """
+        floor, ceiling = self._one(_FLOOR, time), self._one(_CEILING, time)
+        if floor is not None or ceiling is not None:
+            oldest, newest = self._connection.execute(_ENDS, self._of_key).one()
+            begin = floor.seq if floor is not None else oldest - 1
+            end = ceiling.seq if ceiling is not None else newest + 1
+            if end - begin > 1:
+                self.between(begin + 1, begin + 1)
+                raise corrupt(schema.mark, {**self._of_key, "seq": begin + 1}, "its time is out of order")
+        return floor, ceiling
 
     def start(self, time: int) -> Mark | None:
         """The last mark whose newest is known and below a time."""
@@ -249,4 +295,4 @@ class StoredMarks:
 
     def _one(self, query: Select[Any], time: int) -> Mark | None:
         row = self._connection.execute(query, {**self._of_key, "time": time}).one_or_none()
-        return None if row is None else mark_of(row)
+        return None if row is None else _MARK_ROWS.decoded(row, mark_of)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
@@ -94,8 +93,8 @@ def segment_values(stream: str, place: int, segment: Segment, noted_at: int | No
         "stream": stream,
         "id": segment.id,
         "place": place,
-        "low": segment.low,
-        "high": segment.high,
+        "low": None if segment.low is None else float(segment.low),  # as it comes back
+        "high": None if segment.high is None else float(segment.high),
         "predecessors": to_json(segment.predecessors),
         "final_offset": segment.final_offset,
         "created_at": segment.created_at,
@@ -143,7 +142,3 @@ def mark_of(row: AnyRow) -> Mark:
         excluded=tuple(_names.decode(row.excluded)),
         created_at=row.created_at,
     )
-
-
-def marks_of(rows: Iterable[AnyRow]) -> list[Mark]:
-    return [mark_of(row) for row in rows]

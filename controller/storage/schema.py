@@ -3,7 +3,8 @@
 What the owner of a stream writes carries its `fence`: the number of the serving spell that wrote it. A spell begins
 when a controller starts and has a greater number than all before it.
 
-Numbers go as BIGINT, maps as JSON text: cuts are read whole and never searched by the database.
+Numbers go as BIGINT, maps as JSON text: cuts are read whole and never searched by the database. What marks and windows
+are made of has a checksum in each row (`checksums.py`), and so has what reader groups stand on.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ def _of_stream() -> Column[str]:
     return Column("stream", _NAME, ForeignKey("stream.name", ondelete="CASCADE"), primary_key=True)
 
 
+def _checksum() -> Column[int]:
+    """The last column of its table. It covers all others."""
+    return Column("checksum", BigInteger)
+
+
 # One row for each time that a controller began to serve, and how long it did.
 served = Table(
     "served",
@@ -68,6 +74,7 @@ stream = Table(
     Column("owner", String(NAME_CHARACTERS), nullable=False),
     Column("fence", Integer, nullable=False),
     Column("remainders", Text, nullable=False, server_default="{}"),  # by key, what forgotten writers left behind
+    _checksum(),
 )
 
 segment = Table(
@@ -82,6 +89,7 @@ segment = Table(
     Column("final_offset", BigInteger),
     Column("created_at", BigInteger, nullable=False),
     Column("last_noted_at", BigInteger),  # to within a minute, unless the controller stopped in order
+    _checksum(),
 )
 
 # A writer with all that was ever stored of it, up to `through` in the log.
@@ -93,6 +101,7 @@ writer_state = Table(
     Column("state", Text, nullable=False),
     Column("through", BigInteger, nullable=False),
     Column("fence", Integer, nullable=False),
+    _checksum(),
     sqlite_with_rowid=False,  # one tree to write instead of two
 )
 
@@ -104,6 +113,7 @@ writer_change = Table(
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("writers", Text, nullable=False),
     Column("fence", Integer, nullable=False),
+    _checksum(),
     sqlite_with_rowid=False,
 )
 
@@ -120,6 +130,7 @@ mark = Table(
     Column("excluded", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("fence", Integer, nullable=False),
+    _checksum(),
     Index("ix_mark_stream_key_time", "stream", "key", "time", unique=True),
     sqlite_with_rowid=False,
 )
@@ -135,6 +146,7 @@ reader_group = Table(
     Column("owner", String(NAME_CHARACTERS), nullable=False),
     Column("fence", Integer, nullable=False),
     Column("held", Text),  # by key, the watermark that was told where the streams show a lesser one by now
+    _checksum(),
 )
 
 
@@ -149,6 +161,7 @@ reader = Table(
     Column("name", _NAME, primary_key=True),
     Column("epoch", BigInteger, nullable=False),
     Column("heard_at", BigInteger, nullable=False),
+    _checksum(),
 )
 
 # How far a group has read in a segment, and which reader goes on there.
@@ -161,6 +174,7 @@ reader_position = Table(
     Column("offset", BigInteger, nullable=False),
     Column("reader", _NAME),
     Column("settled", BigInteger),  # null: all that was read
+    _checksum(),
 )
 
 

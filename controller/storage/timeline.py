@@ -7,6 +7,8 @@ from typing import Final, TypeAlias
 from sqlalchemy import Connection, bindparam, func, select
 
 from controller.storage import schema
+from controller.storage.checksums import CHECKSUMS
+from controller.storage.rows import AnyRow
 
 Moment: TypeAlias = tuple[int, int]  # when a mark was made, and its time
 
@@ -17,7 +19,7 @@ _OF_KEY = (_mark.stream == bindparam("stream")) & (_mark.key == bindparam("key")
 _ENDS = select(func.min(_mark.seq), func.max(_mark.seq)).where(_OF_KEY)
 _MADE_AT = select(_mark.created_at).where(_OF_KEY, _mark.seq == bindparam("seq"))
 _EVERY = (
-    select(_mark.created_at, _mark.time)
+    select(schema.mark)
     .where(
         _OF_KEY,
         _mark.seq >= bindparam("first"),
@@ -43,4 +45,8 @@ def timeline(connection: Connection, stream: str, key: str, since: int, points: 
             back *= 2
         step = max(1, (newest - first) // points)
         found = connection.execute(_EVERY, {**of_key, "first": first, "step": step, "since": since})
-        return [(row.created_at, row.time) for row in found]
+        return [CHECKSUMS[schema.mark].decoded(row, _moment_of) for row in found]
+
+
+def _moment_of(row: AnyRow) -> Moment:
+    return row.created_at, row.time

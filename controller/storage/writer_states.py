@@ -18,7 +18,8 @@ from sqlalchemy import BindParameter, Connection, bindparam
 
 from controller.limits import ITEM_CHARACTERS
 from controller.storage import schema
-from controller.storage.rows import Values, rows_of
+from controller.storage.checksums import CHECKSUMS, MISSING, corrupt
+from controller.storage.rows import AnyRow, Values, rows_of
 from controller.storage.spells import Gaps
 from controller.storage.steps import Step, Steps, pages
 from strandline.cut import NOTHING, Cut
@@ -112,6 +113,18 @@ _STATES = rows_of(schema.writer_state).where(_state.name > bindparam("after")).o
 _CHANGES = rows_of(schema.writer_change).where(_change.seq > bindparam("after")).order_by(_change.seq).limit(_PAGE)
 
 
+_STATE_ROWS: Final = CHECKSUMS[schema.writer_state]
+_CHANGE_ROWS: Final = CHECKSUMS[schema.writer_change]
+
+
+def _state_of(row: AnyRow) -> StoredWriter:
+    return _writer.decode(row.state)
+
+
+def _changes_of(row: AnyRow) -> list[StoredWriter]:
+    return _writers.decode(row.writers)
+
+
 @dataclass(slots=True)
 class StoredLog:
     """A log as the store has it: its rows, each with whom it concerns, and who is forgotten with it; by writer, in how
@@ -176,7 +189,7 @@ def writer_steps(connection: Connection, stream: str, gaps: Gaps) -> Steps[Store
 
     for page in pages(connection, _STATES, of_stream, "", "name", lambda row: len(row.state)):
         for row in page:
-            name = take(_writer.decode(row.state), None, row.fence)
+            name = take(_STATE_ROWS.decoded(row, _state_of), None, row.fence)
             through[name] = row.through
             log.seq = max(log.seq, row.through)
             if step.did(1 + len(writers[name].standings) + len(row.state) // ITEM_CHARACTERS):
@@ -185,8 +198,10 @@ def writer_steps(connection: Connection, stream: str, gaps: Gaps) -> Steps[Store
         for row in page:
             if step.did(len(row.writers) // ITEM_CHARACTERS):
                 yield
+            if log.rows and row.seq != (follows := log.rows[-1][0] + 1):
+                raise corrupt(schema.writer_change, {**of_stream, "seq": follows}, MISSING)
             names, unknown, forgotten = list[str](), list[str](), list[str]()
-            for stored in _writers.decode(row.writers):
+            for stored in _CHANGE_ROWS.decoded(row, _changes_of):
                 before = writers.get(stored.name)
                 if not stored.standings:
                     forgotten.append(stored.name)

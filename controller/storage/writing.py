@@ -10,6 +10,7 @@ from sqlalchemy import Connection, RootTransaction, Table, bindparam, func, sele
 from sqlalchemy.exc import DBAPIError
 
 from controller.storage import schema
+from controller.storage.checksums import CHECKSUMS, with_checksum
 from controller.storage.diagnosis import Cause, StoreTrouble
 from controller.storage.dialect import RowStatement, words_of
 from controller.storage.line import Line
@@ -82,7 +83,7 @@ class Writing:
     served_until: int
     clock_bound: int
     owned: set[str] = field(default_factory=set)  # streams that must be this controller's own
-    taken: dict[str, int] = field(default_factory=dict)  # streams that it takes over, with the fence they had
+    taken: dict[str, int] = field(default_factory=dict)  # streams that it takes over and puts, with the fence they had
     logged: list[Values] = field(default_factory=list)  # logs of writers: stream, seq of the first row to stay
     pruned: list[Values] = field(default_factory=list)  # marks that may go: stream, key, seq of the first to stay
     dropped: list[tuple[str, str]] = field(default_factory=list)  # stream, segment that the log does not have
@@ -95,12 +96,12 @@ class Writing:
         self.removed.setdefault((table, tuple(key)), []).append(key)
 
     def put_row(self, table: Table, values: Values) -> None:
-        """Writes a row over the one with the same key."""
-        self.put.setdefault(table, []).append(values)
+        """Writes a row, all of it, over the one with the same key. Its checksum comes to the values."""
+        self.put.setdefault(table, []).append(with_checksum(table, values))
 
     def add_row(self, table: Table, values: Values) -> None:
         """Writes a row that must be new: if its key is taken, the whole transaction fails."""
-        self.added.setdefault(table, []).append(values)
+        self.added.setdefault(table, []).append(with_checksum(table, values))
 
 
 _KEEP_SERVING = (
@@ -252,14 +253,14 @@ class Scribe:
             removal.run_all(self._line, keys)
 
     def _drop_from_marks(self, stream: str, segment: str) -> None:
-        """Rewrites the cuts that reach into a segment which never was. Rare, so it may take its time."""
+        """Rewrites the cuts that reach into a segment which never was. Rare, so it may take its time.
+
+        A mark that is not as it was written stays as it is: whoever reads it is told.
+        """
         mark = schema.mark
-        reaching = select(mark.c.key, mark.c.seq, mark.c.cut).where(
-            mark.c.stream == stream, mark.c.cut.contains(f'"{segment}":', autoescape=True)
-        )
+        reaching = select(mark).where(mark.c.stream == stream, mark.c.cut.contains(f'"{segment}":', autoescape=True))
         for row in self._connection.execute(reaching).all():
-            self._connection.execute(
-                update(mark)
-                .where(mark.c.stream == stream, mark.c.key == row.key, mark.c.seq == row.seq)
-                .values(cut=cut_json(cut_of(row.cut).without(segment)))
-            )
+            if CHECKSUMS[mark].matches(row):
+                values = with_checksum(mark, row._asdict() | {"cut": cut_json(cut_of(row.cut).without(segment))})
+                of_row = (mark.c.stream == stream, mark.c.key == row.key, mark.c.seq == row.seq)
+                self._connection.execute(update(mark).where(*of_row).values(values))

@@ -35,6 +35,7 @@
     │   ├── Overloaded               overloaded
     │   ├── StreamLoading            stream_loading
     │   └── StoreUnavailable         store_unavailable
+    ├── StoreCorrupt                 store_corrupt: a row of the store is not what was written; waiting mends nothing
     └── RuleBroken                   a caller of the pure core broke a rule that it documents
         ├── WatermarkWentBack        watermark_went_back
         ├── InputDone                input_done
@@ -46,6 +47,9 @@ Each is a keyword-only dataclass, so its fields can go over the wire and come ba
 
 from strandline.errors.base import (
     StrandlineError,
+)
+from strandline.errors.corrupt import (
+    StoreCorrupt,
 )
 from strandline.errors.invalid import (
     BadJson,
@@ -117,6 +121,7 @@ __all__ = [
     "QueueFull",
     "Refused",
     "RuleBroken",
+    "StoreCorrupt",
     "StoreUnavailable",
     "StrandlineError",
     "StreamExists",

@@ -69,6 +69,7 @@ STATUS: Final[Mapping[type[StrandlineError], int]] = {
     answers.HeadersTooLarge: 431,
     answers.InternalFailure: 500,
     answers.UsedAfterFork: 500,
+    errors.StoreCorrupt: 500,
     errors.WatermarkWentBack: 500,
     errors.InputDone: 500,
     errors.UnknownInput: 500,

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import delete
 
 from controller.cli import main
 from controller.storage import schema
@@ -18,6 +18,7 @@ from controller.storage.database import open_database
 from controller.storage.spells import begin_anew
 from controller.storage.writing import RESTORE
 from tests.readme.pages import blocks_of, commands_of
+from tests.rows import rewrite
 from tests.served import NOON
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
@@ -220,8 +221,8 @@ def test_the_same_backup_restored_twice_gives_out_no_epoch_twice(start: Any, dat
         with open_database(database) as store, store.writer.begin():
             store.writer.execute(delete(schema.served).where(schema.served.c.owner == RESTORE))
             begin_anew(store.writer, moment)
-            store.writer.execute(update(schema.stream).values(epochs=0, fence=0))  # as the backup has them
-            store.writer.execute(update(schema.reader_group).values(epochs=0, fence=0))
+            for table in (schema.stream, schema.reader_group):
+                rewrite(store.writer, table, epochs=0, fence=0)  # as the backup has them
         controller = start()
         for _ in range(3):
             writer = controller.call("PUT", "/v1/streams/s/writers/a")["epoch"]

@@ -10,14 +10,17 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, inspect, select, text
 
 from controller.storage import upgrade
+from controller.storage.checksums import CHECKSUMS
 from controller.storage.database import migrate, open_database, parse_url
 from controller.storage.postgresql import writing_engine
 from controller.storage.refusals import AlreadyServed, BadDatabaseUrl, ForeignStore, StoreAway, WrongSchema
 from controller.storage.schema import metadata
 from controller.storage.sqlite import sqlite_engine
+from migrations.checksums import SLICE_ROWS
+from tests.served import InProcess, ManualClock
 
 
 @contextmanager
@@ -172,3 +175,42 @@ def test_a_database_that_is_not_there_is_named_without_its_password(postgres: An
 def test_a_database_that_is_not_supported_is_refused(url: str) -> None:
     with pytest.raises(BadDatabaseUrl):
         open_database(url)
+
+
+def test_rows_of_an_older_version_get_the_checksums_that_they_would_have_been_written_with(store_url: str) -> None:
+    def checksums() -> list[Any]:
+        with connected(store_url) as connection:
+            return [
+                [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key))]
+                for table in CHECKSUMS
+            ]
+
+    clock = ManualClock()
+    with InProcess(store_url, clock) as controller:
+        for stream in ("s", "size", "t"):
+            controller.call(
+                "PUT", f"/v1/streams/{stream}", {"segments": 3, "mark_interval_ms": 0, "max_ahead_ms": None}
+            )
+            controller.call("PUT", f"/v1/streams/{stream}/writers/w", {"keys": ["", "k"]})
+        notes = [
+            {"stream": stream, "writer": "w", "times": {"": time, "k": time}, "position": {"0": time, "2": 5}}
+            for time in range(1, 2 * SLICE_ROWS + 2)
+            for stream in ("s", "size")
+        ]
+        for first in range(0, len(notes), 50):
+            controller.call("POST", "/v1/notes", {"notes": notes[first : first + 50]})
+        for time in range(60):  # so many flushes that the writer gets a row of its own
+            controller.note("w", time, {"0": time}, "t")
+        controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s", "t"]})
+        controller.call("PUT", "/v1/reader-groups/g/readers/r", {"positions": {"s": {"0": 3}}})
+    written = checksums()
+    assert all(written) and max(map(len, written)) > 4 * SLICE_ROWS
+
+    with connected(store_url) as connection:
+        command.downgrade(upgrade.configuration(connection), "0007")
+    assert migrate(store_url) == ("0007", upgrade.newest_revision())
+
+    assert checksums() == written
+    with InProcess(store_url, clock) as controller:
+        assert controller.marks("size")[-1]["time"] == 2 * SLICE_ROWS + 1
+        controller.call("GET", "/v1/reader-groups/g")

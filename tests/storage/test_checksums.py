@@ -1,0 +1,319 @@
+"""A row that is not what was written is found when it is read, whichever of its columns it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Boolean, Column, Double, Row, Table, delete, insert, select, update
+
+from controller.services.live import Live
+from controller.services.live_group import LiveGroup
+from controller.services.membership import Membership
+from controller.services.writer_log import WriterLog
+from controller.storage import schema
+from controller.storage.checksums import CHECKSUMS, MISMATCH, MISSING, Checksums, Values, with_checksum
+from controller.storage.database import Database, open_database
+from controller.storage.groups import group_streams, load_group
+from controller.storage.reading import MarksGone, StoredMarks, load_stream
+from controller.storage.rows import Origin
+from controller.storage.spells import begin_spell
+from controller.storage.timeline import timeline
+from controller.storage.writer_states import StoredLog
+from controller.storage.writing import Scribe, Writing
+from strandline.access import EVERYTHING
+from strandline.config import StreamConfig
+from strandline.cut import Cut
+from strandline.errors import StoreCorrupt
+from strandline.note import Note
+from strandline.protocol.group_wire import GroupSettings
+from strandline.segment import NewSegment, SegmentGraph
+from strandline.stream import Stream
+
+OF_GROUPS = (schema.reader_group, schema.reader, schema.reader_position)
+NOTES = 20
+
+
+class Filled:
+    """A store with two streams of the same kind, `s` and `t`, and two groups, `g` and `h`, that read them."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        spell, _ = begin_spell(database.writer, "one", 0)
+        scribe = Scribe(database.writer)
+
+        def flush(*kept: Live | LiveGroup) -> None:
+            writing = Writing(spell, served_until=0, clock_bound=0)
+            for each in kept:
+                each.write(writing)
+            scribe.commit(writing)
+
+        streams = [stream("s"), stream("t")]
+        flush(*streams, group("g"), group("h"))
+        for time in range(1, NOTES + 1):
+            for live in streams:
+                note(live, time)
+            flush(*streams)
+        for live in streams:
+            live.stream.scale({"0": NOTES}, [NewSegment("2", 0.0, 0.25), NewSegment("3", 0.25, 0.5)], NOTES)
+        flush(*streams)
+
+    def rows(self, table: Table) -> list[Row[Any]]:
+        """Those of the first stream or group."""
+        owner = next(iter(table.primary_key))
+        with self.database.reader.begin():
+            query = select(table).where(owner.in_(["s", "g"])).order_by(*table.primary_key)
+            return list(self.database.reader.execute(query).all())
+
+    def change(self, table: Table, row: Values, values: Values) -> None:
+        """Changes a row as nobody of ours would."""
+        with self.database.writer.begin():
+            of_row = [key == row[key.name] for key in table.primary_key]
+            assert self.database.writer.execute(update(table).where(*of_row).values(values)).rowcount == 1
+
+    def remove(self, table: Table, row: Row[Any]) -> None:
+        with self.database.writer.begin():
+            of_row = [key == row._mapping[key.name] for key in table.primary_key]
+            self.database.writer.execute(delete(table).where(*of_row))
+
+    def read_stream(self, name: str = "s") -> None:
+        assert load_stream(self.database.reader, name) is not None
+
+    def read(self, table: Table) -> None:
+        """Reads all that belongs to the first stream, or to the first group."""
+        if table in OF_GROUPS:
+            assert load_group(self.database.reader, "g") is not None
+        else:
+            self.read_stream()
+
+    def marks(self, look: Callable[[StoredMarks], Any]) -> Any:
+        with self.database.reader.begin():
+            return look(StoredMarks(self.database.reader, "s", ""))
+
+
+def stream(name: str) -> Live:
+    made = Stream(name, StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph.equal_shares(2, 0), now=0)
+    live = Live(made, Origin(0, (("0", 0.0, 0.5), ("1", 0.5, 1.0))), stored_fence=None, watch=lambda _: None)
+    live.log = WriterLog(name, StoredLog(), states_per_writer=1)  # writers get rows of their own soon
+    live.noted_at = {"0": 5}
+    return live
+
+
+def note(live: Live, time: int) -> None:
+    """Two writers, with a mark in each of two keys."""
+    for writer in ("a", "b"):
+        times = {"": time, "k": time}
+        live.stream.note(Note(writer=writer, times=times, position={"0": time}, newest={"": time}), time)
+
+
+def group(name: str) -> LiveGroup:
+    membership = Membership(name, GroupSettings(streams=("s", "t")))
+    graphs = {each: SegmentGraph.equal_shares(2, 0) for each in ("s", "t")}
+    membership.register("r", {"s": {"0": 3}}, graphs, 0)
+    membership.start("t", Cut({"1": 7}))
+    membership.held = {"": 5}
+    return LiveGroup(membership, 0, None)
+
+
+@pytest.fixture
+def filled(store_url: str) -> Iterator[Filled]:
+    with open_database(store_url) as database:
+        yield Filled(database)
+
+
+def other(column: Column[Any], value: Any) -> Any:
+    """Another value for a column, as near to the one that it has as can be."""
+    if column.primary_key:  # one that no row has
+        return value + 1_000 if isinstance(value, int) else f"{value}x"
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value ^ 1
+        case float():
+            return value / 2 + 0.125
+        case None:
+            return "None" if column.type.python_type is str else 0
+        case _:
+            return value[:-1] + chr(ord(value[-1]) ^ 1)
+
+
+@pytest.mark.parametrize("table", CHECKSUMS, ids=lambda each: each.name)
+def test_no_column_of_a_row_may_be_other_than_it_was_written(filled: Filled, table: Table) -> None:
+    """But for whose it is, which has a test of its own."""
+    owner = next(iter(table.primary_key))
+    for column in [each for each in table.columns if each is not owner]:
+        filled.read(table)
+        row = next((each for each in filled.rows(table) if each._mapping[column.name] is not None), None)
+        row = row if row is not None else filled.rows(table)[0]
+        changed = row._asdict() | {column.name: other(column, row._mapping[column.name])}
+        filled.change(table, row._asdict(), changed)
+        with pytest.raises(StoreCorrupt) as found:
+            filled.read(table)
+        error = found.value
+        assert (error.table, error.stream or error.group) == (table.name, "g" if table in OF_GROUPS else "s"), column
+        assert error.row is not None and (column.primary_key or repr(row[-1]) not in error.detail), column
+        filled.read_stream("t")
+        filled.change(table, changed, row._asdict())
+
+
+@pytest.mark.parametrize("table", CHECKSUMS, ids=lambda each: each.name)
+def test_a_row_that_was_moved_is_found_where_it_came_to(filled: Filled, table: Table) -> None:
+    owner, before, after = ("group", "g", "h") if table in OF_GROUPS else ("stream", "s", "t")
+    column = table.primary_key.columns[0].name
+    row = filled.rows(table)[-1]._asdict()
+    with filled.database.writer.begin():
+        there = [key == (after if key.name == column else row[key.name]) for key in table.primary_key]
+        filled.database.writer.execute(delete(table).where(*there))
+        filled.database.writer.execute(insert(table).values({**row, column: after}))
+    load = load_group if table in OF_GROUPS else load_stream
+    assert load(filled.database.reader, before) is not None
+    with pytest.raises(StoreCorrupt, match=MISMATCH) as found:
+        load(filled.database.reader, after)
+    assert (found.value.table, getattr(found.value, owner)) == (table.name, after)
+
+
+@pytest.mark.parametrize("table", CHECKSUMS, ids=lambda each: each.name)
+def test_a_row_without_a_checksum_is_damaged(filled: Filled, table: Table) -> None:
+    filled.change(table, filled.rows(table)[0]._asdict(), {"checksum": None})
+    with pytest.raises(StoreCorrupt, match=MISMATCH):
+        filled.read(table)
+
+
+@pytest.mark.parametrize("table", [schema.mark, schema.writer_change], ids=lambda each: each.name)
+def test_a_row_that_is_missing_between_others_is_found(filled: Filled, table: Table) -> None:
+    rows = filled.rows(table)
+    assert len(rows) >= 3
+    filled.remove(table, rows[10] if table is schema.mark else rows[-2])
+    with pytest.raises(StoreCorrupt, match=r"it is missing|mark 12 cannot follow mark 10") as found:
+        filled.read(table)
+    assert (found.value.table, found.value.stream) == (table.name, "s")
+    filled.read_stream("t")
+
+
+def test_what_cannot_be_decoded_is_damaged_though_its_checksum_matches(filled: Filled) -> None:
+    for table, column in (
+        (schema.stream, "config"),
+        (schema.segment, "predecessors"),
+        (schema.mark, "cut"),
+        (schema.writer_state, "state"),
+        (schema.writer_change, "writers"),
+        (schema.reader_group, "settings"),
+    ):
+        row = filled.rows(table)[-1]._asdict()
+        filled.change(table, row, with_checksum(table, row | {column: "{"}))
+        with pytest.raises(StoreCorrupt, match="it cannot be read"):
+            filled.read(table)
+        filled.change(table, row, row)
+    filled.read_stream()
+
+
+def test_a_damaged_mark_is_refused_wherever_it_is_looked_up_and_never_passed_over(filled: Filled) -> None:
+    row = next(each for each in filled.rows(schema.mark) if (each.key, each.seq) == ("", 10))
+    looks: list[Callable[[StoredMarks], Any]] = [
+        lambda marks: marks.between(5, 15),
+        lambda marks: marks.get(10),
+        lambda marks: marks.passed(Cut({"0": 10}), 1, NOTES),
+        lambda marks: marks.around(10),
+    ]
+    for look in looks:
+        filled.marks(look)
+    filled.change(schema.mark, row._asdict(), {"time": row.time + 1_000})  # where no search by time finds it any more
+    for look in looks:
+        with pytest.raises(StoreCorrupt, match="key '', seq 10"):
+            filled.marks(look)
+    for look in (lambda marks: marks.around(9), lambda marks: marks.around(11)):  # the marks before and after it
+        floor, ceiling = filled.marks(look)
+        assert floor == ceiling
+    with pytest.raises(StoreCorrupt, match="key '', seq 10"):
+        timeline(filled.database.reader, "s", "", 0, 1_000)
+
+
+def test_a_mark_that_is_not_there_is_gone_only_where_none_before_it_is_left(filled: Filled) -> None:
+    rows = [each for each in filled.rows(schema.mark) if each.key == ""]
+    for row in rows[:3]:
+        filled.remove(schema.mark, row)
+    with pytest.raises(MarksGone):
+        filled.marks(lambda marks: marks.get(2))
+    assert [mark.seq for mark in filled.marks(lambda marks: marks.between(1, 5))] == [4, 5]
+    filled.remove(schema.mark, rows[6])
+    with pytest.raises(StoreCorrupt, match=f"seq 7.*{MISSING}"):
+        filled.marks(lambda marks: marks.between(1, 9))
+
+
+def test_a_damaged_group_is_listed_for_those_alone_who_may_read_every_stream(filled: Filled) -> None:
+    (row,) = filled.rows(schema.reader_group)
+    filled.change(schema.reader_group, row._asdict(), {"settings": row.settings.replace('"s"', '"u"')})
+    assert group_streams(filled.database.reader, "", 10) == {"g": [EVERYTHING], "h": ["s", "t"]}
+
+
+def test_a_segment_that_is_dropped_leaves_damaged_marks_as_they_are(store_url: str) -> None:
+    with open_database(store_url) as database:
+        spell, _ = begin_spell(database.writer, "one", 0)
+        live = Live(
+            Stream("s", StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph(open=True), now=0),
+            Origin(0, None),
+            stored_fence=None,
+            watch=lambda _: None,
+        )
+        for time in (1, 2, 3):
+            live.stream.note(Note(writer="w", times={"": time}, position={"p": time, "q": time}), time)
+        scribe = Scribe(database.writer)
+
+        def flush() -> None:
+            writing = Writing(spell, served_until=0, clock_bound=0)
+            live.write(writing)
+            scribe.commit(writing)
+
+        flush()
+        with database.writer.begin():
+            database.writer.execute(update(schema.mark).where(schema.mark.c.seq == 2).values(upper=99))
+        live.drop_segment("q", 4)
+        flush()
+
+        with database.reader.begin():
+            marks = StoredMarks(database.reader, "s", "")
+            assert [mark.cut for mark in (*marks.between(1, 1), *marks.between(3, 3))] == [Cut({"p": 1}), Cut({"p": 3})]
+            with pytest.raises(StoreCorrupt, match=MISMATCH):
+                marks.between(2, 2)
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
+WHOLE = st.integers(-(2**63), 2**63 - 1)
+
+
+def values_of(table: Table) -> st.SearchStrategy[dict[str, Any]]:
+    """Any row of a table, but for its checksum."""
+    kinds = {Boolean: st.booleans(), Double: st.floats(0, 1)}
+
+    def of(column: Column[Any]) -> st.SearchStrategy[Any]:
+        kind = kinds.get(type(column.type), NAMES if column.type.python_type is str else WHOLE)
+        return st.one_of(st.none(), kind) if column.nullable else kind
+
+    return st.fixed_dictionaries({column.name: of(column) for column in list(table.columns)[:-1]})
+
+
+@given(data=st.data(), table=st.sampled_from(list(CHECKSUMS)))
+def test_rows_that_differ_have_checksums_that_differ(data: st.DataObject, table: Table) -> None:
+    one = data.draw(values_of(table))
+    name = data.draw(st.sampled_from(list(one)))
+    another = one | {name: data.draw(values_of(table))[name]}
+    checksums = Checksums(table)
+    same = all(one[each] == another[each] for each in one)
+    assert (checksums.of(one) == checksums.of(another)) == same
+
+
+def test_the_two_stores_have_the_same_checksums(tmp_path: Any, postgres_url: str) -> None:
+    def all_rows(url: str) -> list[Any]:
+        with open_database(url) as database:
+            Filled(database)
+            with database.reader.begin():
+                return [
+                    [tuple(row) for row in database.reader.execute(select(table).order_by(*table.primary_key))]
+                    for table in CHECKSUMS
+                ]
+
+    assert all_rows(str(tmp_path / "store.db")) == all_rows(postgres_url)
