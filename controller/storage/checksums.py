@@ -45,20 +45,26 @@ class Checksums:
         return crc32(_encode(self._values(values)), self._start)
 
     def matches(self, row: Row[Any]) -> bool:
-        """Whether a row, with all columns of the table, is as it was written."""
+        """Whether a row, with all columns of the table, is what was written."""
         values: tuple[Any, ...] = tuple(row)
-        return bool(values[-1] == crc32(_encode(values[:-1]), self._start))
+        try:
+            return bool(values[-1] == crc32(_encode(values[:-1]), self._start))
+        except UnicodeEncodeError:  # a text that is no UTF-8
+            return False
 
     def check(self, row: Row[Any]) -> None:
-        """Raises StoreCorrupt for a row that is not as it was written."""
+        """Raises StoreCorrupt for a row that is not what was written."""
         if not self.matches(row):
             raise self.corrupt(row, MISMATCH)
 
     def decoded(self, row: Row[Any], decode: Callable[[Row[Any]], Value]) -> Value:
-        """What a row stands for; raises StoreCorrupt for one that is not as it was written, or stands for nothing."""
+        """What a row stands for; raises StoreCorrupt for one that is not what was written, or stands for nothing."""
         values: tuple[Any, ...] = tuple(row)
-        if values[-1] != crc32(_encode(values[:-1]), self._start):  # `matches`, without a call: every row comes by
-            raise self.corrupt(row, MISMATCH)
+        try:
+            if values[-1] != crc32(_encode(values[:-1]), self._start):  # `matches`, without a call: every row comes by
+                raise self.corrupt(row, MISMATCH)
+        except UnicodeEncodeError:
+            raise self.corrupt(row, MISMATCH) from None
         try:
             return decode(row)
         except (ValueError, TypeError, msgspec.MsgspecError, StrandlineError) as error:
@@ -71,6 +77,7 @@ class Checksums:
 
 def corrupt(table: Table, values: Values, reason: str) -> StoreCorrupt:
     """The error that names a row by the values of its key."""
+    values = {name: printable(value) if isinstance(value, str) else value for name, value in values.items()}
     keys = [column.name for column in table.primary_key]
     stream = values.get("name" if table is schema.stream else "stream")
     group = values.get("name" if table is schema.reader_group else "group")
@@ -81,6 +88,17 @@ def corrupt(table: Table, values: Values, reason: str) -> StoreCorrupt:
         row=", ".join(f"{name} {values[name]!r}" for name in keys),
         reason=reason,
     )
+
+
+def check_name_of(table: Table, name: str) -> None:
+    """Raises StoreCorrupt for a stream's or a group's name that none can have: no list could show it."""
+    if not name.isascii():
+        raise corrupt(table, {"name": name}, "its name is no name")
+
+
+def printable(text: str) -> str:
+    """A text that an answer can have: what is no UTF-8 of it stands in escapes."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 # By table.

@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Connection, select
 
 from controller.storage import schema
-from controller.storage.checksums import CHECKSUMS
+from controller.storage.checksums import CHECKSUMS, check_name_of
 from controller.storage.journal import JOURNAL_OF_GROUP, Ends, journal_ends
 from controller.storage.rows import AnyRow, Values, to_json
 from strandline.access import EVERYTHING
@@ -89,12 +89,14 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
 def group_streams(connection: Connection, after: str, limit: int) -> dict[str, list[str]]:
     """Names in order, those that follow `after`, each with the streams that the group reads.
 
-    Nobody knows the streams of a group that is not as it was written: it is for those who may read every one.
+    Nobody knows the streams of a group that is not what was written: it is for those who may read every one.
     """
     table = schema.reader_group
     query = select(table).where(table.c.name > after).order_by(table.c.name).limit(limit)
     with connection.begin():
         rows = connection.execute(query).all()
+    for row in rows:
+        check_name_of(table, row.name)
     return {row.name: _streams_of(row) if CHECKSUMS[table].matches(row) else [EVERYTHING] for row in rows}
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, Table, bindparam, func, select
 
 from controller.limits import JOURNAL_ENTRIES
 from controller.storage import schema
+from controller.storage.checksums import corrupt
 from controller.storage.rows import Values, to_json
 
 # By topic: the slot and the seq of its newest entry.
@@ -114,5 +115,9 @@ def _is_about(entry: Entry, writer: str) -> bool:
 
 
 def _entry(row: Row[Any]) -> Entry:
-    details = msgspec.json.decode(row.details)
+    try:
+        details = msgspec.json.decode(row.details)
+    except ValueError as error:
+        table = schema.journal if "stream" in row._mapping else schema.group_journal
+        raise corrupt(table, dict(row._mapping), f"it cannot be read: {error}") from error
     return Entry(seq=row.seq, at=row.at, topic=row.topic, kind=row.kind, by=row.by, details=details)

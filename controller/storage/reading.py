@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, bindparam, func, select
 
 from controller.limits import ITEM_CHARACTERS, LOADED_MARKS, MARK_ITEMS, QUERY_ITEMS
 from controller.storage import schema
-from controller.storage.checksums import CHECKSUMS, MISSING, corrupt
+from controller.storage.checksums import CHECKSUMS, MISSING, check_name_of, corrupt
 from controller.storage.journal import JOURNAL_OF_STREAM, Ends, journal_ends
 from controller.storage.rows import (
     AnyRow,
@@ -200,7 +200,10 @@ def stream_names(connection: Connection, after: str, limit: int) -> Sequence[str
     table = schema.stream
     query = select(table.c.name).where(table.c.name > after).order_by(table.c.name).limit(limit)
     with connection.begin():
-        return connection.execute(query).scalars().all()
+        names = connection.execute(query).scalars().all()
+    for name in names:
+        check_name_of(table, name)
+    return names
 
 
 def missing_mark(stream: str, key: str, seq: int) -> StoreCorrupt:

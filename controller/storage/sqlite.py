@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,9 @@ from controller.limits import BUSY_TIMEOUT_MS
 from controller.storage.diagnosis import Cause, StoreMoved, diagnose
 from controller.storage.refusals import AlreadyServed, IsBackup, UnusableFile
 
+# A text as it is stored, also where it is damaged and no UTF-8 any more: its checksum tells so and names the row, while
+# the driver would fail and not say where.
+LENIENT_TEXT: Final = partial(str, encoding="utf-8", errors="surrogateescape")
 BACKUP: Final = int.from_bytes(b"back")  # the user_version of a file that `strandline backup` wrote
 
 
@@ -71,6 +75,7 @@ def make_private(path: str) -> None:
 
 def _prepare(connection: Any, _record: Any) -> None:  # whatever the driver has
     connection.isolation_level = None  # the driver would begin too late, and commit before DDL
+    connection.text_factory = LENIENT_TEXT
     for pragma in (
         f"busy_timeout = {BUSY_TIMEOUT_MS}",
         "journal_mode = WAL",

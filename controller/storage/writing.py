@@ -255,7 +255,7 @@ class Scribe:
     def _drop_from_marks(self, stream: str, segment: str) -> None:
         """Rewrites the cuts that reach into a segment which never was. Rare, so it may take its time.
 
-        A mark that is not as it was written stays as it is: whoever reads it is told.
+        A mark that is not what was written stays as it is: whoever reads it is told.
         """
         mark = schema.mark
         reaching = select(mark).where(mark.c.stream == stream, mark.c.cut.contains(f'"{segment}":', autoescape=True))

@@ -33,13 +33,13 @@ def note(controller: OwnProcess, stream: str, time: int, offset: int) -> Any:
     return controller.client.post(f"/v1/streams/{stream}/notes", json=body)
 
 
-def flip(file: Path, text: bytes) -> None:
-    """Flips the last bit of the last byte of a text that is in the file once or more, wherever it is."""
+def flip(file: Path, text: bytes, bit: int) -> None:
+    """Flips a bit of the last byte of a text, wherever that is in the file."""
     content = bytearray(file.read_bytes())
     found = content.find(text)
     assert found >= 0
     while found >= 0:
-        content[found + len(text) - 1] ^= 1
+        content[found + len(text) - 1] ^= bit
         found = content.find(text)
     file.write_bytes(content)
 
@@ -76,12 +76,13 @@ def check_that_it_is_told(controller: OwnProcess) -> None:
     assert len(told) == 1 and '"stream": "s"' in told[0] and '"table": "mark"' in told[0]
 
 
-def test_a_flipped_bit_in_the_file_is_never_served(serve: Callable[..., OwnProcess], tmp_path: Path) -> None:
+@pytest.mark.parametrize("bit", [0x01, 0x80], ids=["another digit", "no UTF-8"])
+def test_a_flipped_bit_in_the_file_is_never_served(serve: Callable[..., OwnProcess], tmp_path: Path, bit: int) -> None:
     controller = serve()
     fill(controller)
     assert controller.stop() == 0
 
-    flip(tmp_path / "store.db", b'{"0":%d' % (OFFSET + 2))
+    flip(tmp_path / "store.db", b'{"0":%d' % (OFFSET + 2), bit)
 
     controller = serve("--log-format", "json")
     assert controller.client.get("/readyz").status_code == 200  # nobody has looked there yet
@@ -158,6 +159,25 @@ class TestBeside:
             problem = controller.call(method, path, body, expect=500)
             assert problem["code"] == "store_corrupt" and problem["reason"] == "it is missing"
         controller.note("a", last + 1, {"0": last + 1})
+
+    def test_a_name_that_is_none_is_told_and_streams_are_served_by_theirs(
+        self, start: Callable[..., InProcess], execute: Callable[[str], None]
+    ) -> None:
+        controller = start()
+        for name in ("s", "t"):
+            controller.call("PUT", f"/v1/streams/{name}", CONFIG)
+            controller.call("PUT", f"/v1/reader-groups/of-{name}", {"streams": [name]})
+        controller = start()
+        execute("UPDATE stream SET name = CAST(x'f4' AS TEXT) WHERE name = 't'")
+        execute("UPDATE reader_group SET name = CAST(x'f4' AS TEXT) WHERE name = 'of-t'")
+
+        for path, table in (("/v1/streams", "stream"), ("/v1/reader-groups", "reader_group")):
+            problem = controller.call("GET", path, expect=500)
+            assert (problem["code"], problem["table"]) == ("store_corrupt", table)
+            assert problem["row"] == r"name '\\udcf4'"
+        controller.call("GET", "/v1/streams/s")
+        controller.call("GET", "/v1/reader-groups/of-s")
+        assert controller.request("GET", "/metrics").status_code == 200
 
     def test_a_damaged_stream_can_be_deleted_and_the_controller_is_ready_again(
         self, start: Callable[..., InProcess], execute: Callable[[str], None]
