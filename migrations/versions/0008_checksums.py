@@ -16,8 +16,19 @@ depends_on: Sequence[str] | None = None
 TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "stream": (
         ("name",),
-        ("open", "config", "original", "sealed", "epochs", "head", "clock")
-        + ("created_at", "owner", "fence", "remainders"),
+        (
+            "open",
+            "config",
+            "original",
+            "sealed",
+            "epochs",
+            "head",
+            "clock",
+            "created_at",
+            "owner",
+            "fence",
+            "remainders",
+        ),
     ),
     "segment": (
         ("stream", "id"),
