@@ -16,7 +16,7 @@ from reader_client.options import LateEvents, Options, OptionsGiven
 from reader_client.reading import Reading
 from reader_client.steps import drive, drive_async
 from strandline.errors import StrandlineError
-from strandline.order import Lag
+from strandline.order import Lag, Place
 from strandline.protocol.group_wire import GroupWindow, Positions
 from strandline.protocol.transport import AsyncConnection, Connection, reach, reach_async
 
@@ -67,8 +67,17 @@ class _Known:
         return self._reading.at_end
 
     def save(self) -> ReaderState:
-        """What a reader can go on from later: `state=`. All that was handed out so far counts as dealt with."""
+        """What a reader can go on from later: `state=`. All that was handed out so far counts as dealt with, or lies in
+        the open windows, which are part of the state. Keep it in one step with the results, then call `settle`."""
         return self._reading.save()
+
+    def save_segments(self) -> Mapping[Place, ReaderState]:
+        """The same for each segment by itself, so that whoever reads it next goes on from it: `recall=`."""
+        return self._reading.save_segments()
+
+    def settle(self) -> None:
+        """What was saved last is kept; for a reader with `windows`. The group hears of it with the next report."""
+        self._reading.settle()
 
     def done(self, item: EventItem) -> None:
         """The event has been dealt with; for a reader with `acknowledge`."""
@@ -93,6 +102,10 @@ class EventReader(_Known):
       else from each in turn.
     - `backlog`: is kept up to date with every report.
     - `state`: what `save` gave. The segments in it are taken over, whoever has them.
+    - `windows`: the open windows, into which events go with `part=item.place`. They are saved and loaded with the
+      state, and what is read is settled by `settle`.
+    - `recall`: from a stream and a segment to what was kept of it, for windows of a group with several readers. It is
+      called, in the thread that reads, when a segment comes to this reader.
 
     Raises WrongDomain, InvalidConfig, the log's errors, and what calls to the controller raise. After an error of these
     the reader goes on where it was.

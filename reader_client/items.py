@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from logs import StoredEvent
 from strandline.checks import check_time
 from strandline.errors import Invalid, InvalidConfig
 from strandline.names import check_name
 from strandline.note import check_key, check_position
+from strandline.order import Place
+from strandline.plain import from_plain
 
 Times: TypeAlias = int | Mapping[str, int]
 EventTime: TypeAlias = Callable[[StoredEvent], Times]
@@ -42,6 +46,11 @@ class EventItem:
     def time(self) -> int | None:
         """Its time in the default key."""
         return self.times.get("")
+
+    @property
+    def place(self) -> Place:
+        """The stream and the segment that it is in."""
+        return self.stream, self.event.segment
 
     @property
     def is_late(self) -> bool:
@@ -87,10 +96,12 @@ Item: TypeAlias = EventItem | WatermarkItem
 
 @dataclass(frozen=True, slots=True)
 class ReaderState:
-    """What a reader goes on from: how far it has read, by stream and segment, and its watermarks by key."""
+    """What a reader goes on from: how far it has read, by stream and segment, its watermarks by key, and what lies in
+    its open windows, if it has any (see `EventWindows.save`)."""
 
     positions: Mapping[str, Mapping[str, int]]
     watermarks: Mapping[str, int]
+    windows: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for stream, position in self.positions.items():
@@ -99,9 +110,26 @@ class ReaderState:
         for key, watermark in self.watermarks.items():
             check_time("watermark", watermark)
             check_key(key)
+        if self.windows is not None and not isinstance(self.windows, Mapping):
+            raise InvalidConfig(name="windows", value=self.windows, wanted="what save() of EventWindows gave")
+
+    @property
+    def settled(self) -> Mapping[str, Mapping[str, int]]:
+        """How far a group may take it for settled: in a segment with events in open windows one less than was read, so
+        that a reader comes to it, and takes them in, also where nothing of it is left to read."""
+        events = () if self.windows is None else self.windows["events"]
+        parts = {from_plain(part) for part, *_ in events}
+        return {
+            stream: {
+                segment: max(0, offset - 1) if (stream, segment) in parts else offset
+                for segment, offset in position.items()
+            }
+            for stream, position in self.positions.items()
+        }
 
     def to_json(self) -> str:
-        return json.dumps({"positions": self.positions, "watermarks": self.watermarks})
+        kept = {"positions": self.positions, "watermarks": self.watermarks}
+        return json.dumps(kept if self.windows is None else {**kept, "windows": self.windows})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ReaderState:
@@ -112,3 +140,25 @@ class ReaderState:
             return cls(**given)
         except (ValueError, TypeError, AttributeError, Invalid) as error:
             raise InvalidConfig(name="state", value=str(text[:80]), wanted=f"{wanted}: {error}") from None
+
+    def write(self, path: str | Path) -> None:
+        """Puts it into a file in one step: whenever the process is killed, there is this state or the one before."""
+        new = Path(f"{path}.new")
+        with new.open("w", encoding="utf-8") as file:
+            file.write(self.to_json())
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+        folder = os.open(Path(path).parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    @classmethod
+    def read(cls, path: str | Path) -> ReaderState | None:
+        """What `write` put there; null where there is no such file yet. Raises InvalidConfig for another file."""
+        try:
+            return cls.from_json(Path(path).read_bytes())
+        except FileNotFoundError:
+            return None

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import Any, TypeAlias, TypedDict
 
 from logs import StoredEvent
 from reader_client.backlog import GroupBacklog
-from reader_client.items import EventItem, EventTime, ReadingDomain
+from reader_client.items import EventItem, EventTime, ReaderState, ReadingDomain
 from reader_client.limits import LATE_WRITERS, REPORT_DEFAULT_MS
 from strandline.checks import check_whole
 from strandline.errors import InvalidConfig
 from strandline.note import DEFAULT_KEY, check_key
+from strandline.windowing import EventWindows
+
+Recall: TypeAlias = Callable[[str, str], ReaderState | None]  # what is kept of a stream's segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,8 @@ class Options:
     writer_of: Callable[[StoredEvent], str | None] | None = None
     on_late: Callable[[EventItem], object] | None = None
     backlog: GroupBacklog | None = None
+    windows: EventWindows[Any] | None = None
+    recall: Recall | None = None
 
     def __post_init__(self) -> None:
         if self.time_domain not in list(ReadingDomain):
@@ -38,6 +43,8 @@ class Options:
         check_key(self.order_key)
         check_whole("report_ms", self.report_ms, least=1)
         check_whole("max_event_time_lag_ms", self.max_event_time_lag_ms, least=0)
+        if self.recall is not None and self.windows is None:
+            raise InvalidConfig(name="windows", value=None, wanted="the windows that what is recalled goes into")
         if self.on_late is not None and self.event_time is None and self.time_domain != ReadingDomain.INGESTION:
             wanted = "a function from an event to its time, without which none can be known to be late"
             raise InvalidConfig(name="event_time", value=None, wanted=wanted)
@@ -56,6 +63,8 @@ class OptionsGiven(TypedDict, total=False):
     writer_of: Callable[[StoredEvent], str | None] | None
     on_late: Callable[[EventItem], object] | None
     backlog: GroupBacklog | None
+    windows: EventWindows[Any] | None
+    recall: Recall | None
 
 
 @dataclass(slots=True)

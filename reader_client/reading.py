@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Any
 
 from logs import LogReader, StoredEvent
 from reader_client.backlog import remaining_offsets
@@ -26,6 +27,7 @@ from strandline.protocol.driving import local, remote
 from strandline.protocol.errors import OutcomeUnknown
 from strandline.protocol.group_wire import GroupWindow, Positions, ReaderAnswer
 from strandline.protocol.processes import Origin
+from strandline.windowing import EventWindows
 
 
 class Reading:
@@ -48,7 +50,9 @@ class Reading:
         self.closed = False
         self._logs = logs
         self._options = options
-        self._state = state
+        self._state = self._kept = state
+        self._kept_next = state
+        self._saved = dict[Place, ReaderState]()
         self._now_ms = now_ms
         self._epoch: int | None = None
         self._orders = {stream: StreamOrder(stream, options.order_key) for stream in logs}
@@ -58,6 +62,8 @@ class Reading:
         self._queued: dict[str, int] = dict(state.watermarks) if state is not None else {}
         self._told: dict[str, int] = dict(self._queued)
         self._given: tuple[Place, int] | None = None
+        if options.windows is not None and state is not None and state.windows is not None:
+            options.windows.load(state.windows)
         self._report_at = self._look_at = 0.0
         self._pause_ms: float = POLL_FIRST_MS
         self._origin = Origin(f"reader {reader!r} of group {group!r}")
@@ -136,9 +142,36 @@ class Reading:
             return  # it has lost them already
 
     def save(self) -> ReaderState:
-        """What to go on from; everything that was handed out counts as dealt with."""
+        """What to go on from; everything that was handed out counts as dealt with, or lies in the windows."""
         self._settle()
-        return ReaderState(self._progress.settled(), dict(self._told))
+        windows = self._options.windows
+        if windows is None:
+            return ReaderState(self._progress.settled(), dict(self._told))
+        self._kept_next = ReaderState(self._progress.positions(), dict(self._told), windows.save())
+        return self._kept_next
+
+    def save_segments(self) -> dict[Place, ReaderState]:
+        """The same for each segment by itself."""
+        windows = self._windows("save_segments")
+        places = {(stream, segment): at for stream, each in self.positions.items() for segment, at in each.items()}
+        saved = windows.save_parts(places)
+        self._saved = {
+            place: ReaderState({place[0]: {place[1]: at}}, dict(self._told), saved[place])
+            for place, at in places.items()
+        }
+        return self._saved
+
+    def settle(self) -> None:
+        """What was saved last is kept."""
+        self._windows("settle")
+        if self._options.recall is None:
+            self._kept = self._kept_next
+            for stream, position in ({} if self._kept is None else self._kept.positions).items():
+                for segment, offset in position.items():
+                    self._progress.settle((stream, segment), offset)
+            return
+        for place, state in self._saved.items():
+            self._progress.settle(place, _offset(state, place), held=_has_events(state))
 
     def done(self, item: EventItem) -> None:
         self._progress.done((item.stream, item.event.segment), item.event.offset)
@@ -194,7 +227,7 @@ class Reading:
             except BaseException:
                 self._progress.put_back(place, event)
                 raise
-            if not self._options.acknowledge:
+            if not self._options.acknowledge and self._options.windows is None:
                 self._given = place, event.offset
             return item
         return None
@@ -275,6 +308,8 @@ class Reading:
                 group_calls.release(self.group, self.reader, answer.epoch, news.positions, news.settled)
             )
             self._progress.drop(surplus)
+            for place in surplus:
+                self._lose(place)
             self._hear(left)
 
     def _hear(self, answer: ReaderAnswer) -> None:
@@ -283,7 +318,11 @@ class Reading:
         self._epoch = answer.epoch
         self._take_back(answer.window)
         self.fenced += self._progress.loses(answer.owned)
-        self._progress.adopt(answer.owned)
+        adopted = self._progress.adopt(answer.owned)
+        for place in adopted.lost:
+            self._lose(place)
+        for place, offset in adopted.new.items():
+            self._begin(place, offset)
         self.window = answer.window
         if self._options.time_domain == ReadingDomain.PROCESSING:
             return
@@ -293,6 +332,46 @@ class Reading:
             if value is not None and (before is None or value > before):
                 self._queued[key] = value
                 self._waiting.append(WatermarkItem(value, key))
+
+    # -- windows -------------------------------------------------------------------------------------------------
+
+    def _windows(self, call: str) -> EventWindows[Any]:
+        if self._options.windows is None:
+            raise InvalidConfig(name="windows", value=None, wanted=f"given to a reader whose {call}() is called")
+        return self._options.windows
+
+    def _lose(self, place: Place) -> None:
+        """Another reader goes on with a segment, from what was settled. What was not settled is not this reader's."""
+        windows, kept = self._options.windows, self._kept
+        if windows is None:
+            return
+        if self._options.recall is None and kept is not None and _at(kept, place) is not None:
+            windows.load(kept.windows, [place])
+            windows.pass_over(place)
+        else:
+            windows.drop(place)
+
+    def _begin(self, place: Place, settled: int) -> None:
+        """Goes on with a segment that has come to this reader, and with what is kept of it."""
+        windows, recall, kept = self._options.windows, self._options.recall, self._kept
+        if windows is None:
+            return
+        if recall is None:
+            known = None if kept is None else _at(kept, place)
+            windows.load(kept.windows if kept is not None and known is not None else None, [place])
+            if known is not None and known > settled:  # the group has not heard of it
+                self._progress.begin(place, known, held=False)
+            elif known != settled:
+                windows.reopen(place)  # others have read it meanwhile, and what they did not settle comes here
+            return
+        state = recall(*place)
+        windows.load(None if state is None else state.windows, [place])
+        if state is not None:
+            offset = _offset(state, place)
+            if offset < settled:
+                wanted = f"at {settled} or later, which is settled: what lies before is not read again"
+                raise InvalidConfig(name=f"the kept state of {place[0]}/{place[1]}", value=offset, wanted=wanted)
+            self._progress.begin(place, offset, held=_has_events(state))
 
     def _take_back(self, window: GroupWindow) -> None:
         """Takes back the watermarks that were not handed out yet and that the group went back behind: segments went
@@ -333,3 +412,21 @@ class Reading:
     def _check_open(self) -> None:
         if self.closed:
             raise ReaderClosed(reader=self.reader)
+
+
+def _at(state: ReaderState, place: Place) -> int | None:
+    """How far a state has read in a segment, null where it does not know it."""
+    return state.positions.get(place[0], {}).get(place[1])
+
+
+def _offset(state: ReaderState, place: Place) -> int:
+    """The same of a segment's own state."""
+    offset = _at(state, place)
+    if offset is None:
+        wanted = f"the state of {place[0]}/{place[1]}"
+        raise InvalidConfig(name="what was recalled", value=dict(state.positions), wanted=wanted)
+    return offset
+
+
+def _has_events(state: ReaderState) -> bool:
+    return state.windows is not None and bool(state.windows["events"])

@@ -42,11 +42,13 @@ class Cursor(Generic[Event]):
     reported: tuple[int, int] | None = None  # what was read and what was settled
     buffer: deque[Event] = field(default_factory=deque)
     under_way: dict[int, None] = field(default_factory=dict)  # offsets, rising
+    held: int | None = None  # not more than this is settled
 
     @property
     def settled(self) -> int:
         """Everything below it has been dealt with."""
-        return next(iter(self.under_way), self.offset)
+        settled = next(iter(self.under_way), self.offset)
+        return settled if self.held is None else min(settled, self.held)
 
     @property
     def finished(self) -> bool:
@@ -57,6 +59,11 @@ class Cursor(Generic[Event]):
     def is_news(self) -> bool:
         """Whether it stands elsewhere than was reported last."""
         return self.reported != (self.offset, self.settled)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of it was read and settled, and the group knows that."""
+        return self.finished and self.settled == self.offset and not self.is_news
 
     def pass_gap(self) -> None:
         if not self.buffer:
@@ -69,6 +76,14 @@ class News:
 
     positions: Mapping[str, Mapping[str, int]]
     settled: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """The segments that have come to a reader, with where it goes on in each, and those that it has lost."""
+
+    new: Mapping[Place, int]
+    lost: tuple[Place, ...]
 
 
 def no_order(segment: str, offset: int) -> int | None:
@@ -87,17 +102,30 @@ class Progress(Generic[Event]):
 
     # -- ownership -----------------------------------------------------------------------------------------------
 
-    def adopt(self, owned: Mapping[str, Mapping[str, int]]) -> None:
-        """These segments are the reader's, from these offsets on, and no others.
+    def adopt(self, owned: Mapping[str, Mapping[str, int]]) -> Adopted:
+        """These segments are the reader's, from these offsets on, and no others; returns what is new and what is lost.
 
         In one that it keeps it goes on from where it is, unless it is told to go on further ahead.
         """
         told = {(stream, segment): offset for stream, position in owned.items() for segment, offset in position.items()}
-        self.drop([place for place in self.cursors if place not in told])
+        gone = [place for place in self.cursors if place not in told]
+        lost = [place for place in gone if not self.cursors[place].is_over]
+        self.drop(gone)
+        new = {}
         for place, offset in told.items():
             cursor = self.cursors.get(place)
             if cursor is None or cursor.offset < offset:
+                if cursor is not None:
+                    lost.append(place)  # others have read on
                 self.cursors[place] = Cursor(offset, offset, reported=(offset, offset))
+                new[place] = offset
+        return Adopted(new, tuple(lost))
+
+    def begin(self, place: Place, offset: int, *, held: bool) -> None:
+        """Goes on from further ahead in a segment that is new, since what lies before was dealt with elsewhere; or, if
+        that is `held`, is kept elsewhere and not done with."""
+        cursor = self.cursors[place] = Cursor(offset, offset, reported=self.cursors[place].reported)
+        cursor.held = offset - 1 if held else None
 
     def drop(self, places: Iterable[Place]) -> None:
         """These segments are the reader's no more: what was fetched of them is forgotten."""
@@ -108,8 +136,7 @@ class Progress(Generic[Event]):
     def loses(self, owned: Mapping[str, Mapping[str, int]]) -> bool:
         """Whether a segment that is not over for this reader, finished and reported, is none of these."""
         return any(
-            segment not in owned.get(stream, {})
-            and not (each.finished and each.settled == each.offset and not each.is_news)
+            segment not in owned.get(stream, {}) and not each.is_over
             for (stream, segment), each in self.cursors.items()
         )
 
@@ -208,12 +235,17 @@ class Progress(Generic[Event]):
 
     # -- positions -----------------------------------------------------------------------------------------------
 
-    def settle(self, place: Place, upto: int) -> None:
-        """All events below an offset have been dealt with. Harmless where the segment was lost since."""
+    def settle(self, place: Place, upto: int, *, held: bool = False) -> None:
+        """All events below an offset have been dealt with. Harmless where the segment was lost since.
+
+        `held`: they are kept, and not done with. The last of them stays unsettled, so that the segment has an owner,
+        also once it is read to its end.
+        """
         cursor = self.cursors.get(place)
         if cursor is not None:
             for offset in [each for each in cursor.under_way if each < upto]:
                 del cursor.under_way[offset]
+            cursor.held = upto - 1 if held else None
 
     def positions(self) -> dict[str, dict[str, int]]:
         """How far the reader has read, in all that it owns."""

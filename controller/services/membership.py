@@ -313,8 +313,7 @@ class Membership:
                 place = stream, segment
                 known = offset if settled is None else settled.get(stream, {}).get(segment, self.settled_at(place))
                 self._own(name, place, offset, known)
-            if settled is not None:
-                self._leave_finished(name, stream, position, graph)
+            self._leave_finished(name, stream, position, graph)
 
     def _leave_finished(self, name: str, stream: str, position: Mapping[str, int], graph: SegmentGraph) -> None:
         """A segment that was read to its end and not settled stays its reader's; once it is settled it goes, where the

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.order import Bound, Place
-from strandline.progress import News, Progress
+from strandline.progress import Adopted, News, Progress
 
 A, B = ("s", "a"), ("s", "b")
 
@@ -302,3 +302,19 @@ def test_a_segment_that_is_lost_while_it_is_read_from_several_times_is_not_read_
     progress.drop([first[0]])
     then = progress.take()
     assert then is not None and then[0] != first[0]
+
+
+def test_a_segment_goes_on_where_somebody_keeps_it_and_what_is_held_stays_unsettled() -> None:
+    progress = Progress[Event]()
+    assert progress.adopt({"s": {"a": 2}}) == Adopted({A: 2}, ())
+    progress.begin(A, 5, held=True)
+    assert (progress.positions(), progress.settled()) == ({"s": {"a": 5}}, {"s": {"a": 4}})
+    assert progress.news() == News({"s": {"a": 5}}, {"s": {"a": 4}})
+    progress.feed(A, [Event(5)], 6, 6)
+    take(progress)
+    progress.settle(A, 6, held=True)
+    assert progress.settled() == {"s": {"a": 5}}
+    progress.settle(A, 6)
+    assert progress.settled() == {"s": {"a": 6}}
+    assert progress.adopt({"s": {"a": 9}}) == Adopted({A: 9}, (A,))  # others have read on
+    assert progress.adopt({"s": {"b": 0}}) == Adopted({B: 0}, (A,))

@@ -33,6 +33,7 @@ TASKS = [
     "retention",
     "behind-a-proxy",
     "writers-that-come-and-go",
+    "windows-that-survive",
 ]
 
 

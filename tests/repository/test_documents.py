@@ -53,6 +53,7 @@ RUN = {
     ),
     "docs/how-to/transactions.md": (TASKS,),
     "docs/how-to/writers-that-come-and-go.md": (TASKS,),
+    "docs/how-to/windows-that-survive.md": (TASKS,),
     "docs/kafka.md": ("tests/logs/test_kafka_page.py::test_the_page_about_kafka_notes_what_it_says",),
     "docs/metrics.md": (
         "tests/operations/test_rules.py::test_the_documented_scrape_is_valid_and_the_files_are_where_the_document_says",

@@ -1,0 +1,45 @@
+"""Values as plain data that json can write, and back: bytes and tuples are told apart from texts and lists.
+
+b"ab" ──► {"bytes": "YWI="}      (1, "a") ──► {"tuple": [1, "a"]}      {"a": 1} ──► {"object": {"a": 1}}
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import Any
+
+from strandline.errors import InvalidConfig
+
+
+def to_plain(value: Any) -> Any:
+    """Plain data for a value; raises InvalidConfig for one that is not made of texts, bytes, numbers, lists, tuples and
+    objects with texts as keys."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case bytes():
+            return {"bytes": b64encode(value).decode()}
+        case list():
+            return [to_plain(each) for each in value]
+        case tuple():
+            return {"tuple": [to_plain(each) for each in value]}
+        case dict() if all(isinstance(name, str) for name in value):
+            return {"object": {name: to_plain(each) for name, each in value.items()}}
+    wanted = "made of texts, bytes, numbers, lists, tuples and objects with texts as keys"
+    raise InvalidConfig(name="what is kept", value=value, wanted=wanted)
+
+
+def from_plain(plain: Any) -> Any:
+    """The value that `to_plain` was given; raises ValueError for what it did not give."""
+    match plain:
+        case None | bool() | int() | float() | str():
+            return plain
+        case list():
+            return [from_plain(each) for each in plain]
+        case {"bytes": str(text), **others} if not others:
+            return b64decode(text, validate=True)
+        case {"tuple": list(values), **others} if not others:
+            return tuple([from_plain(each) for each in values])
+        case {"object": dict(values), **others} if not others:
+            return {name: from_plain(each) for name, each in values.items()}
+    raise ValueError(f"{plain!r} is not plain data")

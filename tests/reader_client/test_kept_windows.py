@@ -1,0 +1,242 @@
+"""Windows that are kept with a reader's state: in one process, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, ReaderState, Tumbling
+from strandline.errors import InvalidConfig
+from strandline.segment import NewSegment
+from tests.reader_client.event_readers import QUICK, WAIT_S, reading, share, time_of
+from tests.reader_client.test_article import Stepping
+
+
+def take(reader: Any, windows: EventWindows[Any], count: int) -> list[Any]:
+    """Reads so many events into windows; returns the watermarks that came between them."""
+    watermarks, left = [], count
+    while left:
+        item = reader.read(WAIT_S * 1_000)
+        if isinstance(item, EventItem):
+            windows.add(item.time or 0, item.time or 0, part=item.place)
+            left -= 1
+        else:
+            watermarks.append(item.watermark)
+    return watermarks
+
+
+def watermark(reader: Any, wanted: int) -> None:
+    """Reads up to a watermark, with no event before it."""
+    while (item := reader.read(WAIT_S * 1_000)).watermark != wanted:
+        assert item.is_watermark
+
+
+def options(windows: EventWindows[Any], **others: Any) -> dict[str, Any]:
+    return {"time_domain": "event", "event_time": time_of, "windows": windows, **others}
+
+
+def ten(written: Any, segments: int = 1) -> Any:
+    written = written(segments)
+    written.write(*[("0", time) for time in range(7)])
+    written.note(7)
+    return written
+
+
+def test_a_reader_begins_with_the_windows_that_were_open(
+    written_anywhere: Any, event_reader: Callable[..., Any], tmp_path: Path
+) -> None:
+    written, file = ten(written_anywhere), tmp_path / "state"
+    group, logs = written.group(), {written.stream: written.open()}
+    assert ReaderState.read(file) is None
+    windows = EventWindows[int](Tumbling(10))
+    first = event_reader(written.controller.url, group, "r1", logs, **options(windows), **QUICK)
+    assert take(first, windows, 7) == []
+    watermark(first, 7)
+    windows.advance(7)
+    assert first.settled == {written.stream: {"0": 0}}
+    first.save().write(file)
+    first.settle()
+    assert first.settled == {written.stream: {"0": 7}}
+    written.write(("0", 7))
+    take(first, windows, 1)  # and its process is killed: nobody closes it
+
+    written.write(("0", 8), ("0", 9), ("0", 11))
+    written.note(11)
+    state, windows = ReaderState.read(file), EventWindows[int](Tumbling(10))
+    assert state is not None and state.settled == {written.stream: {"0": 6}}
+    second = event_reader(written.controller.url, group, "r1", logs, **options(windows, state=state), **QUICK)
+    take(second, windows, 4)
+    watermark(second, 11)
+    assert [each.events for each in windows.advance(11)] == [tuple(range(10))]
+    second.close()
+
+
+def test_another_reader_goes_on_after_what_is_kept_and_the_first_tells_no_event_of_it(written: Any) -> None:
+    written = ten(written)
+    group, one, two = (
+        written.group(reader_timeout_ms=500),
+        EventWindows[int](Tumbling(10)),
+        EventWindows[int](Tumbling(10)),
+    )
+    with reading(written, group, **options(one), report_ms=1) as hung:
+        take(hung, one, 3)
+        hung.save()
+        hung.settle()
+        take(hung, one, 4)
+        hung.get_time_window()
+        with reading(written, group, "r2", **options(two), report_ms=1) as other:
+            take(other, two, 4)
+            hung.get_time_window()  # it finds that it has lost the segment
+            assert one.add(6, 6, part=(written.stream, "0"))  # an event that it was about to add is not its own
+            assert [each.events for each in one.finish()] == [(0, 1, 2)]
+            assert [each.events for each in two.finish()] == [(3, 4, 5, 6)]
+
+
+def test_a_segment_that_was_lost_and_comes_back_is_read_again_from_what_is_kept(written: Any) -> None:
+    written = ten(written)
+    group, windows = written.group(reader_timeout_ms=400), EventWindows[int](Tumbling(10))
+    with reading(written, group, **options(windows), report_ms=1) as reader:
+        take(reader, windows, 3)
+        reader.save()
+        reader.settle()
+        take(reader, windows, 2)
+        with ReaderGroup(written.controller.connection, group) as asked:
+            asked.offline("r1", {})  # somebody says that it is dead
+        take(reader, windows, 4)
+        assert reader.fenced == 1
+        assert [each.events for each in windows.finish()] == [(0, 1, 2, 3, 4, 5, 6)]
+
+
+def kept_by_segment() -> tuple[dict[Any, ReaderState], Callable[[str, str], ReaderState | None]]:
+    table: dict[Any, ReaderState] = {}
+    return table, lambda stream, segment: table.get((stream, segment))
+
+
+def test_a_segments_state_goes_to_whoever_reads_it_next_and_one_read_to_its_end_stays_until_its_windows_close(
+    written: Any,
+) -> None:
+    #    0 ── 3 ─┐
+    #            ├─ 2      0 is read to its end by r1, which dies: its events lie in a window that is open
+    #    1 ── 0 ─┘
+    written = written(2)
+    table, recall = kept_by_segment()
+    written.write(("0", 1), ("0", 2), ("0", 3))
+    written.scale(["0", "1"], [NewSegment("2", 0.0, 1.0)])
+    written.write(("2", 4), ("2", 5))
+    group, one, two = written.group(), EventWindows[int](Tumbling(10)), EventWindows[int](Tumbling(10))
+    logs = {written.stream: written.open()}
+    dead = EventReader(written.controller.connection, group, "r1", logs, **options(one, recall=recall), **QUICK)
+    take(dead, one, 4)
+    table |= dead.save_segments()
+    dead.settle()
+    assert dead.settled[written.stream]["0"] == 2
+    dead.get_time_window()
+    dead.close()  # what is not settled goes to others
+
+    with reading(written, group, "r2", **options(two, recall=recall)) as alive:
+        take(alive, two, 1)
+        written.note(20)
+        watermark(alive, 20)
+        assert [each.events for each in two.advance(20)] == [(1, 2, 3, 4, 5)]
+        table |= alive.save_segments()
+        alive.settle()
+        alive.get_time_window()
+        assert alive.settled == {written.stream: {"2": 2}}  # 0 is over now
+    assert not [state for state in table.values() if state.windows and state.windows["events"]]
+
+
+def test_readers_that_share_hand_over_what_is_open(written: Any) -> None:
+    written = written(2)
+    table, recall = kept_by_segment()
+    written.write(("0", 1), ("0", 2), ("1", 3), ("1", 4))
+    group, one, two = written.group(), EventWindows[int](Tumbling(10)), EventWindows[int](Tumbling(10))
+    with reading(written, group, **options(one, recall=recall)) as first:
+        take(first, one, 4)
+        table |= first.save_segments()
+        first.settle()
+        with reading(written, group, "r2", **options(two, recall=recall)) as second:
+            share([first, second], [1, 1])
+            events = [each.events for windows in (one, two) for each in windows.finish()]
+            assert sorted(events) == [(1, 2), (3, 4)]
+
+
+def test_a_state_that_lies_before_what_is_settled_is_refused(written: Any) -> None:
+    written = ten(written)
+    group, windows = written.group(), EventWindows[int](Tumbling(10))
+    with reading(written, group) as reader:
+        for _ in range(6):
+            reader.read(WAIT_S * 1_000)
+    old = ReaderState({written.stream: {"0": 2}}, {})
+    with (
+        pytest.raises(InvalidConfig, match="6 or later"),
+        reading(written, group, **options(windows, recall=lambda stream, segment: old)),
+    ):
+        pass
+    other = ReaderState({written.stream: {"1": 2}}, {})
+    with (
+        pytest.raises(InvalidConfig, match="the state of"),
+        reading(written, group, **options(windows, recall=lambda stream, segment: other)),
+    ):
+        pass
+
+
+def test_watermarks_that_were_not_handed_out_wait_for_what_is_read_again(written: Any) -> None:
+    """A reader hears of a time, and before it is handed out another one dies, whose events are read again."""
+    written = written(2)
+    written.write(("0", 1), ("1", 2))
+    written.note(10)
+    group = written.group(reader_timeout_ms=600_000)
+    one, two = EventWindows[int](Tumbling(10)), EventWindows[int](Tumbling(10))
+    with (
+        Stepping(written, group, "r1", **options(one)) as dead,
+        Stepping(written, group, "r2", **options(two)) as alive,
+    ):
+        while [sum(map(len, each.positions.values())) for each in (dead, alive)] != [1, 1]:
+            for each, windows in ((dead, one), (alive, two)):
+                item = each.read()
+                if isinstance(item, EventItem):
+                    windows.add(item.time or 0, item.time or 0, part=item.place)
+        while len(one) + len(two) < 2:
+            for each, windows in ((dead, one), (alive, two)):
+                item = each.read()
+                if isinstance(item, EventItem):
+                    windows.add(item.time or 0, item.time or 0, part=item.place)
+        dead.get_time_window()
+        assert alive.get_time_window().lower == 10  # it has the watermark in its queue
+        lost = dict(dead.positions[written.stream])
+        with ReaderGroup(written.controller.connection, group) as asked:
+            assert asked.offline("r1", {written.stream: dict.fromkeys(lost, 0)}).lower is None
+        assert alive.get_time_window().lower is None
+        items = [alive.read() for _ in range(20)]
+        told = [item.time if isinstance(item, EventItem) else item.watermark for item in items if item is not None]
+        assert told[-1] == 10 and set(told[:-1]) <= {1, 2} and len(told) >= 2
+
+
+def test_what_does_not_go_together_is_refused(written: Any) -> None:
+    written = ten(written)
+    with pytest.raises(InvalidConfig, match="windows"), reading(written, written.group(), recall=lambda *_: None):
+        pass
+    with reading(written, written.group()) as reader:
+        for call in (reader.settle, reader.save_segments):
+            with pytest.raises(InvalidConfig, match="windows"):
+                call()
+    for text in ('{"positions": {}, "watermarks": {}, "windows": 5}', '{"positions": {}, "watermarks": {}, "more": 5}'):
+        with pytest.raises(InvalidConfig):
+            ReaderState.from_json(text)
+
+
+def test_a_state_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    file = tmp_path / "state"
+    state = ReaderState({"s": {"0": 5}}, {"": 3})
+    state.write(file)
+    replace(state, watermarks={"": 4}).write(file)
+    again = ReaderState.read(str(file))
+    assert again == ReaderState({"s": {"0": 5}}, {"": 4})
+    assert [each.name for each in tmp_path.iterdir()] == ["state"]
+    file.write_text("{")
+    with pytest.raises(InvalidConfig, match="to_json"):
+        ReaderState.read(file)
