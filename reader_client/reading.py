@@ -118,6 +118,7 @@ class Reading:
 
     def look(self) -> Job[GroupWindow]:
         """Where the group stands by now, with all that this reader has handed out."""
+        self._origin.check()
         self._check_open()
         if self._epoch is None:
             yield from self.open()
