@@ -73,6 +73,8 @@ CONNECT_TIMEOUT_S: Final = 5  # PostgreSQL: how long connecting may take
 TAKE_OVER_WAIT_MS: Final = 3_000  # for the session of a controller before this one to be over, after it was killed
 STATEMENT_TIMEOUT_MS: Final = 30_000  # PostgreSQL: how long a statement may take
 TABLES_SHOWN: Final = 5  # of a database that is not Strandline's, by name
+FAULTS_SHOWN: Final = 1_000  # of a store or a log that is checked; all are counted
+CHECK_ROWS: Final = 100  # that a check has in memory at once, beside the segments and the journal of a stream
 DAMAGED_ROWS_KEPT: Final = 1_000  # that were found since the start, each told once
 LOST_PEER_S: Final = 20  # without a sign of life on a connection, either side takes it for lost
 

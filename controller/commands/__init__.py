@@ -12,6 +12,7 @@ COMMANDS: Final = (
     "token",
     "backup",
     "restore",
+    "check",
     "create",
     "streams",
     "writers",

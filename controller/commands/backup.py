@@ -24,6 +24,7 @@ def add_database(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     try:
+        from controller.commands.check import fault_of
         from controller.storage.backup import back_up
         from controller.storage.database import parse_url
         from controller.storage.refusals import StoreRefused
@@ -31,8 +32,15 @@ def run(options: argparse.Namespace) -> int:
         raise Failure(f"{missing.name} is not installed: pip install 'strandline[controller]'") from None
     try:
         back_up(options.database, options.file)
-        store = parse_url(options.database).render_as_string(hide_password=True)
+        parsed = parse_url(options.database)
+        store = parsed.render_as_string(hide_password=True)
+        # What pg_dump writes cannot be looked into, so it is the store that is.
+        fault = fault_of(str(options.file) if parsed.get_backend_name() == "sqlite" else options.database)
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
     say(f"{options.file} has {store}: {options.file.stat().st_size:,} bytes")
+    if fault is not None:
+        raise Failure(
+            f"the store is damaged, and so is its backup: {fault}. See `strandline check`; keep earlier backups"
+        )
     return 0

@@ -20,6 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     try:
+        from controller.commands.check import fault_of
         from controller.storage.backup import restore
         from controller.storage.database import parse_url
         from controller.storage.refusals import StoreRefused
@@ -28,6 +29,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         restored = restore(options.database, options.file, time.time_ns() // 1_000_000)
         store = parse_url(options.database).render_as_string(hide_password=True)
+        fault = fault_of(options.database)
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
     moment = "it was made, and never served"
@@ -35,4 +37,6 @@ def run(options: argparse.Namespace) -> int:
         moment = f"they were at {datetime.fromtimestamp(restored.served_until / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     say(f"{store} has {restored.streams} streams and {restored.groups} reader groups as {moment}")
     say("serve it; writers and readers that had registered have to register anew: docs/how-to/backup.md says why")
+    if fault is not None:
+        raise Failure(f"the backup was damaged, and so is the store: {fault}. See `strandline check --database …`")
     return 0

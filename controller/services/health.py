@@ -59,7 +59,9 @@ class StoreHealth:
     def damage(self) -> Outage | None:
         """What is damaged: the files of the store, as it said itself, or some rows."""
         if self._damage is None and self.rows.since is not None:
-            reason = "rows of the store are not what was written, and the log names them: restore a backup"
+            reason = (
+                "rows of the store are not what was written: `strandline check` names them, a backup brings them back"
+            )
             return Outage(Cause.DAMAGED, reason, self.rows.since)
         return self._damage
 

@@ -90,9 +90,9 @@ def corrupt(table: Table, values: Values, reason: str) -> StoreCorrupt:
     )
 
 
-def check_name_of(table: Table, name: str) -> None:
+def check_name_of(table: Table, name: object) -> None:
     """Raises StoreCorrupt for a stream's or a group's name that none can have: no list could show it."""
-    if not name.isascii():
+    if not isinstance(name, str) or not name.isascii():
         raise corrupt(table, {"name": name}, "its name is no name")
 
 

@@ -63,7 +63,7 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
         row = connection.execute(select(group).where(group.c.name == name)).one_or_none()
         if row is None:
             return None
-        settings, held = CHECKSUMS[group].decoded(row, _settings_and_held)
+        settings, held = CHECKSUMS[group].decoded(row, settings_and_held)
         readers = connection.execute(select(reader).where(reader.c.group == name)).all()
         places = connection.execute(select(place).where(place.c.group == name)).all()
         for table, rows in ((reader, readers), (place, places)):
@@ -105,7 +105,7 @@ def _streams_of(row: AnyRow) -> list[str]:
     return streams
 
 
-def _settings_and_held(row: AnyRow) -> tuple[dict[str, Any], dict[str, int]]:
+def settings_and_held(row: AnyRow) -> tuple[dict[str, Any], dict[str, int]]:
     held = msgspec.json.decode(row.held, type=dict[str, int]) if row.held is not None else {}
     return msgspec.json.decode(row.settings, type=dict[str, Any]), held
 

@@ -16,9 +16,10 @@ LOCK: Final = int.from_bytes(b"strand")  # the advisory lock of whoever serves a
 NOT_IN_TIME: Final = "55P03"  # lock_not_available
 
 
-def reading_engine(url: URL) -> Engine:
+def reading_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
     """An engine whose transactions only read, each of them the store as it was at one moment."""
-    return _engine(url, isolation_level="REPEATABLE READ").execution_options(postgresql_readonly=True)
+    engine = _engine(url, isolation_level="REPEATABLE READ", statement_timeout_ms=statement_timeout_ms)
+    return engine.execution_options(postgresql_readonly=True)
 
 
 def writing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:

@@ -95,7 +95,7 @@ def stream_steps(connection: Connection, name: str, gaps: Gaps) -> Steps[StoredS
         row = connection.execute(_STREAM, {"stream": name}).one_or_none()
         if row is None:
             return None
-        config, origin, head, remainders = CHECKSUMS[schema.stream].decoded(row, _stream_of)
+        config, origin, head, remainders = CHECKSUMS[schema.stream].decoded(row, stream_of)
         step = Step()
         chains, heads, first_seqs = yield from _newest_marks(connection, name, step)
         last_marks = [chain.last for chain in chains.values() if chain.last is not None]
@@ -135,7 +135,7 @@ def stream_steps(connection: Connection, name: str, gaps: Gaps) -> Steps[StoredS
         )
 
 
-def _stream_of(row: AnyRow) -> tuple[StreamConfig, Origin, Cut, dict[str, Remainder]]:
+def stream_of(row: AnyRow) -> tuple[StreamConfig, Origin, Cut, dict[str, Remainder]]:
     return config_of(row.config), origin_of(row), cut_of(row.head), remainders_of(row.remainders)
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
@@ -60,6 +61,25 @@ def sqlite_engine(url: URL, *, writing_at_once: bool = False) -> Engine:
     event.listen(engine, "do_connect", lambda *_: make_private(str(url.database)))
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin_writing if writing_at_once else _begin)
+    return engine
+
+
+def looking_engine(path: str) -> Engine:
+    """An engine for an SQLite file that is there, to be looked at and not to be changed; a controller may serve it."""
+    wal = Path(f"{path}-wal")
+    # What a crash left in the write-ahead log stays there: whoever may write would move it into the file at the end.
+    # Whoever may not would leave an empty log behind.
+    mode = "ro" if wal.exists() and wal.stat().st_size else "rw"
+
+    def connect() -> sqlite3.Connection:
+        uri = f"file:{quote(os.path.abspath(path))}?mode={mode}"
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
+        connection.text_factory = LENIENT_TEXT
+        connection.execute("PRAGMA query_only = ON").close()
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+    event.listen(engine, "begin", _begin)
     return engine
 
 

@@ -117,11 +117,11 @@ _STATE_ROWS: Final = CHECKSUMS[schema.writer_state]
 _CHANGE_ROWS: Final = CHECKSUMS[schema.writer_change]
 
 
-def _state_of(row: AnyRow) -> StoredWriter:
+def state_of(row: AnyRow) -> StoredWriter:
     return _writer.decode(row.state)
 
 
-def _changes_of(row: AnyRow) -> list[StoredWriter]:
+def changes_of(row: AnyRow) -> list[StoredWriter]:
     return _writers.decode(row.writers)
 
 
@@ -189,7 +189,7 @@ def writer_steps(connection: Connection, stream: str, gaps: Gaps) -> Steps[Store
 
     for page in pages(connection, _STATES, of_stream, "", "name", lambda row: len(row.state)):
         for row in page:
-            name = take(_STATE_ROWS.decoded(row, _state_of), None, row.fence)
+            name = take(_STATE_ROWS.decoded(row, state_of), None, row.fence)
             through[name] = row.through
             log.seq = max(log.seq, row.through)
             if step.did(1 + len(writers[name].standings) + len(row.state) // ITEM_CHARACTERS):
@@ -201,7 +201,7 @@ def writer_steps(connection: Connection, stream: str, gaps: Gaps) -> Steps[Store
             if log.rows and row.seq != (follows := log.rows[-1][0] + 1):
                 raise corrupt(schema.writer_change, {**of_stream, "seq": follows}, MISSING)
             names, unknown, forgotten = list[str](), list[str](), list[str]()
-            for stored in _CHANGE_ROWS.decoded(row, _changes_of):
+            for stored in _CHANGE_ROWS.decoded(row, changes_of):
                 before = writers.get(stored.name)
                 if not stored.standings:
                     forgotten.append(stored.name)

@@ -27,5 +27,6 @@ class StoreCorrupt(StrandlineError):
         where = f" in the table {self.table!r}" if self.table is not None else ""
         which = f", the row with {self.row}" if self.row is not None else ""
         return (
-            f"{whose} is damaged{where}{which}: {self.reason}. Nothing that depends on it is served: restore a backup"
+            f"{whose} is damaged{where}{which}: {self.reason}. Nothing that depends on it is served: "
+            f"`strandline check` names all that is damaged, and a backup brings it back"
         )

@@ -55,7 +55,7 @@ def check_that_only_s_is_refused(controller: OwnProcess, row: str) -> None:
         problem = answer.json()
         assert (answer.status_code, problem["code"]) == (500, "store_corrupt"), answer.text
         assert (problem["stream"], problem["table"], problem["row"]) == ("s", "mark", row)
-        assert row in problem["detail"]
+        assert row in problem["detail"] and "strandline check" in problem["detail"]
     many = {"notes": [{"stream": each, "writer": "a", "time": 10, "position": {"0": 10}} for each in STREAMS]}
     refused, taken = controller.client.post("/v1/notes", json=many).json()["results"]
     assert refused["code"] == "store_corrupt" and [mark["time"] for mark in taken["marks"]] == [10]

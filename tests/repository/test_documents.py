@@ -40,6 +40,7 @@ RUN = {
     "docs/how-to/backup.md": ("tests/controller/test_backup.py::test_the_pages_commands_do_what_it_says",),
     "docs/how-to/behind-a-proxy.md": (TASKS,),
     "docs/how-to/chained-jobs.md": (SPARK_TASKS,),
+    "docs/how-to/check.md": (TASKS,),
     "docs/how-to/existing-kafka-topic.md": (
         "tests/logs/test_kafka_page.py::test_the_page_about_an_existing_topic_makes_its_windows_exact",
     ),

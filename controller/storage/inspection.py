@@ -1,0 +1,377 @@
+"""A look at every row of a store, and what is wrong with it. Nothing is changed, and a controller may go on serving.
+
+    the database   its own check of its files (SQLite)
+    each row       its checksum, and whether it can be read
+    marks          no seq is missing, times rise, cuts never go back, and stay within the segments
+    writers        positions within the segments, epochs that were given out, no floor above the last mark
+    journals       each ring of entries goes on where the entry before it was
+    all of them    no row whose stream or group is not there, no fence that was not given out
+
+All of it is seen as it was at one moment. A few rows are in memory at once, and of one stream at a time its segments
+and its journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+from sqlalchemy import Column, Connection, Select, Table, func, select
+from sqlalchemy.exc import DBAPIError
+
+from controller.limits import CHECK_ROWS, FAULTS_SHOWN, JOURNAL_ENTRIES
+from controller.storage import schema, upgrade
+from controller.storage.checksums import CHECKSUMS, MISSING, check_name_of, corrupt, printable
+from controller.storage.database import away, parse_url, shown
+from controller.storage.diagnosis import diagnose
+from controller.storage.groups import settings_and_held
+from controller.storage.postgresql import reading_engine
+from controller.storage.reading import stream_of
+from controller.storage.refusals import StoreAway
+from controller.storage.rows import AnyRow, mark_of, segment_of
+from controller.storage.sqlite import looking_engine
+from controller.storage.writer_states import StoredWriter, changes_of, state_of
+from strandline.errors import StoreCorrupt, StrandlineError
+from strandline.mark import Mark
+from strandline.segment import SegmentGraph
+from strandline.window import check_follows
+
+Value = TypeVar("Value")
+
+
+class Kind(StrEnum):
+    """What sort of fault it is, which says what can be done."""
+
+    DATABASE = "database"
+    ROW = "row"
+    ORDER = "order"
+    MISSING = "missing"
+    JOURNAL = "journal"
+    ORPHAN = "orphan"
+
+
+REMEDIES: Final = {
+    Kind.DATABASE: "The database itself is damaged: stop the controller and restore a backup.",
+    Kind.ROW: "Rows are damaged: restore a backup, or delete their stream or reader group, and begin anew.",
+    Kind.ORDER: "Rows do not go together: restore a backup, or delete their stream or reader group, and begin anew.",
+    Kind.MISSING: "Rows are missing: restore a backup, or delete their stream or reader group, and begin anew.",
+    Kind.JOURNAL: "A journal is damaged: no mark and no window depends on it, and new entries overwrite it in time.",
+    Kind.ORPHAN: "Rows belong to nobody: nothing reads them. Remove them with SQL while no controller serves.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something that is wrong with a store, with the row where it shows."""
+
+    kind: Kind
+    stream: str | None = None
+    group: str | None = None
+    table: str | None = None
+    row: str | None = None
+    reason: str
+
+    def __str__(self) -> str:
+        whose = [f"stream {self.stream!r}"] if self.stream is not None else []
+        whose += [f"reader group {self.group!r}"] if self.group is not None else []
+        where = [f"table {self.table}"] if self.table is not None else []
+        which = [f"row with {self.row}"] if self.row is not None else []
+        return f"{', '.join([*whose, *where, *which]) or 'the database'}: {self.reason}"
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Connection]:
+    """A connection that only looks at a store that is there, or at a backup of SQLite's. Raises StoreRefused."""
+    parsed = parse_url(url)
+    path = str(parsed.database)
+    if parsed.get_backend_name() != "sqlite":
+        engine = reading_engine(parsed, statement_timeout_ms=0)  # it may take its time
+    elif Path(path).is_file():
+        engine = looking_engine(path)
+    else:
+        raise StoreAway(path, "there is no such file")
+    try:
+        with engine.connect() as connection:
+            with connection.begin():
+                upgrade.check_ours(connection, shown(parsed))
+                upgrade.check(connection)
+            yield connection
+    except DBAPIError as error:
+        raise away(parsed, error) from error
+    except UnicodeDecodeError as error:  # the driver's, where the damage is in what the database says of itself
+        raise StoreAway(shown(parsed), "it is damaged: restore a backup") from error
+    finally:
+        engine.dispose()
+
+
+class Inspection:
+    """Looks at a store once. `rows`, `streams` and `groups` count what was seen so far."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.rows = self.streams = self.groups = 0
+
+    def faults(self) -> Iterator[Fault]:
+        """What is wrong, as it is found."""
+        with self._connection.begin():
+            if self._connection.dialect.name == "sqlite":
+                yield from self._guarded(self._database())
+            fences = select(func.max(schema.served.c.fence))
+            newest = self._connection.execute(fences).scalar_one() or 0
+            yield from self._guarded(self._every(schema.stream, newest))
+            yield from self._guarded(self._every(schema.reader_group, newest))
+            for table in schema.metadata.sorted_tables:
+                yield from self._guarded(self._orphans(table))
+
+    def _guarded(self, faults: Iterator[Fault]) -> Iterator[Fault]:
+        """These faults; where the database fails on the way that is one, and what comes next is still looked at."""
+        nested = self._connection.begin_nested()
+        try:
+            yield from faults
+        except (DBAPIError, ValueError, TypeError, OverflowError) as error:  # as the driver has it for odd values
+            nested.rollback()
+            said = str(getattr(error, "orig", error)).strip().splitlines() or [type(error).__name__]
+            reason = f"what follows could not be read: {diagnose(error).reason} ({printable(said[0])})"
+            yield Fault(kind=Kind.DATABASE, reason=reason)
+        else:
+            nested.commit()
+
+    def _database(self) -> Iterator[Fault]:
+        for (said,) in self._connection.exec_driver_sql(f"PRAGMA integrity_check({FAULTS_SHOWN})"):
+            if said != "ok":
+                yield Fault(kind=Kind.DATABASE, reason=f"SQLite says: {said}")
+
+    def _rows(self, query: Select[Any]) -> Iterator[AnyRow]:
+        for row in self._connection.execute(query.execution_options(yield_per=CHECK_ROWS)):
+            self.rows += 1
+            yield row
+
+    def _rows_of(self, table: Table, owner: str, *order: Column[Any]) -> Iterator[AnyRow]:
+        """The rows of a stream or group."""
+        column = next(iter(table.primary_key))
+        return self._rows(select(table).where(column == owner).order_by(*(order or table.primary_key)))
+
+    # -- streams and groups --------------------------------------------------------------------------------------
+
+    def _every(self, table: Table, newest: int) -> Iterator[Fault]:
+        of_one = self._stream if table is schema.stream else self._group
+        for row in self._rows(select(table).order_by(table.c.name)):
+            try:
+                check_name_of(table, row.name)
+            except StoreCorrupt as error:
+                yield _fault(error)
+                continue
+            sound = CHECKSUMS[table].matches(row)
+            if sound and row.fence > newest:
+                yield _of_row(table, row, f"its fence {row.fence} was not given out: the newest is {newest}")
+            yield from self._guarded(of_one(row))
+
+    def _stream(self, row: AnyRow) -> Iterator[Fault]:
+        self.streams += 1
+        known = _Known(row.name, _epochs(schema.stream, row))
+        yield from _attempt(schema.stream, row, stream_of)
+        yield from self._segments(known, row)
+        yield from self._marks(known)
+        yield from self._writers(known)
+        yield from self._changes(known)
+        yield from self._journal(schema.journal, row.name)
+
+    def _segments(self, known: _Known, stream: AnyRow) -> Iterator[Fault]:
+        segments, whole = [], True
+        for row in self._rows_of(schema.segment, known.stream, schema.segment.c.place):
+            try:
+                segments.append(CHECKSUMS[schema.segment].decoded(row, segment_of))
+            except StoreCorrupt as error:
+                whole = False
+                yield _fault(error)
+        if not whole:
+            return
+        missing = {name for each in segments for name in each.predecessors}.difference(each.id for each in segments)
+        for name in sorted(missing):
+            values = {"stream": known.stream, "id": name}
+            yield replace(_fault(corrupt(schema.segment, values, MISSING)), kind=Kind.MISSING)
+        if missing:
+            return
+        try:
+            known.graph = SegmentGraph(segments, open=bool(stream.open))
+        except (ValueError, StrandlineError) as error:
+            yield Fault(kind=Kind.MISSING, stream=known.stream, table=schema.segment.name, reason=str(error))
+
+    def _marks(self, known: _Known) -> Iterator[Fault]:
+        table = schema.mark
+        key: str | None = None
+        last: Mark | None = None
+        seq: int | None = None
+        for row in self._rows_of(table, known.stream):
+            if row.key != key:
+                key, last, seq = row.key, None, None
+            try:
+                mark = CHECKSUMS[table].decoded(row, mark_of)
+            except StoreCorrupt as error:
+                yield _fault(error)
+                known.damaged_keys.add(row.key)
+                # Its seq may be what is damaged: it counts where it is the one that has to come.
+                seq, last = (seq + 1 if seq is not None and row.seq == seq + 1 else seq), None
+                continue
+            if seq is not None and mark.seq != seq + 1:
+                yield _missing(row, seq + 1, mark.seq - 1)
+            elif last is not None:
+                yield from _succession(row, last, mark)
+            yield from known.beyond(table, row, mark.cut.offsets)
+            last, seq = mark, mark.seq
+            known.last_times[mark.key] = mark.time
+
+    def _writers(self, known: _Known) -> Iterator[Fault]:
+        table = schema.writer_state
+        for row in self._rows_of(table, known.stream):
+            try:
+                writer = CHECKSUMS[table].decoded(row, state_of)
+            except StoreCorrupt as error:
+                yield _fault(error)
+                continue
+            if writer.name != row.name:
+                yield _of_row(table, row, f"it is about the writer {writer.name!r}")
+            yield from known.amiss(table, row, writer)
+
+    def _changes(self, known: _Known) -> Iterator[Fault]:
+        table = schema.writer_change
+        before: int | None = None
+        for row in self._rows_of(table, known.stream):
+            try:
+                writers = CHECKSUMS[table].decoded(row, changes_of)
+            except StoreCorrupt as error:
+                yield _fault(error)
+                before = before + 1 if before is not None and row.seq == before + 1 else before
+                continue
+            if before is not None and row.seq != before + 1:
+                yield _missing(row, before + 1, row.seq - 1)
+            before = row.seq
+            for writer in writers:
+                yield from known.amiss(table, row, writer)
+
+    def _group(self, row: AnyRow) -> Iterator[Fault]:
+        self.groups += 1
+        epochs = _epochs(schema.reader_group, row)
+        yield from _attempt(schema.reader_group, row, settings_and_held)
+        for reader in self._rows_of(schema.reader, row.name):
+            sound = True
+            for fault in _attempt(schema.reader, reader, lambda _: None):
+                sound = False
+                yield fault
+            if sound and epochs is not None and reader.epoch > epochs:
+                reason = f"its epoch {reader.epoch} was not given out: the newest is {epochs}"
+                yield _of_row(schema.reader, reader, reason)
+        for place in self._rows_of(schema.reader_position, row.name):
+            yield from _attempt(schema.reader_position, place, lambda _: None)
+        yield from self._journal(schema.group_journal, row.name)
+
+    # -- journals, and rows of nobody ----------------------------------------------------------------------------
+
+    def _journal(self, table: Table, owner: str) -> Iterator[Fault]:
+        """A ring goes on slot by slot, and the number of an entry is its alone."""
+        before: AnyRow | None = None
+        numbers = set[int]()
+        for row in self._rows_of(table, owner, table.c.topic, table.c.seq):
+            if before is not None and before.topic == row.topic and row.slot != (before.slot + 1) % JOURNAL_ENTRIES:
+                yield _of_row(table, row, f"it follows slot {before.slot} of its topic", Kind.JOURNAL)
+            if row.seq in numbers:
+                yield _of_row(table, row, f"another entry has its number {row.seq}", Kind.JOURNAL)
+            numbers.add(row.seq)
+            before = row
+            try:
+                msgspec.json.decode(row.details, type=dict[str, Any])
+            except (ValueError, TypeError) as error:
+                yield _of_row(table, row, f"it cannot be read: {error}", Kind.JOURNAL)
+
+    def _orphans(self, table: Table) -> Iterator[Fault]:
+        for reference in table.foreign_keys:
+            ours, theirs = reference.parent, reference.column
+            lonely = select(ours, func.count()).where(~select(theirs).where(theirs == ours).exists())
+            for owner, count in self._connection.execute(lonely.group_by(ours).limit(FAULTS_SHOWN)):
+                reason = f"{count} of its rows have the {ours.name} {printable(str(owner))!r}, which is not there"
+                yield Fault(kind=Kind.ORPHAN, table=table.name, reason=reason)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a stream when its writers are looked at."""
+
+    stream: str
+    epochs: int | None  # None: its row is damaged
+    graph: SegmentGraph | None = None  # None: a segment is damaged
+    last_times: dict[str, int] = field(default_factory=dict)  # by key, of the newest mark
+    damaged_keys: set[str] = field(default_factory=set)
+
+    def amiss(self, table: Table, row: AnyRow, writer: StoredWriter) -> Iterator[Fault]:
+        """What a writer's row says that cannot be."""
+        name = writer.name
+        if self.epochs is not None and writer.epoch is not None and writer.epoch > self.epochs:
+            reason = f"the epoch {writer.epoch} of writer {name!r} was not given out: the newest is {self.epochs}"
+            yield _of_row(table, row, reason)
+        yield from self.beyond(table, row, writer.position)
+        for key, standing in writer.standings.items():
+            reached = [standing.time, standing.earlier_time, self.last_times.get(key)]
+            floor, known = standing.floor, [each for each in reached if each is not None]
+            if floor is not None and key not in self.damaged_keys and not any(each >= floor for each in known):
+                reason = f"writer {name!r} has the floor {floor} in key {key!r}, and no mark has come that far"
+                yield _of_row(table, row, reason, Kind.MISSING)
+
+    def beyond(self, table: Table, row: AnyRow, position: Mapping[str, int]) -> Iterator[Fault]:
+        """Where a position, or a cut, is in no segment, or behind the end of one."""
+        if self.graph is None:
+            return
+        for segment, offset in position.items():
+            if segment not in self.graph:
+                if not self.graph.open:  # where one may come to be, and go again
+                    yield _of_row(table, row, f"it names the segment {segment!r}, which the stream does not have")
+                continue
+            end = self.graph[segment].final_offset
+            if end is not None and offset > end:
+                yield _of_row(table, row, f"it names offset {offset} in the segment {segment!r}, which ends at {end}")
+
+
+# -- faults of rows --------------------------------------------------------------------------------------------------
+
+
+def _attempt(table: Table, row: AnyRow, decode: Callable[[AnyRow], object]) -> Iterator[Fault]:
+    """The fault of a row that is not what was written, or cannot be read."""
+    try:
+        CHECKSUMS[table].decoded(row, decode)
+    except StoreCorrupt as error:
+        yield _fault(error)
+
+
+def _fault(error: StoreCorrupt) -> Fault:
+    where = {"stream": error.stream, "group": error.group, "table": error.table, "row": error.row}
+    return Fault(kind=Kind.ROW, **where, reason=error.reason)
+
+
+def _of_row(table: Table, row: AnyRow, reason: str, kind: Kind = Kind.ORDER) -> Fault:
+    return replace(_fault(corrupt(table, dict(row._mapping), reason)), kind=kind)
+
+
+def _missing(row: AnyRow, first: int, last: int) -> Fault:
+    """Rows with these seqs are not there, before this one."""
+    reason = f"it is missing, with {last - first} more behind it" if last > first else MISSING
+    table = schema.mark if "key" in row._mapping else schema.writer_change
+    return replace(_fault(corrupt(table, {**row._mapping, "seq": first}, reason)), kind=Kind.MISSING)
+
+
+def _succession(row: AnyRow, last: Mark, mark: Mark) -> Iterator[Fault]:
+    """Why a mark cannot come after another."""
+    try:
+        check_follows(last, mark)
+    except ValueError as error:
+        yield _of_row(schema.mark, row, str(error))
+    if not last.cut.le(mark.cut):
+        yield _of_row(schema.mark, row, f"the cut of mark {mark.seq} goes back behind that of mark {last.seq}")
+
+
+def _epochs(table: Table, row: AnyRow) -> int | None:
+    """The newest epoch that was given out, where the row can be trusted."""
+    return int(row.epochs) if CHECKSUMS[table].matches(row) else None

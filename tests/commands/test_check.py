@@ -1,0 +1,141 @@
+"""`strandline check`: what it says of a store, and what it exits with."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from controller.cli import main
+from controller.limits import FAULTS_SHOWN
+from controller.storage.database import open_database
+from tests.postgres import Postgres
+from tests.served import InProcess, ManualClock
+
+CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
+
+
+def fill(store: str, marks: int = 3) -> None:
+    with InProcess(store, ManualClock()) as controller:
+        for stream in ("s", "t"):
+            controller.call("PUT", f"/v1/streams/{stream}", CONFIG)
+            notes = [{"stream": stream, "writer": "a", "time": n, "position": {"0": n}} for n in range(1, marks + 1)]
+            controller.call("POST", "/v1/notes", {"notes": notes})
+        controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})
+
+
+def change(path: Path | str, statement: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    path = str(tmp_path / "store.db")
+    fill(path)
+    return path
+
+
+def test_of_a_sound_store_it_says_so_and_exits_with_0(store_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(store_url)
+    assert main(["check", "--database", store_url]) == 0
+    assert "nothing is wrong (2 streams, 1 reader groups, " in capsys.readouterr().out
+
+
+def test_it_looks_beside_a_running_controller(
+    store_url: str, capsys: pytest.CaptureFixture[str], postgres: Postgres
+) -> None:
+    with InProcess(store_url, ManualClock()) as controller:
+        controller.call("PUT", "/v1/streams/s", CONFIG)
+        controller.note("a", 5, {"0": 5})
+        assert main(["check", "--database", store_url]) == 0
+        controller.note("a", 6, {"0": 6})
+        statement = "UPDATE mark SET newest = 3 WHERE seq = 2"
+        if store_url.startswith("sqlite"):
+            change(store_url.removeprefix("sqlite:///"), statement)
+        else:
+            postgres.execute(statement, store_url)
+        assert main(["check", "--database", store_url]) == 1
+        controller.note("a", 7, {"0": 7})
+    assert "stream 's', table mark, row with stream 's', key '', seq 2: " in capsys.readouterr().out
+
+
+def test_what_is_wrong_is_said_row_by_row_with_what_to_do(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    change(store, "UPDATE mark SET time = 0 WHERE stream = 't' AND seq = 1")
+    change(store, "UPDATE reader_group SET epochs = 3")
+    assert main(["check", "--database", store]) == 1
+    first, second, remedy, summary = capsys.readouterr().out.splitlines()
+    assert first == "stream 't', table mark, row with stream 't', key '', seq 1: its checksum does not match"
+    assert second == "reader group 'g', table reader_group, row with name 'g': its checksum does not match"
+    assert remedy.startswith("Rows are damaged: restore a backup") and ": 2 faults (2 streams, " in summary
+
+
+def test_as_json_it_has_the_same(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    change(store, "UPDATE mark SET time = 0 WHERE stream = 't' AND seq = 1")
+    assert main(["check", "--database", store, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    (fault,) = told["faults"]
+    assert (told["faults_found"], told["streams"], told["reader_groups"]) == (1, 2, 1)
+    assert (fault["kind"], fault["stream"], fault["table"]) == ("row", "t", "mark")
+    assert fault["detail"].endswith(fault["reason"]) and len(told["remedies"]) == 1
+
+
+def test_so_many_faults_are_shown_and_all_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, marks = str(tmp_path / "store.db"), FAULTS_SHOWN // 2 + 5
+    fill(store, marks)
+    change(store, "UPDATE mark SET upper = upper + 1")
+    assert main(["check", "--database", store]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == FAULTS_SHOWN + 3 and lines[FAULTS_SHOWN] == "… and 10 more"
+    assert f": {2 * marks:,} faults (" in lines[-1]
+
+
+@pytest.mark.parametrize("what", ["none", "foreign", "older", "folder", "bad url", "no database"])
+def test_what_cannot_be_looked_at_is_told_and_exits_with_2(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "store.db"
+    match what:
+        case "foreign":
+            change(path, "CREATE TABLE mine (id INTEGER)")
+        case "older":
+            open_database(str(path)).close()
+            change(path, "UPDATE alembic_version SET version_num = '0005'")
+        case "folder":
+            path.mkdir()
+        case "no database":
+            path.write_bytes(b"not a database" * 100)
+    database = "mysql://localhost/x" if what == "bad url" else str(path)
+    before = sorted(each.name for each in tmp_path.iterdir())
+
+    assert main(["check", "--database", database]) == 2
+
+    said = capsys.readouterr().err
+    wanted = {"older": "strandline migrate", "foreign": "another application", "bad url": "not a database that is"}
+    assert said.startswith("strandline check: ") and wanted.get(what, "store.db") in said and "Traceback" not in said
+    assert sorted(each.name for each in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("damage", [False, True])
+def test_a_backup_is_checked_when_it_is_made_and_when_it_is_restored(
+    store_url: str, damage: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], postgres: Postgres
+) -> None:
+    fill(store_url)
+    statement = "UPDATE mark SET upper = upper + 1 WHERE stream = 't' AND seq = 2"
+    if damage and store_url.startswith("sqlite"):
+        change(store_url.removeprefix("sqlite:///"), statement)
+    elif damage:
+        postgres.execute(statement, store_url)
+    file = str(tmp_path / "store.backup")
+    restored = str(tmp_path / "restored.db") if store_url.startswith("sqlite") else postgres.new_database()
+
+    for command in (["backup", file, "--database", store_url], ["restore", file, "--database", restored]):
+        assert main(command) == int(damage)
+        assert ("seq 2: its checksum does not match" in capsys.readouterr().err) == damage
+
+    assert main(["check", "--database", restored]) == int(damage)
+    if store_url.startswith("sqlite"):
+        assert main(["check", "--database", file]) == int(damage)

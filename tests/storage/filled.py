@@ -1,0 +1,129 @@
+"""A store with two streams and two reader groups, and ways to damage it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Column, Row, Table, delete, select, update
+
+from controller.services.live import Live
+from controller.services.live_group import LiveGroup
+from controller.services.membership import Membership
+from controller.services.writer_log import WriterLog
+from controller.storage import schema
+from controller.storage.checksums import Values
+from controller.storage.database import Database
+from controller.storage.groups import load_group
+from controller.storage.reading import StoredMarks, load_stream
+from controller.storage.rows import Origin
+from controller.storage.spells import begin_spell
+from controller.storage.writer_states import StoredLog
+from controller.storage.writing import Scribe, Writing
+from strandline.config import StreamConfig
+from strandline.cut import Cut
+from strandline.note import Note
+from strandline.protocol.group_wire import GroupSettings
+from strandline.segment import NewSegment, SegmentGraph
+from strandline.stream import Stream
+
+OF_GROUPS = (schema.reader_group, schema.reader, schema.reader_position)
+NOTES = 20
+
+
+class Filled:
+    """A store with two streams of the same kind, `s` and `t`, and two groups, `g` and `h`, that read them."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        spell, _ = begin_spell(database.writer, "one", 0)
+        scribe = Scribe(database.writer)
+
+        def flush(*kept: Live | LiveGroup) -> None:
+            writing = Writing(spell, served_until=0, clock_bound=0)
+            for each in kept:
+                each.write(writing)
+            scribe.commit(writing)
+
+        streams = [stream("s"), stream("t")]
+        flush(*streams, group("g"), group("h"))
+        for time in range(1, NOTES + 1):
+            for live in streams:
+                note(live, time)
+            flush(*streams)
+        for live in streams:
+            live.stream.scale({"0": NOTES}, [NewSegment("2", 0.0, 0.25), NewSegment("3", 0.25, 0.5)], NOTES)
+        flush(*streams)
+
+    def rows(self, table: Table) -> list[Row[Any]]:
+        """Those of the first stream or group."""
+        owner = next(iter(table.primary_key))
+        with self.database.reader.begin():
+            query = select(table).where(owner.in_(["s", "g"])).order_by(*table.primary_key)
+            return list(self.database.reader.execute(query).all())
+
+    def change(self, table: Table, row: Values, values: Values) -> None:
+        """Changes a row as nobody of ours would."""
+        with self.database.writer.begin():
+            of_row = [key == row[key.name] for key in table.primary_key]
+            assert self.database.writer.execute(update(table).where(*of_row).values(values)).rowcount == 1
+
+    def remove(self, table: Table, row: Row[Any]) -> None:
+        with self.database.writer.begin():
+            of_row = [key == row._mapping[key.name] for key in table.primary_key]
+            self.database.writer.execute(delete(table).where(*of_row))
+
+    def read_stream(self, name: str = "s") -> None:
+        assert load_stream(self.database.reader, name) is not None
+
+    def read(self, table: Table) -> None:
+        """Reads all that belongs to the first stream, or to the first group."""
+        if table in OF_GROUPS:
+            assert load_group(self.database.reader, "g") is not None
+        else:
+            self.read_stream()
+
+    def marks(self, look: Callable[[StoredMarks], Any]) -> Any:
+        with self.database.reader.begin():
+            return look(StoredMarks(self.database.reader, "s", ""))
+
+
+def stream(name: str) -> Live:
+    made = Stream(name, StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph.equal_shares(2, 0), now=0)
+    live = Live(made, Origin(0, (("0", 0.0, 0.5), ("1", 0.5, 1.0))), stored_fence=None, watch=lambda _: None)
+    live.log = WriterLog(name, StoredLog(), states_per_writer=1)  # writers get rows of their own soon
+    live.noted_at = {"0": 5}
+    return live
+
+
+def note(live: Live, time: int) -> None:
+    """Two writers, with a mark in each of two keys."""
+    for writer in ("a", "b"):
+        times = {"": time, "k": time}
+        live.stream.note(Note(writer=writer, times=times, position={"0": time}, newest={"": time}), time)
+
+
+def group(name: str) -> LiveGroup:
+    membership = Membership(name, GroupSettings(streams=("s", "t")))
+    graphs = {each: SegmentGraph.equal_shares(2, 0) for each in ("s", "t")}
+    membership.register("r", {"s": {"0": 3}}, graphs, 0)
+    membership.start("t", Cut({"1": 7}))
+    membership.held = {"": 5}
+    return LiveGroup(membership, 0, None)
+
+
+def other(column: Column[Any], value: Any) -> Any:
+    """Another value for a column, as near to the one that it has as can be."""
+    if column.primary_key:  # one that no row has
+        return value + 1_000 if isinstance(value, int) else f"{value}x"
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value ^ 1
+        case float():
+            return value / 2 + 0.125
+        case None:
+            return "None" if column.type.python_type is str else 0
+        case _:
+            return value[:-1] + chr(ord(value[-1]) ^ 1)

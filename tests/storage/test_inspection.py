@@ -1,0 +1,259 @@
+"""A check of a whole store finds what is wrong with it, names it, and finds nothing where nothing is wrong."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Table, insert, select, text, update
+from sqlalchemy.exc import DBAPIError
+
+from controller.limits import JOURNAL_ENTRIES
+from controller.storage import schema
+from controller.storage.checksums import CHECKSUMS, MISMATCH, Values, with_checksum
+from controller.storage.database import open_database
+from controller.storage.inspection import Fault, Inspection, Kind, opened
+from controller.storage.refusals import StoreRefused
+from tests.postgres import Postgres
+from tests.storage.filled import NOTES, OF_GROUPS, Filled, other
+
+
+@pytest.fixture
+def filled(store_url: str) -> Iterator[Filled]:
+    with open_database(store_url) as database:
+        yield Filled(database)
+
+
+def faults(url: str) -> list[Fault]:
+    with opened(url) as connection:
+        return list(Inspection(connection).faults())
+
+
+def alter(filled: Filled, table: Table, number: int, **values: Any) -> None:
+    """Changes a row of the first stream or group, with a checksum that goes with it."""
+    row = filled.rows(table)[number]._asdict()
+    filled.change(table, row, with_checksum(table, row | values))
+
+
+def test_nothing_is_wrong_with_what_was_written_and_all_of_it_is_seen(filled: Filled, store_url: str) -> None:
+    with opened(store_url) as connection:
+        inspection = Inspection(connection)
+        assert list(inspection.faults()) == []
+        rows = sum(
+            len(list(connection.execute(select(table)))) for table in (*CHECKSUMS, schema.journal, schema.group_journal)
+        )
+    assert (inspection.streams, inspection.groups, inspection.rows) == (2, 2, rows)
+
+
+@pytest.mark.parametrize("table", CHECKSUMS, ids=lambda each: each.name)
+def test_a_column_that_is_not_what_was_written_is_named_with_its_row(
+    filled: Filled, store_url: str, table: Table
+) -> None:
+    owner = next(iter(table.primary_key))
+    for column in [each for each in table.columns if each is not owner]:
+        row = next((each for each in filled.rows(table) if each._mapping[column.name] is not None), None)
+        row = row if row is not None else filled.rows(table)[0]
+        changed = row._asdict() | {column.name: other(column, row._mapping[column.name])}
+        filled.change(table, row._asdict(), changed)
+        named = [each for each in faults(store_url) if each.reason == MISMATCH]
+        assert [(each.table, each.stream or each.group) for each in named] == [
+            (table.name, "g" if table in OF_GROUPS else "s")
+        ], column
+        assert all(repr(changed[key.name]) in str(named[0].row) for key in table.primary_key)
+        filled.change(table, changed, row._asdict())
+    assert faults(store_url) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "values", "said"),
+    [
+        (5, {"time": 5}, "the time of mark 6 is 5, which must be above 5"),
+        (5, {"cut": '{"0":4}'}, "the cut of mark 6 goes back behind that of mark 5"),
+        (NOTES - 1, {"cut": '{"0":9000}'}, f"it names offset 9000 in the segment '0', which ends at {NOTES}"),
+        (NOTES - 1, {"cut": '{"0":20,"7":1}'}, "it names the segment '7', which the stream does not have"),
+    ],
+)
+def test_marks_that_do_not_go_together_are_named(
+    filled: Filled, store_url: str, number: int, values: Values, said: str
+) -> None:
+    if "time" in values:  # no two marks have the same
+        filled.remove(schema.mark, filled.rows(schema.mark)[4])
+        alter(filled, schema.mark, 4, seq=6, **values)
+        filled.database.writer.rollback()
+        row = filled.rows(schema.mark)[3]._asdict()
+        with filled.database.writer.begin():
+            there = with_checksum(schema.mark, row | {"seq": 5, "time": 6, "upper": 6, "cut": '{"0":5}'})
+            filled.database.writer.execute(insert(schema.mark).values(there))
+        said = "the time of mark 6 is 5, which must be above 6"
+    else:
+        alter(filled, schema.mark, number, **values)
+    (fault,) = faults(store_url)
+    assert (fault.kind, fault.stream, fault.table, fault.reason) == (Kind.ORDER, "s", "mark", said)
+    assert f"seq {number + 1}" in str(fault)
+
+
+@pytest.mark.parametrize("many", [1, 4])
+def test_marks_and_rows_of_the_log_that_are_missing_are_named(filled: Filled, store_url: str, many: int) -> None:
+    for row in filled.rows(schema.mark)[9 : 9 + many]:
+        filled.remove(schema.mark, row)
+    log = filled.rows(schema.writer_change)
+    filled.remove(schema.writer_change, log[-2])
+    found = faults(store_url)
+    said = "it is missing" if many == 1 else "it is missing, with 3 more behind it"
+    assert [(each.kind, each.table, each.row, each.reason) for each in found] == [
+        (Kind.MISSING, "mark", "stream 's', key '', seq 10", said),
+        (Kind.MISSING, "writer_change", f"stream 's', seq {log[-2].seq}", "it is missing"),
+    ]
+
+
+def test_the_oldest_marks_may_be_gone(filled: Filled, store_url: str) -> None:
+    for row in filled.rows(schema.mark)[:3]:
+        filled.remove(schema.mark, row)
+    assert faults(store_url) == []
+
+
+def test_a_writer_that_was_told_of_a_mark_which_is_not_there_is_named(filled: Filled, store_url: str) -> None:
+    row = filled.rows(schema.writer_state)[0]
+    document = row.state.replace('"noted",null', f'"joined",{NOTES}')
+    assert document != row.state
+    alter(filled, schema.writer_state, 0, state=document)
+    assert faults(store_url) == []  # the newest mark has that time
+    for mark in filled.rows(schema.mark)[NOTES - 5 : NOTES]:
+        filled.remove(schema.mark, mark)
+    alter(filled, schema.writer_state, 0, state=document.replace(f'"joined",{NOTES},{NOTES}', f'"joined",{NOTES},3'))
+    assert [(each.kind, each.table) for each in faults(store_url)] == [(Kind.MISSING, "writer_state")]
+
+
+def test_epochs_and_fences_that_were_never_given_out_are_named(filled: Filled, store_url: str) -> None:
+    alter(filled, schema.stream, 0, fence=77)
+    alter(filled, schema.reader, 0, epoch=9)
+    assert [str(each) for each in faults(store_url)] == [
+        "stream 's', table stream, row with name 's': its fence 77 was not given out: the newest is 1",
+        "reader group 'g', table reader, row with group 'g', name 'r': its epoch 9 was not given out: the newest is 1",
+    ]
+
+
+def test_a_segment_that_is_missing_is_named(filled: Filled, store_url: str) -> None:
+    (sealed,) = [each for each in filled.rows(schema.segment) if each.id == "0"]
+    filled.remove(schema.segment, sealed)
+    (fault,) = faults(store_url)
+    assert str(fault) == "stream 's', table segment, row with stream 's', id '0': it is missing"
+    assert fault.kind is Kind.MISSING
+
+
+def test_a_journal_that_does_not_go_on_where_it_was_is_named(filled: Filled, store_url: str) -> None:
+    def entry(slot: int, seq: int, details: str = "{}") -> Values:
+        more = {"topic": "action", "at": 1, "kind": "created", "by": None, "details": details}
+        return {"stream": "s", "slot": slot, "seq": seq, **more}
+
+    ring = [entry(JOURNAL_ENTRIES - 1, 101), entry(0, 102), entry(1, 103)]
+    with filled.database.writer.begin():
+        filled.database.writer.execute(insert(schema.journal), ring)
+    assert faults(store_url) == []
+    with filled.database.writer.begin():
+        filled.database.writer.execute(insert(schema.journal), [entry(7, 104), entry(8, 105, "{")])
+    reasons = [each.reason for each in faults(store_url) if each.kind is Kind.JOURNAL]
+    assert reasons[0] == "it follows slot 1 of its topic" and reasons[1].startswith("it cannot be read")
+
+
+def test_rows_of_nobody_are_counted_by_whose_they_would_be(filled: Filled, store_url: str, postgres: Postgres) -> None:
+    gone = "DELETE FROM stream WHERE name = 't'"
+    if store_url.startswith("sqlite"):
+        with closing(sqlite3.connect(store_url.removeprefix("sqlite:///"), isolation_level=None)) as beside:
+            beside.execute(gone)  # which does not look at foreign keys unless it is told to
+    else:
+        postgres.execute(f"SET session_replication_role = replica; {gone}", store_url)
+    found = [each for each in faults(store_url) if each.kind is Kind.ORPHAN]
+    assert f"table mark: {2 * NOTES} of its rows have the stream 't', which is not there" in map(str, found)
+    assert {each.table for each in found} == {"segment", "writer_state", "writer_change", "mark", "journal"}
+
+
+def test_a_table_that_cannot_be_read_hides_nothing_of_the_others(filled: Filled, store_url: str) -> None:
+    alter_raw = update(schema.reader_group).where(schema.reader_group.c.name == "g").values(epochs=5)
+    with filled.database.writer.begin():
+        filled.database.writer.execute(alter_raw)
+        filled.database.writer.execute(text("ALTER TABLE writer_change RENAME TO away"))
+    found = faults(store_url)
+    assert any(each.kind is Kind.DATABASE and "could not be read" in each.reason for each in found)
+    assert any((each.table, each.group) == ("reader_group", "g") for each in found)
+
+
+# -- a file of SQLite's ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A store that nobody serves."""
+    path = tmp_path / "store.db"
+    with open_database(str(path)) as database:
+        Filled(database)
+    return path
+
+
+def all_rows(path: Path) -> list[list[Any]]:
+    with opened(str(path)) as connection:
+        return [list(connection.execute(select(table).order_by(*table.primary_key))) for table in CHECKSUMS]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whichever_bit_of_the_file_flips_it_is_found_or_changes_nothing(file: Path, tmp_path: Path, seed: int) -> None:
+    written, rows, choice = file.read_bytes(), all_rows(file), random.Random(seed)
+    used, found = [place for place, byte in enumerate(written) if byte], 0
+    for _ in range(60):
+        place, bit = choice.choice(used), 1 << choice.randrange(8)
+        flipped = bytearray(written)
+        flipped[place] ^= bit
+        copy = tmp_path / "flipped.db"
+        copy.write_bytes(flipped)
+        try:
+            said: list[Any] = list(faults(str(copy)))
+        except (StoreRefused, DBAPIError) as refused:
+            said = [refused]
+        assert said or all_rows(copy) == rows, f"seed {seed}: bit {bit} of byte {place}"
+        found += bool(said)
+    assert found > 5
+
+
+def test_what_a_crash_left_beside_the_file_is_seen_and_stays(file: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(file, isolation_level=None)) as crashed:
+        crashed.execute("PRAGMA wal_autocheckpoint = 0")
+        crashed.execute("UPDATE mark SET upper = upper + 1 WHERE stream = 's' AND key = '' AND seq = 4")
+        for suffix in ("", "-wal"):
+            (tmp_path / f"left.db{suffix}").write_bytes(Path(f"{file}{suffix}").read_bytes())
+    left = tmp_path / "left.db"
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("left.db*")}
+    (fault,) = faults(str(left))
+    assert (fault.table, fault.row) == ("mark", "stream 's', key '', seq 4")
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("left.db*") if "shm" not in path.name} == before
+
+
+def test_a_look_leaves_nothing_behind(file: Path) -> None:
+    before = {path.name: path.read_bytes() for path in file.parent.iterdir()}
+    assert faults(str(file)) == []
+    assert {path.name: path.read_bytes() for path in file.parent.iterdir()} == before
+
+
+def test_a_large_store_takes_no_more_memory_than_a_small_one(file: Path) -> None:
+    def peak() -> int:
+        tracemalloc.start()
+        try:
+            assert faults(str(file)) == []
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak()
+    small = peak()
+    with open_database(str(file)) as database, database.writer.begin():
+        last = database.writer.execute(select(schema.mark).where(schema.mark.c.stream == "s")).all()[NOTES - 1]
+        for first in range(NOTES + 1, NOTES + 20_001, 1_000):
+            numbers = range(first, first + 1_000)
+            rows = [last._asdict() | {"seq": number, "time": number, "upper": number} for number in numbers]
+            database.writer.execute(insert(schema.mark), [with_checksum(schema.mark, row) for row in rows])
+    assert peak() < small + 500_000
