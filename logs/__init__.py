@@ -121,6 +121,9 @@ class Log(Protocol):
     def flush(self) -> Position:
         """Waits until every append so far is acknowledged or has failed, and returns `positions()`.
 
+        While a transaction is open it says nothing of that: it returns the position without it, or raises
+        TransactionUnderWay.
+
         An append that failed after it had returned is raised here, once; after that it counts as never made: who
         made it appends it again, or gives it up. Appends that come during the wait need not be waited for.
         """

@@ -19,7 +19,7 @@ from typing import Protocol, cast
 import pytest
 
 from logs import Event, Log, LogReader, Memo, Position, StoredEvent, Transaction, TruncatableLog
-from logs.errors import InvalidEvent, NotInLog, TransactionOver
+from logs.errors import InvalidEvent, NotInLog, TransactionOver, TransactionUnderWay
 from strandline.errors import UnknownSegment
 
 SEGMENTS = ("0", "1", "2")
@@ -189,6 +189,38 @@ class TransactionContract:
         assert position.keys() == {"0", "1"}
         assert position["0"] >= own_end(log_under_test, "0", b"a")
         assert position["1"] >= own_end(log_under_test, "1", b"c")
+
+    @pytest.mark.parametrize("end", ["commit", "abort"])
+    def test_a_flush_says_nothing_of_an_open_transaction(self, log_under_test: LogUnderTest, end: str) -> None:
+        """It returns the position without it, or says that it is under way; afterwards it goes on as ever."""
+        log = log_under_test.writer()
+        log.append(events_to("0", b"before"))
+        before = log.flush()
+        transaction = log.begin()
+        for segment in ("0", "1"):
+            transaction.write(events_to(segment, b"in the transaction"))
+            try:
+                assert log.flush() == before
+            except TransactionUnderWay:
+                assert log.positions() == before
+        getattr(transaction, end)()
+        own = [b"before", b"in the transaction"] if end == "commit" else [b"before"]
+        assert log.flush()["0"] >= own_end(log_under_test, "0", *own)
+        assert (log.flush() == before) is (end == "abort")
+        log.append(events_to("0", b"after"))
+        assert log.flush()["0"] == own_end(log_under_test, "0", b"after")
+
+    def test_several_transactions_follow_each_other(self, log_under_test: LogUnderTest) -> None:
+        """Positions grow with each commit, and with nothing else."""
+        log = log_under_test.writer()
+        position: Position = {}
+        for turn in range(6):
+            with log.begin() as transaction:
+                transaction.write(events_to("0", b"%d" % turn))
+                if turn % 3:
+                    position = transaction.commit()
+            assert log.flush() == position
+        assert values(log_under_test, "0") == [b"1", b"2", b"4", b"5"]
 
     def test_leaving_the_block_without_a_commit_aborts(self, log_under_test: LogUnderTest) -> None:
         log = log_under_test.writer()

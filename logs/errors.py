@@ -128,7 +128,7 @@ class TransactionUnderWay(Conflict):
 
     @property
     def detail(self) -> str:
-        return f"{self.call} has to wait until the producer's transaction is over: commit or abort it first"
+        return f"{self.call} has to wait until the open transaction is over: commit or abort it first"
 
 
 @dataclass(kw_only=True, eq=False)

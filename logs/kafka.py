@@ -75,6 +75,7 @@ class KafkaLog:
         self._partitions: frozenset[str] = frozenset()
         self._lock = threading.RLock()  # appends and transactions take turns
         self._unsettled: Callable[[], object] | None = None  # a commit or an abort that was not answered
+        self._transacting = False  # a transaction of this log's own
         self._doubtful: set[str] = set()  # segments in which something may stand that failed
         self._origin = Origin(f"the log object for {self._topic.path}")
 
@@ -128,13 +129,13 @@ class KafkaLog:
 
     def flush(self) -> Position:
         """Waits for the reports of what was sent so far, at most about `delivery.timeout.ms`. Raises NotAcknowledged
-        once for what has failed. What is in an open transaction has to be committed first: TransactionUnderWay."""
+        once for what has failed. What is in an open transaction counts, and is waited for, with its commit."""
         self._origin.check()
         if self._transactional_id is not None:
             with self._lock:
                 self._settle()
                 if self._deliveries.in_transaction:
-                    raise TransactionUnderWay(call="flush()")
+                    return self.positions()  # what came before it was committed or aborted
         self._wait()
         self._tell_failures()
         if self._doubtful:
@@ -144,6 +145,11 @@ class KafkaLog:
     def positions(self) -> Position:
         self._origin.check()
         return self._deliveries.positions()
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction of the producer is open that its owner began. Writers note nothing meanwhile."""
+        return self._deliveries.in_transaction and not self._transacting and self._unsettled is None
 
     def end_offsets(self) -> Position:
         """The high watermark of each partition, one after the other: Kafka has no moment for all of them."""
@@ -289,19 +295,23 @@ class KafkaLog:
             self._settle()
             if self._deliveries.in_transaction:
                 raise TransactionUnderWay(call="an append")
-            self._patiently(lambda _: self._producer.begin_transaction())
+            self._transacting = True
             try:
-                self._send(events)
-                self._wait()
-                failures = self._deliveries.take_failures()
-                if failures:
-                    raise LogUnavailable(path=self._topic.path, reason=failures.reason)
-                if memo is not None:
-                    self._keep(memo)
-            except BaseException:
-                self._abort()
-                raise
-            return self._commit()
+                self._patiently(lambda _: self._producer.begin_transaction())
+                try:
+                    self._send(events)
+                    self._wait()
+                    failures = self._deliveries.take_failures()
+                    if failures:
+                        raise LogUnavailable(path=self._topic.path, reason=failures.reason)
+                    if memo is not None:
+                        self._keep(memo)
+                except BaseException:
+                    self._abort()
+                    raise
+                return self._commit()
+            finally:
+                self._transacting = False
 
     def _keep(self, memo: Memo) -> None:
         """Commits an offset within the transaction, with the memo as the text beside it."""

@@ -12,6 +12,7 @@ from strandline.protocol.lazy import names_from
 if TYPE_CHECKING:
     from logs import Event as Event
     from logs import Log as Log
+    from logs.errors import TransactionUnderWay as TransactionUnderWay
     from strandline.changes import Registered as Registered
     from strandline.protocol.attempts import Patience as Patience
     from strandline.protocol.transport import AsyncConnection as AsyncConnection
@@ -58,6 +59,7 @@ __all__ = [
     "Patience",
     "Registered",
     "Status",
+    "TransactionUnderWay",
     "Writer",
     "WriterClosed",
 ]
@@ -88,6 +90,7 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
             "Patience": "strandline.protocol.attempts",
             "Registered": "strandline.changes",
             "Status": "writer_client.reports",
+            "TransactionUnderWay": "logs.errors",
             "Writer": "writer_client.writer",
             "WriterClosed": "writer_client.errors",
         },

@@ -41,6 +41,7 @@ from writer_client.limits import (
     GATHER_MS,
     PAUSE_BOUND_MS,
     REGISTERING_BATCH_WRITERS,
+    TRANSACTION_LOOK_MS,
 )
 from writer_client.outbox import Answered, Outbox
 from writer_client.session import Job
@@ -96,7 +97,7 @@ class Background:
         self._to_register: deque[tuple[Outbox, Job[Registered]]] = deque()
         self._ready: dict[Outbox, None] = {}  # with notes to send, in the order in which they came
         self._flushing: dict[int, _Flush] = {}
-        self._timers: list[tuple[float, int, Outbox]] = []
+        self._timers: list[tuple[float, int, Callable[[float], None]]] = []
         self._numbers = itertools.count()
         self._registering = self._batches = self._failures = 0
         self._not_before = 0.0
@@ -115,7 +116,7 @@ class Background:
 
     def start_timer(self, outbox: Outbox) -> None:
         """Has an outbox note by itself from now on."""
-        self._finish(partial(self._set_timer, time.monotonic(), outbox))
+        self._finish(partial(self._at, time.monotonic(), partial(self._note_automatically, outbox)))
 
     def close(self) -> None:
         """Ends the thread. What was not sent is not sent any more, and standard error is told of it: close the writers
@@ -195,17 +196,21 @@ class Background:
         return max(0.0, min(waits)) if waits else None
 
     def _ring(self) -> None:
-        """Has outboxes note by themselves whose time has come."""
+        """Does what is due."""
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
-            due, _, outbox = heapq.heappop(self._timers)
-            period_ms = outbox.note_automatically()
-            if period_ms is not None:
-                self._set_timer(max(due + period_ms / 1000, now), outbox)
-                self._look_at(outbox)
+            due, _, ring = heapq.heappop(self._timers)
+            ring(due)
 
-    def _set_timer(self, due: float, outbox: Outbox) -> None:
-        heapq.heappush(self._timers, (due, next(self._numbers), outbox))
+    def _at(self, due: float, ring: Callable[[float], None]) -> None:
+        """Has something done at a time of `time.monotonic`; it is told the time."""
+        heapq.heappush(self._timers, (due, next(self._numbers), ring))
+
+    def _note_automatically(self, outbox: Outbox, due: float) -> None:
+        period_ms = outbox.note_automatically()
+        if period_ms is not None:
+            self._at(max(due + period_ms / 1000, time.monotonic()), partial(self._note_automatically, outbox))
+            self._look_at(outbox)
 
     def _look_at(self, outbox: Outbox) -> None:
         todo = outbox.next_step()
@@ -257,8 +262,13 @@ class Background:
         else:
             del self._flushing[id(flush.log)]
         for outbox in outboxes:
-            outbox.flushed(position, error)
+            if outbox.flushed(position, error):
+                self._at(time.monotonic() + TRANSACTION_LOOK_MS / 1000, partial(self._flush_again, outbox))
             self._look_at(outbox)
+
+    def _flush_again(self, outbox: Outbox, due: float) -> None:
+        outbox.flush_again()
+        self._look_at(outbox)
 
     # -- batches -----------------------------------------------------------------------------------------------
 

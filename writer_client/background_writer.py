@@ -8,7 +8,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
-from logs import Event, Log, Position, Transaction
+from logs import Event, Log, Position
 from strandline.changes import Registered
 from strandline.errors import PositionWentBack, StrandlineError, TimeWentBack
 from strandline.note import DEFAULT_KEY, check_key, check_position, check_time
@@ -21,10 +21,9 @@ from writer_client.background import Background
 from writer_client.driving import do
 from writer_client.errors import ManualNote, WriterClosed
 from writer_client.limits import DRAIN_DEFAULT_MS, EXIT_DRAIN_MS
-from writer_client.newest import Newest
 from writer_client.outbox import Outbox
 from writer_client.reports import Report, Status
-from writer_client.session import Session, Times, by_key
+from writer_client.session import Begun, Session, Times, by_key
 
 
 class BackgroundWriter:
@@ -95,7 +94,7 @@ class BackgroundWriter:
         log = self._session.bound_log("begin()")
         self._check()
         self._hold()
-        return BackgroundTransaction(self, log.begin())
+        return BackgroundTransaction(self, self._outbox.begins(log.begin()))
 
     # -- noting ------------------------------------------------------------------------------------------------
 
@@ -103,8 +102,9 @@ class BackgroundWriter:
         """Notes, as `Writer.note_time` does, without waiting: not for the controller, and not for the log.
 
         Bound to a log, the note leaves when all that was written before it is acknowledged, with a position that covers
-        it. Raises what can be seen to be wrong at once, ManualNote where time is noted automatically, Fenced once
-        another process has taken the name, and a refusal of an earlier note that nobody was told of.
+        it. Raises what can be seen to be wrong at once, TransactionUnderWay while a transaction is open, ManualNote
+        where time is noted automatically, Fenced once another process has taken the name, and a refusal of an earlier
+        note that nobody was told of.
         """
         self._origin.check()
         outbox = self._outbox
@@ -118,6 +118,7 @@ class BackgroundWriter:
         known = by_key(newest) if newest is not None else {}
         with outbox.changed:
             self._check_usable()
+            self._session.check_no_transaction("note_time()")
             self._check_note(times, known, position)
             if position is None:
                 outbox.say(times, known)
@@ -222,24 +223,23 @@ class BackgroundWriter:
 
     # -- inside ------------------------------------------------------------------------------------------------
 
-    def committed(self, times: Mapping[str, int], written: Newest) -> None:
-        """A transaction is durable: its time is noted like any other, after those that were noted before it."""
-        with self._outbox.changed:
-            self._session.newest.add_all(written)
-            if times:
-                self._outbox.say(times, {})
-        if times:
+    def ended(self, begun: Begun, times: Mapping[str, int], *, committed: bool) -> None:
+        """A transaction is over, and durable where it is committed."""
+        if self._origin.is_here:
+            self._outbox.ended(begun, times, committed=committed)
             self._attend()
 
-    def before_commit(self, times: Mapping[str, int]) -> None:
-        """What the note would be refused for is found now, and a writer that went idle registers."""
-        if times and self._outbox.automatic is not None:
-            raise ManualNote(writer=self._session.writer, period_ms=self._outbox.automatic.period_ms)
+    def before_commit(self, begun: Begun, times: Mapping[str, int]) -> Mapping[str, int]:
+        """What the note would be refused for is found now, and a writer that went idle registers. Returns the times to
+        note: where the clock is noted too, those that go beyond it."""
         self._origin.check()  # in a child nobody may be able to let go of the lock
         with self._outbox.changed:
             self._check_usable()
-            self._check_times(times)
+            if times:
+                self._session.check_no_transaction("commit() with a time", besides=begun)
+            self._check_times(times, may_be_passed=self._outbox.automatic is not None)
         self._hold()
+        return times if self._outbox.automatic is None else self._outbox.beyond_the_clock(times)
 
     @property
     def session(self) -> Session:
@@ -263,14 +263,14 @@ class BackgroundWriter:
             check_key(key)
             check_time("newest", time)
 
-    def _check_times(self, times: Mapping[str, int]) -> None:
+    def _check_times(self, times: Mapping[str, int], *, may_be_passed: bool = False) -> None:
         last = self._outbox.last
         for key, time in times.items():
             if key:
                 check_key(key)
             check_time("time", time)
             before = last.get(key)
-            if before is not None and time < before:
+            if before is not None and time < before and not may_be_passed:
                 raise TimeWentBack(writer=self._session.writer, key=key, time=time, stored_time=before)
 
     @contextmanager
@@ -324,34 +324,34 @@ class BackgroundWriter:
 class BackgroundTransaction:
     """A transaction of a `BackgroundWriter`. Leaving the `with` block without a commit aborts, and notes nothing."""
 
-    def __init__(self, writer: BackgroundWriter, transaction: Transaction) -> None:
+    def __init__(self, writer: BackgroundWriter, begun: Begun) -> None:
         self._writer = writer
-        self._transaction = transaction
-        self._written = Newest()
+        self._begun = begun
 
     def write(self, events: Iterable[Event], *, newest: Times | None = None) -> None:
         """Adds events, which no one sees before the commit; `newest` as in `Writer.write`."""
         rows = list(events)
-        self._transaction.write(rows)
-        self._written.add(len(rows), by_key(newest))
+        self._begun.transaction.write(rows)
+        self._begun.written.add(len(rows), by_key(newest))
 
     def commit(self, time: Times | None = None) -> None:
         """Makes all of it durable and visible. Its time is noted like any other, with the position behind the commit.
 
         Without a time nothing is noted, and nothing held back; a commit that failed is a write that failed. The log
         keeps the time with the commit: if this process ends before the note is answered, the next one makes up for it
-        when it registers.
+        when it registers. With a time it raises TransactionUnderWay while another transaction of the writer is open.
+        Beside the clock, which may be noted too, a time counts that goes beyond it.
         """
-        times = by_key(time)
-        self._writer.before_commit(times)
+        times = self._writer.before_commit(self._begun, by_key(time))
         memo = self._writer.session.memo_of(times) if times else None
         with self._writer.holding_back():
-            self._transaction.commit(memo)
-        self._writer.committed(times, self._written)
+            self._begun.transaction.commit(memo)
+        self._writer.ended(self._begun, times, committed=True)
 
     def abort(self) -> None:
         """Forgets all of it. Harmless when it is over already."""
-        self._transaction.abort()
+        self._begun.transaction.abort()
+        self._writer.ended(self._begun, {}, committed=False)
 
     def __enter__(self) -> Self:
         return self

@@ -20,6 +20,7 @@ REGISTERING_BATCH_WRITERS: Final = 500  # while others register, fewer are not w
 FLUSHES_AT_ONCE: Final = 8  # of different logs; one that hangs keeps others waiting only when there are as many
 PAUSE_BOUND_MS: Final = 5_000  # between attempts to send the same notes
 DRAIN_DEFAULT_MS: Final = 15_000  # how long closing waits for notes that are under way
+TRANSACTION_LOOK_MS: Final = 100  # between looks whether a producer's own transaction is over
 EXIT_DRAIN_MS: Final = 5_000  # how long a process that ends waits for them, and a block that ends with an exception
 EXIT_PAUSE_MS: Final = 200  # at most between attempts then
 UNSENT_WRITERS_TOLD: Final = 20  # of those whose notes could not be sent then

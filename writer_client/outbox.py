@@ -12,11 +12,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from time import monotonic
 
-from logs import Log, Position
+from logs import Log, Position, Transaction
+from logs.errors import TransactionUnderWay
 from strandline.changes import Registered
 from strandline.errors import Fenced, PositionWentBack, Refused, StrandlineError, TimeWentBack, UnknownSegment
 from strandline.note import DEFAULT_KEY
@@ -26,8 +27,9 @@ from writer_client.automatic import AutomaticTime
 from writer_client.batches import Addressed
 from writer_client.errors import NotDrained
 from writer_client.leaving import Unsent
+from writer_client.limits import TRANSACTION_LOOK_MS
 from writer_client.reports import NoteLate, NoteRefused, NotesMoving, NotesStuck, Report, Status
-from writer_client.session import Job, Session
+from writer_client.session import Begun, Job, Session
 from writer_client.waiting import Pending, WaitingNotes, merged
 
 _log = logging.getLogger(__name__)
@@ -81,6 +83,9 @@ class Outbox:
         self._may_be_done: Pending | None = None  # how far the notes reach whose answers were lost
         self._stuck: Exception | None = None
         self._failed_write = False
+        self._put_off: TransactionUnderWay | None = None  # the log says no position now
+        self._missed = False  # the clock was not noted, since a transaction was open
+        self._repeat_at = 0.0
         self._refused: Exception | None = None
         self._refusals = 0
         self._late = False
@@ -99,7 +104,7 @@ class Outbox:
                 self._registering = True
                 return Todo(register=self.session.register(), unsettled=unsettled)
             log = None
-            if self.fresh and not self._flushing and not self._failed_write:
+            if self.fresh and not self._flushing and not self._failed_write and self._put_off is None:
                 self._flushing, log = True, self.session.log
             return Todo(flush=log, send=bool(self.waiting) and not self._under_way, unsettled=unsettled)
 
@@ -144,15 +149,18 @@ class Outbox:
             self._said = _Said(self.fresh, self.fresh_newest, appended)
             self.fresh, self.fresh_newest = {}, {}
 
-    def flushed(self, own: Position | None, error: Exception | None) -> None:
+    def flushed(self, own: Position | None, error: Exception | None) -> bool:
+        """Returns whether the log has an open transaction, and is to be asked again in a moment."""
         with self._telling():
             said, self._said, self._flushing = self._said, None, False
             assert said is not None
-            if error is not None:
+            if isinstance(error, TransactionUnderWay):
+                self._put_off = error
+            elif error is not None:
                 self._hold_back(error)
             if own is None or self._failed_write:  # a failure that an append was told of is not told here again
                 self.fresh = said.times | self.fresh
-                return
+                return self._put_off is not None
             times = said.times
             if self.automatic is not None:  # a clock that is behind what it was told says nothing yet
                 floors = self.session.floors
@@ -162,6 +170,12 @@ class Outbox:
                 if said.appended == self.session.newest.appended:  # else the position may hold more
                     newest = self.session.known(own, said.newest)
                 self.waiting.add(Pending(times, self.session.reached(own), newest, from_log=True))
+            return False
+
+    def flush_again(self) -> None:
+        """The log may have no open transaction any more."""
+        with self.changed:
+            self._put_off = None
 
     def notes_to_send(self) -> list[tuple[Pending, Addressed]]:
         with self.changed:
@@ -212,21 +226,80 @@ class Outbox:
                 return None
             if self._claimed or self._draining or not (self.session.holds or self.wants_registration):
                 return automatic.period_ms  # idle, or about to be
+            if self.session.in_transaction or self._put_off is not None:
+                return self._miss(automatic)
+            self._missed = False
             if automatic.domain == "event":
                 try:
-                    now = automatic.clock() - automatic.lag_ms
+                    self._say_clock(automatic)
                 except Exception as error:  # the application's own: its next period may do better
                     self._stick(error)
-                    return automatic.period_ms
-                for key in self.session.keys or (DEFAULT_KEY,):
-                    self.fresh[key] = self.last[key] = max(now, self.last.get(key, now))
             elif self.count():
                 pass  # what is on its way would be gone back upon; its answer shows the clock as well
             elif self.session.times:
                 self.waiting.add(Pending(dict(self.session.times), {}, asks=True))
             elif self.session.clock is not None:  # registering showed it
-                self.fresh[DEFAULT_KEY] = self.session.clock
+                self._say_heard(self.session.clock)
             return automatic.period_ms
+
+    def _miss(self, automatic: AutomaticTime) -> int:
+        """While a transaction is open, no later time is true than the one that was said before it. What was noted last
+        is noted again, so that the controller goes on hearing from the writer. Returns when to look again: the end of
+        a transaction of this writer's makes up for it, that of a producer's own is not told."""
+        self._missed = True
+        if monotonic() >= self._repeat_at and self.session.times and not (self.waiting or self._under_way):
+            self._repeat_at = monotonic() + automatic.period_ms / 1000
+            self.waiting.add(Pending(dict(self.session.times), {}))
+        own = self.session.has_open and self._put_off is None
+        return automatic.period_ms if own else min(automatic.period_ms, TRANSACTION_LOOK_MS)
+
+    def _say_clock(self, automatic: AutomaticTime) -> None:
+        now = automatic.clock() - automatic.lag_ms
+        for key in self.session.keys or (DEFAULT_KEY,):
+            self.fresh[key] = self.last[key] = max(now, self.last.get(key, now))
+
+    def _say_heard(self, clock: int) -> None:
+        """Notes the controller's clock, as it was heard before the position is read."""
+        self.fresh[DEFAULT_KEY] = self.last[DEFAULT_KEY] = max(clock, self.last.get(DEFAULT_KEY, clock))
+
+    def begins(self, transaction: Transaction) -> Begun:
+        """A transaction is open. What the clock says until then is true all the while."""
+        with self.changed:
+            if self.automatic is not None and self.automatic.domain == "event" and not self.last:
+                with suppress(Exception):  # the background tells of it
+                    self._say_clock(self.automatic)
+            return self.session.opened(transaction)
+
+    def ended(self, begun: Begun, times: Mapping[str, int], *, committed: bool) -> None:
+        """It is over: its time is noted like any other, after those that were noted before it, and the clock, where
+        that was missed."""
+        with self.changed:
+            self.session.ended(begun, committed=committed)
+            if times:
+                self.say(times, {})
+            self._put_off = None
+            counts = not self.closed and (self.session.holds or self.wants_registration)
+            if self._missed and counts and self.automatic is not None and not self.session.in_transaction:
+                self._make_up_for(self.automatic)
+
+    def _make_up_for(self, automatic: AutomaticTime) -> None:
+        """Another transaction may be open by the time at which the clock is noted next."""
+        clock = self.session.clock
+        if automatic.domain == "event":
+            with suppress(Exception):  # the background tells of it
+                self._say_clock(automatic)
+                self._missed = False
+        elif clock is not None:
+            self._say_heard(clock)
+            self._missed = False
+
+    def beyond_the_clock(self, times: Mapping[str, int]) -> Mapping[str, int]:
+        """Those times of a commit that say more than the clock has said."""
+        with self.changed:
+            clock = self.session.clock
+            if self.automatic is not None and self.automatic.domain == "ingestion" and clock is not None:
+                times = {key: min(time, clock) for key, time in times.items()}  # read before the position
+            return {key: time for key, time in times.items() if time > self.last.get(key, time - 1)}
 
     # -- for the writer ----------------------------------------------------------------------------------------
 
@@ -245,8 +318,10 @@ class Outbox:
             with self.changed:
                 self._draining = drain  # the clock must not go on filling what is to be emptied
                 if not self.changed.wait_for(quiet, timeout_ms / 1000):
-                    raise self._stuck or NotDrained(
-                        writer=self.session.writer, count=self.count(), waited_ms=timeout_ms
+                    raise (
+                        self._stuck
+                        or self._put_off
+                        or NotDrained(writer=self.session.writer, count=self.count(), waited_ms=timeout_ms)
                     )
                 if drain and self._failed_write and self._stuck is not None:
                     raise self._stuck
@@ -338,8 +413,10 @@ class Outbox:
         self._refused = None
         self._move()
         if pending.asks:
-            if clock is not None:
-                self.fresh[DEFAULT_KEY] = clock
+            if self.session.in_transaction:
+                self._missed = True
+            elif clock is not None:
+                self._say_heard(clock)
             return
         self._late = answer.late
         # A floor that the writer had passed by its own word says nothing new: what it wrote below that is not late.
@@ -384,7 +461,7 @@ class Outbox:
         count = self.count()
         if not count or self.closed:
             return None
-        reason = "there was no time to" if self._stuck is None else str(self._stuck)
+        reason = str(self._stuck or self._put_off or "there was no time to")
         if self._failed_write:
             reason = f"a write had failed: {reason}"
         return Unsent(self.session.stream, self.session.writer, count, reason)

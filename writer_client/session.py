@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, TypeAlias, TypeVar
+from weakref import WeakSet
 
 from logs import Event, Log, Memo, Position, Transaction
+from logs.errors import TransactionUnderWay
 from strandline.changes import Registered
 from strandline.errors import Fenced, Refused, StrandlineError, TimeWentBack
 from strandline.names import check_name
@@ -31,6 +33,14 @@ from writer_client.newest import Newest
 
 Value = TypeVar("Value")
 Times: TypeAlias = int | Mapping[str, int]
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Begun:
+    """A transaction that is open, and what was written in it so far."""
+
+    transaction: Transaction
+    written: Newest = field(default_factory=Newest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,8 @@ class Session:
         self._may_have_noted: Mapping[str, int] = {}  # the greatest times that the controller may have taken
         self._position: dict[str, int] = {}
         self._registration: str | None = None  # the name of one whose outcome is not known
+        self._log_tells = hasattr(log, "in_transaction")
+        self._open: WeakSet[Begun] = WeakSet()  # one that nobody holds any more cannot be committed
 
     # -- jobs --------------------------------------------------------------------------------------------------
 
@@ -97,6 +109,7 @@ class Session:
     def note_time(self, time: Times, position: Mapping[str, int] | None, newest: Times | None) -> Job[NoteAnswer]:
         if position is None:
             self.bound_log("note_time()")
+        self.check_no_transaction("note_time()")
         yield from self.hold()
         times, known = by_key(time), by_key(newest)
         if position is None:
@@ -104,30 +117,30 @@ class Session:
             position, known = self.reached(own), self.known(own, known)
         return (yield from self._note(self._with_owed(times), position, known))
 
-    def begin(self) -> Job[Transaction]:
+    def begin(self) -> Job[Begun]:
         log = self.bound_log("begin()")
         yield from self.hold()
-        return (yield from local(log.begin))
+        return self.opened((yield from local(log.begin)))
 
-    def commit(self, transaction: Transaction, written: Newest, time: Times | None) -> Job[NoteAnswer | None]:
+    def commit(self, begun: Begun, time: Times | None) -> Job[NoteAnswer | None]:
         """Commits, and then notes the time, if there is one. The log keeps the time with the commit, so that the note
         is made up for where this process ends in between."""
-        log = self.bound_log("commit()")
         yield from self.hold()  # it may have gone idle since the transaction began
         times = by_key(time)
         if not times:
-            yield from local(transaction.commit)
-            self.newest.add_all(written)
+            yield from local(begun.transaction.commit)
+            self.ended(begun)
             return None
+        self.check_no_transaction("commit() with a time", besides=begun)
         self._check_times(times)
         # What a note would be refused for is found before the commit, not after it.
         Note(writer=self.writer, times=times, position={}, epoch=self.epoch)
         memo = self.memo_of(times)
-        yield from local(lambda: transaction.commit(memo))
-        self.newest.add_all(written)
+        yield from local(lambda: begun.transaction.commit(memo))
+        self.ended(begun)
         self._owed = self._with_owed(times)
-        own = yield from local(log.positions)
         try:
+            own = yield from self._flush()  # what was written beside the transaction may be under way
             return (yield from self._note(self._owed, self.reached(own), self.known(own, {})))
         except StrandlineError as error:
             refused = isinstance(error, Refused)
@@ -148,6 +161,37 @@ class Session:
             yield from local(lambda: transaction.commit(memo))
         yield from self._changing(self._guarded(remote(calls.close(self.stream, self.writer, self.epoch))))
         self.closed = True
+
+    # -- transactions ------------------------------------------------------------------------------------------
+
+    def opened(self, transaction: Transaction) -> Begun:
+        """A transaction is open. Its events are covered by no position, so nothing is noted until it is over."""
+        begun = Begun(transaction)
+        self._open.add(begun)
+        return begun
+
+    def ended(self, begun: Begun, *, committed: bool = True) -> None:
+        """It is over."""
+        self._open.discard(begun)
+        if committed:
+            self.newest.add_all(begun.written)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open: one of this writer, or one of its log's producer (a log that can have those
+        says so in `in_transaction`)."""
+        return self.has_open or (self._log_tells and bool(getattr(self.log, "in_transaction", False)))
+
+    @property
+    def has_open(self) -> bool:
+        """Whether a transaction of this writer is open."""
+        return len(self._open) > 0
+
+    def check_no_transaction(self, call: str, besides: Begun | None = None) -> None:
+        """Raises TransactionUnderWay where a transaction is open, `besides` one that is about to be committed."""
+        alone = besides is not None and len(self._open) == 1 and besides in self._open
+        if self.in_transaction and not alone:
+            raise TransactionUnderWay(call=call)
 
     # -- parts of them -----------------------------------------------------------------------------------------
 

@@ -7,34 +7,35 @@ from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from logs import Event, Transaction
+from logs import Event
 from strandline.protocol.wire import NoteAnswer
-from writer_client.newest import Newest
-from writer_client.session import Job, Session, Times, by_key
+from writer_client.session import Begun, Job, Session, Times, by_key
 
 
 class _Written:
     """What was written in a transaction so far, for the session to count when it is committed."""
 
-    def __init__(self, session: Session, transaction: Transaction) -> None:
+    def __init__(self, session: Session, begun: Begun) -> None:
         self._session = session
-        self._transaction = transaction
-        self._newest = Newest()
+        self._begun = begun
 
     def _write(self, events: Iterable[Event], newest: Times | None) -> None:
         rows = list(events)
-        self._transaction.write(rows)
-        self._newest.add(len(rows), by_key(newest))
+        self._begun.transaction.write(rows)
+        self._begun.written.add(len(rows), by_key(newest))
 
     def _commit(self, time: Times | None) -> Job[NoteAnswer | None]:
-        return self._session.commit(self._transaction, self._newest, time)
+        return self._session.commit(self._begun, time)
+
+    def _aborted(self) -> None:
+        self._session.ended(self._begun, committed=False)
 
 
 class WriterTransaction(_Written):
     """A transaction of a `Writer`. Leaving the `with` block without a commit aborts, and notes nothing."""
 
-    def __init__(self, session: Session, do: Callable[[Job[Any]], Any], transaction: Transaction) -> None:
-        super().__init__(session, transaction)
+    def __init__(self, session: Session, do: Callable[[Job[Any]], Any], begun: Begun) -> None:
+        super().__init__(session, begun)
         self._do = do
 
     def write(self, events: Iterable[Event], *, newest: Times | None = None) -> None:
@@ -46,14 +47,16 @@ class WriterTransaction(_Written):
 
         Without a time nothing is noted, and nothing held back: what was written is covered by the next note. Returns
         the answer to the note. Where the commit fails, its error is raised and nothing is written; where it is done
-        and only the note fails, CommittedWithoutNote.
+        and only the note fails, CommittedWithoutNote. With a time it raises TransactionUnderWay while another
+        transaction of the writer is open.
         """
         answer: NoteAnswer | None = self._do(self._commit(time))
         return answer
 
     def abort(self) -> None:
         """Forgets all of it. Harmless when it is over already."""
-        self._transaction.abort()
+        self._begun.transaction.abort()
+        self._aborted()
 
     def __enter__(self) -> Self:
         return self
@@ -67,8 +70,8 @@ class WriterTransaction(_Written):
 class AsyncWriterTransaction(_Written):
     """The same of an `AsyncWriter`."""
 
-    def __init__(self, session: Session, do: Callable[[Job[Any]], Awaitable[Any]], transaction: Transaction) -> None:
-        super().__init__(session, transaction)
+    def __init__(self, session: Session, do: Callable[[Job[Any]], Awaitable[Any]], begun: Begun) -> None:
+        super().__init__(session, begun)
         self._do = do
 
     async def write(self, events: Iterable[Event], *, newest: Times | None = None) -> None:
@@ -82,7 +85,8 @@ class AsyncWriterTransaction(_Written):
 
     async def abort(self) -> None:
         """See `WriterTransaction.abort`."""
-        await asyncio.to_thread(self._transaction.abort)
+        await asyncio.to_thread(self._begun.transaction.abort)
+        self._aborted()
 
     async def __aenter__(self) -> Self:
         return self

@@ -104,7 +104,8 @@ class Writer(_Registration):
         Bound to a log it needs no position: it waits until all that was written is acknowledged, and notes where
         that ends. `time` may be an object of times by key; `newest` is the greatest event time below the position,
         where that is known: it does not go out with a position from a log that held events before this writer
-        registered. Durable when it returns. Raises the controller's refusal, and the log's errors.
+        registered. Durable when it returns. Raises the controller's refusal, the log's errors, and TransactionUnderWay
+        while a transaction is open, whose events no position covers.
         """
         return self._do(self._session.note_time(time, position, newest))
 

@@ -116,7 +116,7 @@ class TestExistingProducers:
             producer.log("orders").flush()
         assert producer.log("orders").flush() == {}
 
-    def test_in_a_transaction_of_its_own_the_producer_commits_before_a_position_is_told(
+    def test_a_position_says_nothing_of_a_transaction_of_the_producers_own_before_its_commit(
         self, kafka: Kafka, new_topic: Callable[..., str]
     ) -> None:
         topic = new_topic(1)
@@ -126,9 +126,12 @@ class TestExistingProducers:
         producer.begin_transaction()
         producer.produce(topic, b"aborted")
         producer.flush()
+        assert log.in_transaction
+        assert log.flush() == {}
         with pytest.raises(TransactionUnderWay):
-            log.flush()
+            log.append([Event(b"another", segment="0")])
         producer.abort_transaction()
+        assert not log.in_transaction
         assert log.flush() == {}
         producer.begin_transaction()
         producer.produce(topic, b"committed")

@@ -36,6 +36,7 @@ NAMES = [
     "Patience",
     "Registered",
     "Status",
+    "TransactionUnderWay",
     "Writer",
     "WriterClosed",
 ]
