@@ -28,12 +28,17 @@ if TYPE_CHECKING:
     from reader_client.groups import GroupReader as GroupReader
     from reader_client.groups import ReaderGroup as ReaderGroup
     from reader_client.items import EventItem as EventItem
+    from reader_client.items import IdleItem as IdleItem
     from reader_client.items import ReaderState as ReaderState
     from reader_client.items import WatermarkItem as WatermarkItem
     from reader_client.mapping import map_async as map_async
     from reader_client.windows import AsyncTimeWindows as AsyncTimeWindows
     from reader_client.windows import PositionAt as PositionAt
     from reader_client.windows import TimeWindows as TimeWindows
+    from strandline.coalesce import Coalescer as Coalescer
+    from strandline.coalesce import Idle as Idle
+    from strandline.coalesce import Join as Join
+    from strandline.coalesce import Watermark as Watermark
     from strandline.protocol.attempts import Patience as Patience
     from strandline.protocol.group_wire import FromHead as FromHead
     from strandline.protocol.group_wire import FromPositions as FromPositions
@@ -58,6 +63,7 @@ __all__ = [
     "AsyncGroupReader",
     "AsyncReaderGroup",
     "AsyncTimeWindows",
+    "Coalescer",
     "Connection",
     "EventItem",
     "EventReader",
@@ -69,6 +75,9 @@ __all__ = [
     "GroupBacklog",
     "GroupReader",
     "GroupWindow",
+    "Idle",
+    "IdleItem",
+    "Join",
     "MarksAt",
     "MarksPage",
     "Patience",
@@ -83,6 +92,7 @@ __all__ = [
     "TimeWindow",
     "TimeWindows",
     "Tumbling",
+    "Watermark",
     "WatermarkItem",
     "WireMark",
     "map_async",
@@ -98,6 +108,7 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
             "AsyncGroupReader": "reader_client.groups",
             "AsyncReaderGroup": "reader_client.groups",
             "AsyncTimeWindows": "reader_client.windows",
+            "Coalescer": "strandline.coalesce",
             "Connection": "strandline.protocol.transport",
             "EventItem": "reader_client.items",
             "EventReader": "reader_client.events",
@@ -109,6 +120,9 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
             "GroupBacklog": "reader_client.backlog",
             "GroupReader": "reader_client.groups",
             "GroupWindow": "strandline.protocol.group_wire",
+            "Idle": "strandline.coalesce",
+            "IdleItem": "reader_client.items",
+            "Join": "strandline.coalesce",
             "MarksAt": "strandline.protocol.wire",
             "MarksPage": "strandline.protocol.wire",
             "Patience": "strandline.protocol.attempts",
@@ -123,6 +137,7 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
             "TimeWindow": "strandline.window",
             "TimeWindows": "reader_client.windows",
             "Tumbling": "strandline.windowing",
+            "Watermark": "strandline.coalesce",
             "WatermarkItem": "reader_client.items",
             "WireMark": "strandline.protocol.wire",
             "map_async": "reader_client.mapping",

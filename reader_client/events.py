@@ -95,8 +95,10 @@ class EventReader(_Known):
 
     - `logs`: for each stream of the group, where its events are. They stay open.
     - `time_domain`: "event" or "ingestion", and watermark items come between the events, also while none come.
-    - `event_time`: from an event to its time, or its times by key. Events older than the group's lower bound are then
-      flagged, counted in `late` (by writer, where `writer_of` tells), and with `on_late` go there instead.
+    - `by_stream`: watermark items are those of each stream by itself, and idle items say which stream sleeps, as a
+      `Join` needs them. Without it there is one watermark over all streams.
+    - `event_time`: from an event to its time, or its times by key. Events older than their stream's lower bound are
+      then flagged, counted in `late` (by writer, where `writer_of` tells), and with `on_late` go there instead.
     - `max_event_time_lag_ms`: taken off each watermark, to go from ingestion to event time.
     - `ordered`: the next event is from the segment that is furthest behind by the marks of the time key `order_key`,
       else from each in turn.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -34,7 +34,8 @@ class ReadingDomain(StrEnum):
 class EventItem:
     """An event of a stream, with its times by key, where the reader was told how to get them.
 
-    `late` names the keys in which it is older than the group's lower bound was when it was read.
+    `late` names the keys in which it is older than its stream's lower bound was when it was read, or, without
+    `by_stream`, than the watermark of all streams.
     """
 
     stream: str
@@ -65,6 +66,10 @@ class EventItem:
         return False
 
     @property
+    def is_idle(self) -> bool:
+        return False
+
+    @property
     def watermark(self) -> int | None:
         """Null: it is an event."""
         return None
@@ -72,13 +77,21 @@ class EventItem:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkItem:
-    """Nothing older than `watermark` follows, in the time named `key`. One reader's strictly rise, key by key."""
+    """Nothing older than `watermark` follows, in the time named `key`. One reader's strictly rise, key by key.
+
+    With `by_stream` it is a stream's own, else `stream` is null: it is that of all streams that are not idle.
+    """
 
     watermark: int
     key: str = ""
+    stream: str | None = None
 
     @property
     def is_event(self) -> bool:
+        return False
+
+    @property
+    def is_idle(self) -> bool:
         return False
 
     @property
@@ -91,25 +104,60 @@ class WatermarkItem:
         return None
 
 
-Item: TypeAlias = EventItem | WatermarkItem
+@dataclass(frozen=True, slots=True)
+class IdleItem:
+    """Nothing comes from a stream for now: others need not wait for it, in any key. Any event or watermark of it ends
+    that. `ended`: nothing comes from it any more."""
+
+    stream: str
+    ended: bool = False
+
+    @property
+    def is_event(self) -> bool:
+        return False
+
+    @property
+    def is_watermark(self) -> bool:
+        return False
+
+    @property
+    def is_idle(self) -> bool:
+        return True
+
+    @property
+    def event(self) -> StoredEvent | None:
+        """Null: it is none."""
+        return None
+
+    @property
+    def watermark(self) -> int | None:
+        """Null: it is none."""
+        return None
+
+
+Item: TypeAlias = EventItem | WatermarkItem | IdleItem
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderState:
-    """What a reader goes on from: how far it has read, by stream and segment, its watermarks by key, and what lies in
-    its open windows, if it has any (see `EventWindows.save`)."""
+    """What a reader goes on from: how far it has read, by stream and segment, its watermarks by key, what lies in its
+    open windows, if it has any (see `EventWindows.save`), and with `by_stream` the watermarks of each stream by key."""
 
     positions: Mapping[str, Mapping[str, int]]
     watermarks: Mapping[str, int]
     windows: Mapping[str, Any] | None = None
+    by_stream: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for stream, position in self.positions.items():
             check_name("stream", stream)
             check_position(position)
-        for key, watermark in self.watermarks.items():
-            check_time("watermark", watermark)
-            check_key(key)
+        for stream in self.by_stream:
+            check_name("stream", stream)
+        for watermarks in (self.watermarks, *self.by_stream.values()):
+            for key, watermark in watermarks.items():
+                check_time("watermark", watermark)
+                check_key(key)
         if self.windows is not None and not isinstance(self.windows, Mapping):
             raise InvalidConfig(name="windows", value=self.windows, wanted="what save() of EventWindows gave")
 
@@ -128,8 +176,12 @@ class ReaderState:
         }
 
     def to_json(self) -> str:
-        kept = {"positions": self.positions, "watermarks": self.watermarks}
-        return json.dumps(kept if self.windows is None else {**kept, "windows": self.windows})
+        kept: dict[str, object] = {"positions": self.positions, "watermarks": self.watermarks}
+        if self.windows is not None:
+            kept["windows"] = self.windows
+        if self.by_stream:
+            kept["by_stream"] = self.by_stream
+        return json.dumps(kept)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ReaderState:

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import TypeVar, assert_never
 
 from reader_client.events import AsyncEventReader
-from reader_client.items import EventItem, Item, WatermarkItem
+from reader_client.items import EventItem, IdleItem, Item, WatermarkItem
 from reader_client.limits import WORK_CAPACITY_DEFAULT
 from strandline.asynchronous import Completed, OrderedWork, Ticket, UnorderedWork, Work
 from strandline.coalesce import Watermark
+from strandline.errors import InvalidConfig
 
 Result = TypeVar("Result")
 Output = Completed[EventItem, Result] | WatermarkItem
@@ -74,8 +75,11 @@ def _begin(
         case EventItem():
             working[asyncio.ensure_future(work(item))] = queue.submit(item)
             return []
-        case WatermarkItem(watermark, key):
+        case WatermarkItem(watermark, key, None):
             return queue.watermark(key, watermark)
+        case WatermarkItem() | IdleItem():
+            wanted = "left out: work is ordered by the watermarks of all streams together"
+            raise InvalidConfig(name="by_stream", value=True, wanted=wanted)
         case _:
             assert_never(item)
 

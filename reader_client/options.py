@@ -35,6 +35,7 @@ class Options:
     backlog: GroupBacklog | None = None
     windows: EventWindows[Any] | None = None
     recall: Recall | None = None
+    by_stream: bool = False
 
     def __post_init__(self) -> None:
         if self.time_domain not in list(ReadingDomain):
@@ -65,6 +66,7 @@ class OptionsGiven(TypedDict, total=False):
     backlog: GroupBacklog | None
     windows: EventWindows[Any] | None
     recall: Recall | None
+    by_stream: bool
 
 
 @dataclass(slots=True)

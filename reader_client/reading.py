@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from logs import LogReader, StoredEvent
 from reader_client.backlog import remaining_offsets
 from reader_client.errors import ReaderClosed
 from reader_client.fetching import fetch
-from reader_client.items import EventItem, Item, ReaderState, ReadingDomain, WatermarkItem
+from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem
 from reader_client.limits import POLL_BOUND_MS, POLL_FIRST_MS
 from reader_client.options import LateEvents, Options
 from reader_client.ordering import StreamOrder
@@ -27,7 +27,9 @@ from strandline.protocol.driving import local, remote
 from strandline.protocol.errors import OutcomeUnknown
 from strandline.protocol.group_wire import GroupWindow, Positions, ReaderAnswer
 from strandline.protocol.processes import Origin
-from strandline.windowing import EventWindows
+from strandline.windowing import EventWindows, Saved
+
+Told: TypeAlias = tuple[str | None, str]  # of a stream, or of all, and the time key
 
 
 class Reading:
@@ -58,9 +60,10 @@ class Reading:
         self._orders = {stream: StreamOrder(stream, options.order_key) for stream in logs}
         self._progress: Progress[StoredEvent] = Progress(self._bound if options.ordered else no_order)
         self._lag = EventTimeLag(options.max_event_time_lag_ms)
-        self._waiting: deque[WatermarkItem] = deque()
-        self._queued: dict[str, int] = dict(state.watermarks) if state is not None else {}
-        self._told: dict[str, int] = dict(self._queued)
+        self._waiting: deque[WatermarkItem | IdleItem] = deque()
+        self._queued = _watermarks(state)
+        self._told = dict(self._queued)
+        self._idle: dict[str, bool] = {}  # streams that were told to be idle, and whether to have ended
         self._given: tuple[Place, int] | None = None
         if options.windows is not None and state is not None and state.windows is not None:
             options.windows.load(state.windows)
@@ -98,7 +101,8 @@ class Reading:
         while True:
             if self._waiting:
                 item = self._waiting.popleft()
-                self._told[item.key] = item.watermark
+                if isinstance(item, WatermarkItem):
+                    self._told[item.stream, item.key] = item.watermark
                 return item
             if self._now_ms() >= self._report_at or self._progress.has_finished:
                 yield from self._report()
@@ -147,19 +151,24 @@ class Reading:
         self._settle()
         windows = self._options.windows
         if windows is None:
-            return ReaderState(self._progress.settled(), dict(self._told))
-        self._kept_next = ReaderState(self._progress.positions(), dict(self._told), windows.save())
+            return self._state_of(self._progress.settled(), None)
+        self._kept_next = self._state_of(self._progress.positions(), windows.save())
         return self._kept_next
+
+    def _state_of(self, positions: Positions, windows: Saved | None) -> ReaderState:
+        by_stream: dict[str, dict[str, int]] = {}
+        for (stream, key), watermark in self._told.items():
+            if stream is not None:
+                by_stream.setdefault(stream, {})[key] = watermark
+        watermarks = {key: watermark for (stream, key), watermark in self._told.items() if stream is None}
+        return ReaderState(positions, watermarks, windows, by_stream)
 
     def save_segments(self) -> dict[Place, ReaderState]:
         """The same for each segment by itself."""
         windows = self._windows("save_segments")
         places = {(stream, segment): at for stream, each in self.positions.items() for segment, at in each.items()}
         saved = windows.save_parts(places)
-        self._saved = {
-            place: ReaderState({place[0]: {place[1]: at}}, dict(self._told), saved[place])
-            for place, at in places.items()
-        }
+        self._saved = {place: self._state_of({place[0]: {place[1]: at}}, saved[place]) for place, at in places.items()}
         return self._saved
 
     def settle(self) -> None:
@@ -228,6 +237,7 @@ class Reading:
             except BaseException:
                 self._progress.put_back(place, event)
                 raise
+            self._idle.pop(place[0], None)
             if not self._options.acknowledge and self._options.windows is None:
                 self._given = place, event.offset
             return item
@@ -241,13 +251,22 @@ class Reading:
         else:
             return EventItem(stream, event, {})
         by_key = times if isinstance(times, Mapping) else {DEFAULT_KEY: times}
-        lowers = self.window.watermarks if self.window is not None else {}
-        late = []
-        for key, time in by_key.items():
-            lower = self._lag.apply(lowers.get(key))
-            if lower is not None and time < lower:
-                late.append(key)
-        return EventItem(stream, event, by_key, tuple(late))
+        return EventItem(
+            stream, event, by_key, tuple([key for key in by_key if self._is_late(stream, key, by_key[key])])
+        )
+
+    def _is_late(self, stream: str, key: str, time: int) -> bool:
+        """Whether an event of this time is older than what was said of its stream, or of all."""
+        if self.window is None:
+            return False
+        lowers = [self._own_bound(self.window, stream, key)]
+        if not self._options.by_stream:
+            lowers.append(self._lag.apply(self.window.watermarks.get(key)))
+        return any(lower is not None and time < lower for lower in lowers)
+
+    def _own_bound(self, window: GroupWindow, stream: str, key: str) -> int | None:
+        keys = window.streams[stream].keys if stream in window.streams else {}
+        return self._lag.apply(keys[key].lower) if key in keys else None
 
     def _settle(self) -> None:
         """The item that was handed out last has been dealt with."""
@@ -327,12 +346,38 @@ class Reading:
         self.window = answer.window
         if self._options.time_domain == ReadingDomain.PROCESSING:
             return
-        for key, watermark in sorted(answer.window.watermarks.items()):
-            value = self._lag.apply(watermark)
-            before = self._queued.get(key)
-            if value is not None and (before is None or value > before):
-                self._queued[key] = value
-                self._waiting.append(WatermarkItem(value, key))
+        for (stream, key), value in sorted(self._bounds(answer.window).items(), key=repr):
+            before = self._queued.get((stream, key))
+            if before is None or value > before:
+                self._queued[stream, key] = value
+                self._waiting.append(WatermarkItem(value, key, stream))
+                if stream is not None:
+                    self._idle.pop(stream, None)
+        if self._options.by_stream:
+            self._tell_idle(answer.window)
+
+    def _bounds(self, window: GroupWindow) -> dict[Told, int]:
+        """The watermarks that are told: of each stream by itself, or of all together."""
+        told: list[Told] = [(None, key) for key in window.watermarks]
+        if self._options.by_stream:
+            told = [(stream, key) for stream, each in window.streams.items() for key in each.keys]
+        bounds = {name: self._bound_of(window, name) for name in told}
+        return {name: value for name, value in bounds.items() if value is not None}
+
+    def _bound_of(self, window: GroupWindow, name: Told) -> int | None:
+        stream, key = name
+        if stream is None:
+            return self._lag.apply(window.watermarks.get(key))
+        return self._own_bound(window, stream, key)
+
+    def _tell_idle(self, window: GroupWindow) -> None:
+        """Tells of streams that have come to be idle, or to their end, since they were told or gave anything."""
+        self._idle = {stream: ended for stream, ended in self._idle.items() if stream in window.idle}
+        for stream in window.idle:
+            ended = window.streams[stream].end_of_stream
+            if self._idle.get(stream) != ended:
+                self._idle[stream] = ended
+                self._waiting.append(IdleItem(stream, ended))
 
     # -- windows -------------------------------------------------------------------------------------------------
 
@@ -377,14 +422,18 @@ class Reading:
     def _take_back(self, window: GroupWindow) -> None:
         """Takes back the watermarks that were not handed out yet and that the group went back behind: segments went
         back to what was settled, and what is read of them again comes before these times."""
-        kept = deque[WatermarkItem]()
+        kept = deque[WatermarkItem | IdleItem]()
+        queued = dict(self._told)
         for item in self._waiting:
-            reached = self._lag.apply(window.watermarks.get(item.key))
+            if isinstance(item, IdleItem):
+                if item.stream in window.idle:
+                    kept.append(item)
+                continue
+            reached = self._bound_of(window, (item.stream, item.key))
             if reached is not None and item.watermark <= reached:
                 kept.append(item)
-        if len(kept) < len(self._waiting):
-            self._waiting = kept
-            self._queued = self._told | {item.key: item.watermark for item in kept}
+                queued[item.stream, item.key] = item.watermark
+        self._waiting, self._queued = kept, queued
 
     def _order(self, *, needed: bool) -> Job[None]:
         """Fetches marks that the order goes by: only where they are `needed` now, or whatever is new."""
@@ -413,6 +462,14 @@ class Reading:
     def _check_open(self) -> None:
         if self.closed:
             raise ReaderClosed(reader=self.reader)
+
+
+def _watermarks(state: ReaderState | None) -> dict[Told, int]:
+    """The watermarks that a state says were handed out."""
+    if state is None:
+        return {}
+    told: dict[Told, int] = {(None, key): watermark for key, watermark in state.watermarks.items()}
+    return told | {(stream, key): at for stream, keys in state.by_stream.items() for key, at in keys.items()}
 
 
 def _at(state: ReaderState, place: Place) -> int | None:

@@ -20,6 +20,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from heapq import heappop, heappush, heapreplace
+from typing import assert_never
 
 from strandline.checks import check_time, check_whole
 from strandline.errors import InputDone, InvalidConfig, TooMany, UnknownInput, WatermarkWentBack
@@ -290,6 +291,89 @@ class Coalescer:
             if least is not None and times.rise_to(least[0]):
                 emissions.append(Watermark(key, least[0]))
         return emissions
+
+    def take(self, input: Hashable, emissions: Iterable[Emission]) -> list[Emission]:
+        """Hears from an input what the operator before it made known."""
+        return _take(self, input, emissions)
+
+
+class Join:
+    """The watermarks of a join: it goes by each input's own time, forwards every key, and sleeps when all inputs do.
+
+        orders      order 10          order 14       idle
+        shipments             ship 8           ship 9        idle
+        out         order 10  ship 8  order 14 ship 9  .     Idle
+
+    What of one input can still be joined goes by the time of the others: `time`. Each input needs a key of its own; a
+    key that several of them have is coalesced. What comes out strictly rises, key by key. Joins and coalescers make
+    trees: `take` hears what an operator before it made known. Raises what `Coalescer` raises.
+    """
+
+    __slots__ = ("_inputs", "_names", "_told")
+
+    def __init__(self, *inputs: Hashable) -> None:
+        if len(inputs) < 2:
+            raise InvalidConfig(name="inputs", value=inputs, wanted="the names of two inputs or more")
+        self._names = inputs
+        self._inputs = Coalescer(inputs)
+        self._told: dict[str, int] = {}
+
+    def observe(self, input: Hashable, value: int, key: str = "") -> list[Emission]:
+        """The input says that nothing older than `value` follows from it; an idle input becomes active."""
+        emissions = self._inputs.observe(input, value, key)
+        if sum(self._inputs.input_value(name, key) is not None for name in self._names) == 1:
+            emissions.append(Watermark(key, value))
+        return self._risen(emissions)
+
+    def event(self, input: Hashable) -> list[Emission]:
+        """An event came from the input: an idle input becomes active."""
+        return self._risen(self._inputs.event(input))
+
+    def idle(self, input: Hashable) -> list[Emission]:
+        """The input has nothing to say for now. The others still go by the time that it gave."""
+        return self._risen(self._inputs.idle(input))
+
+    def done(self, input: Hashable) -> list[Emission]:
+        """Nothing follows from the input any more."""
+        return self._risen(self._inputs.done(input))
+
+    def take(self, input: Hashable, emissions: Iterable[Emission]) -> list[Emission]:
+        """Hears from an input what the operator before it made known."""
+        return _take(self, input, emissions)
+
+    def time(self, input: Hashable, key: str = "") -> int | None:
+        """The input's own time: nothing older follows from it. None before its first."""
+        return self._inputs.input_value(input, key)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every input that is not done is idle, and there is one."""
+        return self._inputs.is_idle
+
+    def _risen(self, emissions: Iterable[Emission]) -> list[Emission]:
+        """Those that are news: a key that one input had alone may have come further than all that have it now."""
+        risen: list[Emission] = []
+        for emission in emissions:
+            if isinstance(emission, Watermark):
+                before = self._told.get(emission.key)
+                if before is not None and emission.value <= before:
+                    continue
+                self._told[emission.key] = emission.value
+            risen.append(emission)
+        return risen
+
+
+def _take(into: Coalescer | Join, input: Hashable, emissions: Iterable[Emission]) -> list[Emission]:
+    out: list[Emission] = []
+    for emission in emissions:
+        match emission:
+            case Watermark(key, value):
+                out += into.observe(input, value, key)
+            case Idle():
+                out += into.idle(input)
+            case _:
+                assert_never(emission)
+    return out
 
 
 def combine(

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from logs import Event, StoredEvent
-from reader_client import EventReader, TimeWindows
+from reader_client import EventReader, TimeWindows, WatermarkItem
 from reader_client.items import EventItem
 from strandline.errors import StrandlineError, Unavailable
 from strandline.protocol.attempts import NotReached, Outcome, Patience
@@ -212,7 +212,7 @@ class ReaderProgram:
                     place = self.number, time.monotonic(), self.stream, event.segment, event.offset
                     self.record(Delivered(life, *place, int(found["time"]), str(found["writer"]), item.is_late))
                     time.sleep(self.chance.random() * 0.004)
-                else:
+                elif isinstance(item, WatermarkItem):
                     self.record(Watermark(life, self.number, item.watermark))
                 if self.chance.random() < 0.002:
                     return

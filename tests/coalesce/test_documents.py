@@ -3,7 +3,10 @@
 In the timelines time runs to the right; `.` is a call that makes nothing known, `i` idle, `e` an event.
 """
 
-from strandline.coalesce import Coalescer, Emission, Idle, Watermark
+import pytest
+
+from strandline.coalesce import Coalescer, Idle, Join, Watermark
+from strandline.errors import InvalidConfig
 
 
 def wm(value: int, key: str = "") -> Watermark:
@@ -86,49 +89,9 @@ def test_the_partition_without_data_no_longer_holds_back_the_aggregation() -> No
     #                  +--> aggr      scan1 sees no data; map1 passes on its idle
     # scan2 -> map2 --/
     map1, map2, aggr = Coalescer(["scan1"]), Coalescer(["scan2"]), Coalescer(["map1", "map2"])
-    assert feed(aggr, "map2", map2.observe("scan2", 10)) == []
-    assert feed(aggr, "map1", map1.idle("scan1")) == [wm(10)]
-    assert feed(aggr, "map2", map2.observe("scan2", 20)) == [wm(20)]
-
-
-def feed(into: Coalescer, input: str, emissions: list[Emission]) -> list[Emission]:
-    """What one operator emits goes into an input of the next."""
-    out: list[Emission] = []
-    for emission in emissions:
-        match emission:
-            case Watermark(key, value):
-                out += into.observe(input, value, key)
-            case Idle():
-                out += into.idle(input)
-    return out
-
-
-class Join:
-    """A join of two inputs: it goes by each input's own time, forwards both keys, and sleeps when both sleep.
-
-    One coalescer for both inputs carries all three: it keeps each one's own time, and knows when both sleep.
-    What it coalesces itself is left alone, since that would wait for ever for the other side's key.
-    """
-
-    def __init__(self, left: str, right: str) -> None:
-        self.sides = Coalescer([left, right])
-
-    def observe(self, side: str, value: int, key: str) -> list[Emission]:
-        self.sides.observe(side, value, key)
-        return [Watermark(key, value)]
-
-    def idle(self, side: str) -> list[Emission]:
-        return [emission for emission in self.sides.idle(side) if isinstance(emission, Idle)]
-
-    def take(self, side: str, emissions: list[Emission]) -> list[Emission]:
-        out: list[Emission] = []
-        for emission in emissions:
-            match emission:
-                case Watermark(key, value):
-                    out += self.observe(side, value, key)
-                case Idle():
-                    out += self.idle(side)
-        return out
+    assert aggr.take("map2", map2.observe("scan2", 10)) == []
+    assert aggr.take("map1", map1.idle("scan1")) == [wm(10)]
+    assert aggr.take("map2", map2.observe("scan2", 20)) == [wm(20)]
 
 
 def test_the_merge_tree_goes_on_with_scan3_once_both_sides_of_the_join_are_idle() -> None:
@@ -140,20 +103,20 @@ def test_the_merge_tree_goes_on_with_scan3_once_both_sides_of_the_join_are_idle(
     # ---scan3
     join, merge = Join("scan1", "scan2"), Coalescer(["join", "scan3"])
 
-    assert feed(merge, "join", join.observe("scan1", 10, "order")) == []
-    assert feed(merge, "join", join.observe("scan2", 8, "ship")) == []
+    assert merge.take("join", join.observe("scan1", 10, "order")) == []
+    assert merge.take("join", join.observe("scan2", 8, "ship")) == []
     assert merge.observe("scan3", 50, "order") == [wm(10, "order")]
     assert merge.observe("scan3", 60, "ship") == [wm(8, "ship")]
 
-    assert feed(merge, "join", join.idle("scan1")) == []  # one side sleeps: the join does not
+    assert merge.take("join", join.idle("scan1")) == []  # one side sleeps: the join does not
     assert merge.observe("scan3", 70, "order") == []
-    assert feed(merge, "join", join.idle("scan2")) == [wm(70, "order"), wm(60, "ship")]
+    assert merge.take("join", join.idle("scan2")) == [wm(70, "order"), wm(60, "ship")]
     assert merge.observe("scan3", 80, "ship") == [wm(80, "ship")]
 
     # scan2 wakes with an old time: the merge stands where it is until scan2 has caught up
-    assert feed(merge, "join", join.observe("scan2", 20, "ship")) == []
+    assert merge.take("join", join.observe("scan2", 20, "ship")) == []
     assert merge.observe("scan3", 90, "ship") == []
-    assert feed(merge, "join", join.observe("scan2", 85, "ship")) == [wm(85, "ship")]
+    assert merge.take("join", join.observe("scan2", 85, "ship")) == [wm(85, "ship")]
 
 
 def test_idleness_does_not_help_a_join_whose_one_side_stands_still() -> None:
@@ -172,9 +135,9 @@ def test_idleness_does_not_help_a_join_whose_one_side_stands_still() -> None:
     for time in range(40, 100, 10):
         assert outer.observe("scan3", time, "bill") == [wm(time, "bill")]
     # What outer may drop of scan3 goes by the times of inner, and they have not moved.
-    assert outer.sides.input_value("inner", "order") == 10
-    assert outer.sides.input_value("inner", "ship") == 8
-    assert not outer.sides.is_idle
+    assert outer.time("inner", "order") == 10
+    assert outer.time("inner", "ship") == 8
+    assert not outer.is_idle
 
     assert outer.idle("scan3") == [Idle()]
 
@@ -187,5 +150,26 @@ def test_one_side_of_a_join_with_several_instances_is_coalesced_before_the_join_
     assert join.take("orders", orders.observe(0, 10, "order")) == []
     assert join.take("orders", orders.observe(1, 12, "order")) == [wm(10, "order")]
     assert join.take("orders", orders.observe(0, 14, "order")) == [wm(12, "order")]
-    assert join.sides.input_value("orders", "order") == 12
-    assert join.sides.input_value("ships", "ship") is None
+    assert join.time("orders", "order") == 12
+    assert join.time("ships", "ship") is None
+
+
+def test_a_key_that_both_sides_of_a_join_have_is_coalesced_and_never_goes_back() -> None:
+    #   left     at 10           at 12   at 20          done
+    #   right            at 5            at 15   at 18
+    #   out      10      .       .       15      18     .
+    join = Join("left", "right")
+    assert join.observe("left", 10, "at") == [wm(10, "at")]  # it is the left side's alone as far as anyone knows
+    assert join.observe("right", 5, "at") == []
+    assert join.observe("left", 12, "at") == []
+    join.observe("left", 20, "at")
+    assert join.observe("right", 15, "at") == [wm(15, "at")]
+    assert join.observe("right", 18, "at") == [wm(18, "at")]
+    assert join.done("left") == []
+    assert join.idle("right") == [Idle()] and join.is_idle
+    assert join.event("right") == [] and not join.is_idle
+
+
+def test_a_join_has_two_inputs_or_more() -> None:
+    with pytest.raises(InvalidConfig, match="two inputs"):
+        Join("left")

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from logs import StoredEvent
-from reader_client import EventItem, EventReader, WatermarkItem
+from reader_client import EventReader, IdleItem, WatermarkItem
+from reader_client.items import Item
 
-Item = EventItem | WatermarkItem
 QUICK: dict[str, Any] = {"report_ms": 10}
 WAIT_S = 20
 
@@ -20,7 +20,9 @@ def time_of(event: StoredEvent) -> int:
 
 
 def told(item: Item) -> object:
-    """An item in short: an event's time, or a watermark as W…"""
+    """An item in short: an event's time, a watermark as W…, or I… for a stream that sleeps"""
+    if isinstance(item, IdleItem):
+        return f"I{item.stream}"
     return f"W{item.watermark}" if isinstance(item, WatermarkItem) else time_of(item.event)
 
 

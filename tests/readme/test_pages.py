@@ -35,6 +35,7 @@ TASKS = [
     "behind-a-proxy",
     "writers-that-come-and-go",
     "windows-that-survive",
+    "join-two-streams",
 ]
 
 
