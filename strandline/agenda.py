@@ -56,12 +56,13 @@ class Agenda:
             heappop(self._heap)
         return None
 
-    def due(self, until: int) -> list[str]:
-        """Takes out the names that are due at or before a number; in that order, of equal numbers by name."""
+    def due(self, until: int, *, most: int | None = None) -> list[str]:
+        """Takes out the names that are due at or before a number, at most so many; in that order, of equal numbers by
+        name."""
         names: list[str] = []
         if not self._heap or self._heap[0][0] > until:  # most calls end here, and every note makes one
             return names
-        while (first := self.first()) is not None and first[0] <= until:
+        while len(names) != most and (first := self.first()) is not None and first[0] <= until:
             heappop(self._heap)
             del self._at[first[1]]
             names.append(first[1])

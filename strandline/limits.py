@@ -33,7 +33,8 @@ HISTORY_NOTES_PER_WRITER: Final = 64  # per key; beyond it every second note goe
 HOST_CHARACTERS: Final = 260  # of a host with its port; a name has at most 253
 
 # Forgetting
-LOST_KEPT_MS: Final = 60_000  # a lost writer stays known for so long after it was last heard, whatever the stream says
+FORGOTTEN_PER_CALL: Final = 256  # writers; whoever else may be forgotten is so with later calls of the stream
+GONE_KEPT_MS: Final = 60_000  # a closed or lost writer stays known for so long after it was last heard
 
 # Waiting
 WAIT_BOUND_MS: Final = 30_000  # the longest `wait_ms`

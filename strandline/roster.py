@@ -12,7 +12,7 @@ from strandline.aggregate import NO_REMAINDER, Aggregate, Holder, Remainder, Rol
 from strandline.changes import Changes, StateChange
 from strandline.config import StreamConfig, TimeDomain
 from strandline.errors import TooMany
-from strandline.limits import KEYS_PER_STREAM, LOST_KEPT_MS, STANDINGS_PER_STREAM, TIME_BOUND_MS
+from strandline.limits import FORGOTTEN_PER_CALL, GONE_KEPT_MS, KEYS_PER_STREAM, STANDINGS_PER_STREAM, TIME_BOUND_MS
 from strandline.mark import Mark
 from strandline.note import DEFAULT_KEY
 from strandline.segment import SegmentGraph
@@ -26,28 +26,35 @@ AWAITED = frozenset({Role.COUNTED, Role.BLOCKING, Role.SKIPPED})  # whose silenc
 class Roster:
     """The writers of a stream by name, its aggregates by key, and what they are waiting for."""
 
-    def __init__(self, config: StreamConfig, graph: SegmentGraph, lost_kept_ms: int = LOST_KEPT_MS) -> None:
+    def __init__(self, config: StreamConfig, graph: SegmentGraph, gone_kept_ms: int = GONE_KEPT_MS) -> None:
         self.config = config
         self.sharing = Sharing(graph)
         self.writers: dict[str, Writer] = {}
         self.aggregates: dict[str, Aggregate] = {}
         self.changes = Changes()
         self._deadlines = Agenda()  # at or before the moment when a writer has been silent too long
-        self._lost_kept_ms = lost_kept_ms
+        self._gone_kept_ms = gone_kept_ms
         self._lapsing = Agenda()  # lost writers, each at or before the moment from which on it may be forgotten
-        self._marked: set[str] = set()  # keys with marks since it was last looked whom these have passed
+        self._closed = Agenda()  # closed writers, each at the moment from which on it may be forgotten
+        self._looking: set[str] = set()  # keys in which somebody who is gone may have been passed by the last mark
 
     @property
     def keys(self) -> set[str]:
         return set(self.aggregates)
 
     def check_room(self, name: str, keys: Iterable[str]) -> None:
-        """Raises TooMany where this writer in these keys would be one writer, one key, or one of both, too many."""
+        """Raises TooMany where this writer in these keys would be one writer, one key, or one of both, too many.
+
+        Closed writers make room for it where they can.
+        """
         writer = self.writers.get(name)
         held: Mapping[str, Standing] = writer.standings if writer is not None else {}
         new = [key for key in keys if key not in held]
         if not new:
             return
+        is_full = writer is None and len(self.writers) >= self.config.max_writers
+        if is_full or self.standings + len(new) > STANDINGS_PER_STREAM:
+            self._make_room(name)
         if writer is None and (count := len(self.writers) + 1) > self.config.max_writers:
             raise TooMany(what="writers in a stream", count=count, limit=self.config.max_writers, setting="max_writers")
         known = self.aggregates
@@ -110,10 +117,7 @@ class Roster:
             if aggregate.let_go:
                 aggregate.let_go.discard(writer.name)
             standing.seen = writer.state(standing, aggregate.last.time if aggregate.last is not None else None)
-        if writer.closed:
-            self.leave(writer)
-        else:
-            self._await_lapse(writer)
+        self._await_lapse(writer)
         self._arm(writer)
 
     # -- changes -------------------------------------------------------------------------------------------------
@@ -129,7 +133,7 @@ class Roster:
                 aggregate.let_go.discard(writer.name)
             self._journal(writer, aggregate, standing, now)
             lost = lost or standing.lost_at is not None
-        if lost and not writer.closed:
+        if writer.closed or lost:
             self.stay(writer)
             self._await_lapse(writer)
         self._arm(writer)
@@ -152,6 +156,7 @@ class Roster:
         self.config = config
         self._deadlines.clear()
         self._lapsing.clear()
+        self._closed.clear()
         for aggregate in self.aggregates.values():
             aggregate.config = config
         for writer in self.writers.values():
@@ -177,9 +182,10 @@ class Roster:
     # -- forgetting ----------------------------------------------------------------------------------------------
 
     def leave(self, writer: Writer) -> None:
-        """A writer is gone: it is forgotten with the mark that passes it in the last of its keys."""
+        """A writer is gone: a later call forgets it, once marks have passed it in all of its keys."""
         for key, standing in writer.standings.items():
             self.aggregates[key].passing.put(writer.name, -TIME_BOUND_MS if standing.time is None else standing.time)
+            self._looking.add(key)
 
     def stay(self, writer: Writer) -> None:
         """A writer is not to be forgotten for the time being."""
@@ -188,31 +194,55 @@ class Roster:
                 self.aggregates[key].passing.drop(writer.name)
 
     def forget_passed(self, now: int) -> None:
-        """Forgets whoever is gone, where marks that were made since the last call have passed all that it gave."""
-        if not self._marked:
-            return
-        marked, self._marked = sorted(self._marked), set()
-        for name in self._lapsing.due(now):
+        """Forgets writers that are gone and passed by marks: at most `FORGOTTEN_PER_CALL`, and the rest later."""
+        for agenda in (self._closed, self._lapsing):
+            for name in agenda.due(now, most=FORGOTTEN_PER_CALL):
+                writer = self.writers[name]
+                if self._has_lapsed(writer, now):
+                    self.leave(writer)
+                else:
+                    self._await_lapse(writer)
+        room = FORGOTTEN_PER_CALL
+        for key in sorted(self._looking) if self._looking else ():
+            aggregate = self.aggregates.get(key)
+            if aggregate is not None and aggregate.last is not None:
+                names = aggregate.passing.due(aggregate.last.time, most=room)
+                for name in names:
+                    self._look_at_gone(self.writers[name], aggregate, aggregate.last.time, now)
+                room -= len(names)
+            if not room:
+                return
+            self._looking.discard(key)
+
+    def _make_room(self, needed_by: str) -> None:
+        """Forgets closed writers before their time, those first who closed first, where marks have passed them."""
+        for name in self._closed.due(TIME_BOUND_MS, most=FORGOTTEN_PER_CALL):
             writer = self.writers[name]
-            if self._has_lapsed(writer, now):
-                self.leave(writer)
+            if writer.closed and name != needed_by and self._is_passed(writer):
+                self._forget(writer)
             else:
                 self._await_lapse(writer)
-        for key in marked:
-            aggregate = self.aggregates[key]
-            assert aggregate.last is not None
-            for name in aggregate.passing.due(aggregate.last.time):
-                self._look_at_gone(self.writers[name], aggregate, aggregate.last.time, now)
+
+    def _is_passed(self, writer: Writer) -> bool:
+        """Whether the last marks have all that a writer gave.
+
+        There has to be one. For a writer that is lost, one has to be made after it was lost for long enough: a writer
+        that notes rarely is not refused where nobody went on without it.
+        """
+        aggregates = [self.aggregates[key] for key in writer.standings]
+        since = None if writer.closed else self._lapses_at(writer)
+        marked = any(each.last and (since is None or each.last.created_at >= since) for each in aggregates)
+        return marked and all(each.has_passed(writer) for each in aggregates)
 
     def _look_at_gone(self, writer: Writer, aggregate: Aggregate, time: int, now: int) -> None:
         """Forgets a writer that the last mark of a key may have passed, if the marks of its other keys have as well."""
-        if not writer.closed and not self._has_lapsed(writer, now):
+        if not self._has_lapsed(writer, now):
             self.stay(writer)
             self._await_lapse(writer)
-        elif not aggregate.has_passed(writer):
-            aggregate.passing.put(writer.name, time + 1)
-        elif all(self.aggregates[key].has_passed(writer) for key in writer.standings):
+        elif self._is_passed(writer):
             self._forget(writer)
+        elif not (writer.closed and aggregate.has_passed(writer)):
+            aggregate.passing.put(writer.name, time + 1)
 
     def _forget(self, writer: Writer) -> None:
         name = writer.name
@@ -221,28 +251,30 @@ class Roster:
             aggregate.forget(writer)
             if not aggregate.holders and aggregate.last is None:
                 del self.aggregates[key]
-        self._deadlines.drop(name)
-        self._lapsing.drop(name)
+        for agenda in (self._deadlines, self._lapsing, self._closed):
+            agenda.drop(name)
         self.sharing.leave(name, writer.position.offsets)
         del self.writers[name]
         self.changes.forget(name)
 
     def _has_lapsed(self, writer: Writer, now: int) -> bool:
-        """Whether a writer has been lost for so long that it may be forgotten."""
+        """Whether a writer is gone, and has been for so long that it may be forgotten."""
         lapses_at = self._lapses_at(writer)
         return lapses_at is not None and lapses_at <= now
 
     def _await_lapse(self, writer: Writer) -> None:
         lapses_at = self._lapses_at(writer)
         if lapses_at is not None:
-            self._lapsing.put(writer.name, lapses_at)
+            (self._closed if writer.closed else self._lapsing).put(writer.name, lapses_at)
 
     def _lapses_at(self, writer: Writer) -> int | None:
-        """From when on a lost writer may be forgotten; None where it is not lost, or an operator has set it aside.
+        """From when on a writer may be forgotten; None where it is not gone, or an operator has set it aside.
 
         It must have been lost for `forget_after_ms` in every key, but for those in which it said idle.
         """
-        if writer.closed or writer.excluded_at is not None:
+        if writer.closed:
+            return writer.heard_at + self._gone_kept_ms
+        if writer.excluded_at is not None:
             return None
         moments = []
         for standing in writer.standings.values():
@@ -252,7 +284,7 @@ class Roster:
                 return None
         if not moments:
             return None
-        return max(max(moments) + self.config.forget_after_ms, writer.heard_at + self._lost_kept_ms)
+        return max(max(moments) + self.config.forget_after_ms, writer.heard_at + self._gone_kept_ms)
 
     # -- silence -------------------------------------------------------------------------------------------------
 
@@ -277,10 +309,7 @@ class Roster:
     # -- marks ---------------------------------------------------------------------------------------------------
 
     def evaluate(self, keys: Collection[str], now: int, *, at_once: bool = False) -> list[Mark]:
-        """Makes the marks that are possible: each when its interval has passed, or `at_once`.
-
-        It is the last step of a call: whoever marks of this call have passed for good is forgotten with it.
-        """
+        """Makes the marks that are possible: each when its interval has passed, or `at_once`."""
         marks: list[Mark] = []
         for key in sorted(keys) if len(keys) > 1 else keys:
             aggregate = self.aggregates.get(key)
@@ -291,14 +320,13 @@ class Roster:
                     break
                 rest = self.resting(now) if key == DEFAULT_KEY else None  # readers were told it: never below that
                 marks.append(self.append(aggregate, time if rest is None else max(time, rest.time), now))
-        self.forget_passed(now)
         return marks
 
     def append(self, aggregate: Aggregate, time: int, now: int) -> Mark:
         """Makes one mark, and takes in what follows from it."""
         mark = aggregate.make(time, now)
         self.changes.marks.append(mark)
-        self._marked.add(aggregate.key)
+        self._looking.add(aggregate.key)
         for name in sorted(aggregate.let_go):
             self.changed(self.writers[name], now)
         aggregate.let_go.clear()

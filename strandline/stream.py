@@ -16,7 +16,7 @@ from strandline.changes import Answer, Changes, Registered
 from strandline.config import StreamConfig, TimeDomain
 from strandline.cut import NOTHING, Cut, join_all
 from strandline.errors import InvalidScale, StreamSealed, UnknownWriter, WrongDomain
-from strandline.limits import HISTORY_NOTES_PER_WRITER, LOST_KEPT_MS
+from strandline.limits import GONE_KEPT_MS, HISTORY_NOTES_PER_WRITER
 from strandline.mark import Mark
 from strandline.names import check_name
 from strandline.note import DEFAULT_KEY, Note, check_key
@@ -37,7 +37,7 @@ class Stream:
         *,
         now: int,
         history_notes: int = HISTORY_NOTES_PER_WRITER,
-        lost_kept_ms: int = LOST_KEPT_MS,
+        gone_kept_ms: int = GONE_KEPT_MS,
     ) -> None:
         self.name = check_name("stream", name)
         self.graph = graph
@@ -45,7 +45,7 @@ class Stream:
         self.epochs = 0  # the last one given out; never given again
         self.head: Cut = NOTHING
         self.clock = now  # never steps back
-        self._roster = Roster(config, graph, lost_kept_ms)
+        self._roster = Roster(config, graph, gone_kept_ms)
         self._history_notes = history_notes
 
     @classmethod
@@ -63,10 +63,10 @@ class Stream:
         last_marks: Iterable[Mark],
         remainders: Mapping[str, Remainder],
         history_notes: int = HISTORY_NOTES_PER_WRITER,
-        lost_kept_ms: int = LOST_KEPT_MS,
+        gone_kept_ms: int = GONE_KEPT_MS,
     ) -> Stream:
         """The stream as it was stored: it goes on exactly as the one that was not interrupted."""
-        stream = cls(name, config, graph, now=clock, history_notes=history_notes, lost_kept_ms=lost_kept_ms)
+        stream = cls(name, config, graph, now=clock, history_notes=history_notes, gone_kept_ms=gone_kept_ms)
         stream.sealed, stream.epochs, stream.head = sealed, epochs, head
         stream._roster.restore_marks(last_marks, remainders)
         for writer in writers:
@@ -140,7 +140,6 @@ class Stream:
             for key in keys
         }
         self._roster.changed(writer, now)
-        self._roster.forget_passed(now)
         return Registered(epoch=self.epochs, floors=floors)
 
     def note(self, note: Note, now: int, *, tail: bool = False) -> Answer:
@@ -217,11 +216,9 @@ class Stream:
             writer.lose(now)
         else:
             writer.close(epoch, now)
-        self._roster.stay(writer)
-        marks = self._changed(writer, now)
-        if writer.closed:
-            self._roster.leave(writer)  # so the mark that its closing brought does not take it away at once
-        return marks
+            if writer.closed:
+                writer.hear(now)
+        return self._changed(writer, now)
 
     def exclude(self, name: str, now: int) -> list[Mark]:
         """An operator sets a writer aside, until it is brought back or registers anew."""
@@ -360,9 +357,13 @@ class Stream:
     # -- within --------------------------------------------------------------------------------------------------
 
     def _moment(self, now: int) -> int:
-        """The stream's clock, which never steps back; whoever has been silent too long by then is let go."""
+        """The stream's clock, which never steps back. Every call begins with it: it forgets writers, and lets those go
+        who have been silent too long."""
         self.clock = now = max(self.clock, now)
-        if not self.sealed and (let_go := self._roster.let_silent_go(now)):
+        if self.sealed:
+            return now
+        self._roster.forget_passed(now)
+        if let_go := self._roster.let_silent_go(now):
             self._roster.evaluate(let_go, now)
         return now
 

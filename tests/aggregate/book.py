@@ -7,6 +7,7 @@ from typing import Any
 
 from strandline.changes import Answer, Registered
 from strandline.config import StreamConfig
+from strandline.limits import GONE_KEPT_MS
 from strandline.mark import Mark
 from strandline.note import Note
 from strandline.segment import SegmentGraph
@@ -19,11 +20,19 @@ LIMIT_NOTES = 64
 class Book:
     """Calls at `now`, which moves only when told to. Marks come for every advance unless a setting says otherwise."""
 
-    def __init__(self, *, history_notes: int = LIMIT_NOTES, open: bool = False, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        history_notes: int = LIMIT_NOTES,
+        gone_kept_ms: int = GONE_KEPT_MS,
+        open: bool = False,
+        **settings: Any,
+    ) -> None:
         config = StreamConfig(**({"mark_interval_ms": 0, "max_ahead_ms": None} | settings))
         graph = SegmentGraph(open=True) if open else SegmentGraph.equal_shares(2, START_MS)
         self.now = START_MS
-        self.stream = Stream("s", config, graph, now=self.now, history_notes=history_notes)
+        self.gone_kept_ms = gone_kept_ms
+        self.stream = Stream("s", config, graph, now=self.now, history_notes=history_notes, gone_kept_ms=gone_kept_ms)
         self.marks: list[Mark] = []
 
     def after(self, passed_ms: int) -> Book:
@@ -80,6 +89,7 @@ class Book:
             writers=pickle.loads(pickle.dumps(list(before.writers.values()))),
             last_marks=before.last_marks.values(),
             remainders=before.remainders,
+            gone_kept_ms=self.gone_kept_ms,
         )
 
     def times(self, key: str = "") -> list[int]:

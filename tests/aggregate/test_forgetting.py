@@ -5,22 +5,35 @@ from typing import Any
 import pytest
 
 from strandline.errors import Fenced, InvalidConfig, InvalidScale, TooMany, UnknownWriter
-from strandline.limits import KEYS_PER_STREAM, LOST_KEPT_MS, MAX_WRITERS_DEFAULT, STANDINGS_PER_STREAM
+from strandline.limits import (
+    FORGOTTEN_PER_CALL,
+    GONE_KEPT_MS,
+    KEYS_PER_STREAM,
+    MAX_WRITERS_DEFAULT,
+    STANDINGS_PER_STREAM,
+)
 from strandline.note import Note
 from tests.aggregate.book import Book
 
 
 def known(book: Book) -> set[str]:
+    """Who is known in the end: the next call of any kind forgets whom it may."""
+    book.call("truncate", {})
     return set(book.stream.writers)
 
 
-def test_a_closed_writer_is_forgotten_with_the_next_mark_that_passes_all_it_noted() -> None:
+def quick(**settings: Any) -> Book:
+    """A stream in which whoever is gone is not kept for a while."""
+    return Book(gone_kept_ms=0, **settings)
+
+
+def test_a_closed_writer_is_forgotten_once_a_mark_has_passed_all_that_it_noted() -> None:
     """
     a     10@{0: 1}   closes
     b     10@{1: 1}            20@{1: 2}
     mark  10                   20: a's time is below, and its position is below the cut
     """
-    book = Book(min_writers=2)
+    book = quick(min_writers=2)
     book.note("a", 10, {"0": 1})
     book.note("b", 10, {"1": 1})
     book.call("close", "a", None)
@@ -30,7 +43,7 @@ def test_a_closed_writer_is_forgotten_with_the_next_mark_that_passes_all_it_note
 
 
 def test_a_closed_writer_stays_while_its_time_is_above_the_last_mark_for_time_may_rise_to_it() -> None:
-    book = Book(min_writers=2)
+    book = quick(min_writers=2)
     book.note("a", 50, {"0": 1})
     book.note("b", 10, {"1": 1})
     book.call("close", "a", None)
@@ -44,7 +57,7 @@ def test_a_closed_writer_stays_while_its_time_is_above_the_last_mark_for_time_ma
 
 
 def test_a_closed_writer_stays_while_its_last_position_is_in_no_cut() -> None:
-    book = Book(min_writers=2)
+    book = quick(min_writers=2)
     book.note("a", 20, {"0": 1})
     book.note("a", 20, {"0": 9})  # of equal times the first is what marks are made of
     book.call("close", "a", None)
@@ -55,7 +68,7 @@ def test_a_closed_writer_stays_while_its_last_position_is_in_no_cut() -> None:
 
 
 def test_a_closed_writer_stays_until_the_marks_of_every_key_that_it_held_have_passed_it() -> None:
-    book = Book(min_writers=2)
+    book = quick(min_writers=2)
     book.note("a", 10, {"0": 1}, key="order")
     book.note("a", 30, {"0": 2}, key="ship")
     for key in ("order", "ship"):
@@ -69,7 +82,7 @@ def test_a_closed_writer_stays_until_the_marks_of_every_key_that_it_held_have_pa
 
 
 def test_a_lost_writer_is_forgotten_only_when_it_was_lost_for_long_enough() -> None:
-    book = Book(writer_timeout_ms=1_000, forget_after_ms=200_000)
+    book = quick(writer_timeout_ms=1_000, forget_after_ms=200_000)
     book.note("a", 10, {"0": 1})
     book.after(1_000).note("b", 20, {"1": 1})
     book.after(199_999).note("b", 30, {"1": 2})
@@ -82,48 +95,87 @@ def test_a_lost_writer_that_need_not_be_named_is_known_for_a_while_so_that_its_e
     book = Book(writer_timeout_ms=0, forget_after_ms=0)
     epoch = book.register("a").epoch
     for time in range(1, 50):
-        book.after(LOST_KEPT_MS - 1).note("a", time, {"0": time}, epoch=epoch)
+        book.after(GONE_KEPT_MS - 1).note("a", time, {"0": time}, epoch=epoch)
         book.note("b", time, {"1": time})
     assert known(book) == {"a", "b"}
-    book.after(LOST_KEPT_MS).note("b", 100, {"1": 100})
+    book.after(GONE_KEPT_MS).note("b", 100, {"1": 100})
     assert known(book) == {"b"}
     with pytest.raises(Fenced):
         book.note("a", 101, {"0": 101}, epoch=epoch)
 
 
+def test_a_closed_writer_is_known_for_a_while_so_that_a_note_that_comes_twice_wakes_nobody() -> None:
+    book = Book(writer_timeout_ms=None)
+    book.note("a", 10, {"0": 1})
+    book.note("b", 10, {"1": 1})
+    book.call("close", "a", None)
+    book.note("b", 20, {"1": 2})
+    book.after(GONE_KEPT_MS - 1).note("a", 10, {"0": 1})
+    assert book.state("a") == "closed"
+    book.after(GONE_KEPT_MS).note("b", 30, {"1": 3})
+    assert (known(book), book.times()) == ({"b"}, [10, 20, 30])
+
+
+def test_a_writer_that_nobody_misses_is_not_refused_because_it_notes_rarely() -> None:
+    """It is lost between its notes, but as long as it is alone there is no mark that leaves it out."""
+    book = Book(writer_timeout_ms=1_000, forget_after_ms=0)
+    epoch = book.register("a").epoch
+    for number in range(1, 5):
+        book.after(10 * GONE_KEPT_MS).note("a", number, {"0": number}, epoch=epoch)
+    assert book.times() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_very_many_writers_are_forgotten_a_bounded_number_a_call(restarts: bool) -> None:
+    book = quick()
+    book.note("stays", 1)
+    for number in range(3 * FORGOTTEN_PER_CALL):
+        book.note(f"pod-{number}", 5, {"0": 1})
+        book.call("close", f"pod-{number}", None)
+    assert book.times() == [1]
+    book.note("stays", 10)
+    counts = [len(book.stream.writers)]
+    for _ in range(3):
+        if restarts:
+            book.restart()
+        book.call("truncate", {})
+        counts.append(len(book.stream.writers))
+    assert counts == [1 + n * FORGOTTEN_PER_CALL for n in (3, 2, 1, 0)]
+
+
 def test_an_excluded_writer_is_never_forgotten_for_it_stays_out_until_it_is_brought_back() -> None:
-    book = Book(forget_after_ms=0, writer_timeout_ms=100)
+    book = quick(forget_after_ms=0, writer_timeout_ms=100)
     book.note("a", 10, {"0": 1})
     book.call("exclude", "a")
     for time in range(1, 10):
-        book.after(10 * LOST_KEPT_MS).note("b", 20 + time, {"1": time})
+        book.after(10 * GONE_KEPT_MS).note("b", 20 + time, {"1": time})
     assert book.state("a") == "excluded"
     assert book.note("a", 21, {"0": 2}).late
     assert book.state("a") == "excluded"
 
 
 def test_one_that_is_idle_is_never_forgotten_for_it_will_be_back() -> None:
-    book = Book(forget_after_ms=0, writer_timeout_ms=100)
+    book = quick(forget_after_ms=0, writer_timeout_ms=100)
     book.note("a", 10, {"0": 1})
     book.call("idle", "a", None)
     for time in range(1, 10):
-        book.after(10 * LOST_KEPT_MS).note("b", 20 + time, {"1": time})
+        book.after(10 * GONE_KEPT_MS).note("b", 20 + time, {"1": time})
     assert book.state("a") == "idle"
 
 
 def test_one_that_is_lost_in_a_key_and_idle_in_the_others_is_forgotten() -> None:
-    book = Book(forget_after_ms=0, writer_timeout_ms=100)
+    book = quick(forget_after_ms=0, writer_timeout_ms=100)
     book.note("a", 10, {"0": 1}, key="order")
     book.note("a", 10, {"0": 1}, key="ship")
     book.call("idle", "a", None)
     book.register("a", "order")
-    book.after(10 * LOST_KEPT_MS).note("b", 20, {"1": 1}, key="ship")
+    book.after(10 * GONE_KEPT_MS).note("b", 20, {"1": 1}, key="ship")
     book.note("b", 20, {"1": 1}, key="order")
     assert known(book) == {"b"}
 
 
 def test_a_writer_that_comes_back_while_it_waits_to_be_forgotten_stays() -> None:
-    book = Book(min_writers=2)
+    book = quick(min_writers=2)
     book.note("a", 10, {"0": 1})
     book.note("b", 10, {"1": 1})
     book.call("close", "a", None)
@@ -136,7 +188,7 @@ def test_a_writer_that_comes_back_while_it_waits_to_be_forgotten_stays() -> None
 
 
 def test_what_min_writers_has_counted_stays_counted_also_after_a_restart() -> None:
-    book = Book(min_writers=2)
+    book = quick(min_writers=2)
     book.note("a", 10, {"0": 1})
     book.note("b", 10, {"1": 1})
     book.call("close", "a", None)
@@ -160,7 +212,7 @@ def test_an_old_epoch_fences_a_name_that_was_forgotten(restarts: bool) -> None:
 
 def forgotten(*names: str, restarts: bool = False) -> Book:
     """A stream that has forgotten these writers. Each registered, noted 10 and closed; another one notes on."""
-    book = Book()
+    book = quick()
     epochs = {name: book.register(name).epoch for name in names}
     for name in names:
         book.note(name, 10, {"0": 1}, epoch=epochs[name])
@@ -189,13 +241,13 @@ def test_an_epoch_that_was_never_given_out_is_no_sign_of_a_forgotten_writer(what
     book = forgotten("a")
     with pytest.raises(UnknownWriter):
         book.call(what, "a", 2)
-    book = Book()
+    book = quick()
     with pytest.raises(UnknownWriter):
         book.call(what, "nobody", None)
 
 
 def test_newest_is_told_of_what_a_forgotten_writer_gave_and_unknown_where_that_was() -> None:
-    book = Book(min_writers=2)
+    book = quick(min_writers=2)
     book.note("a", 10, {"0": 1}, newest=77)
     book.note("b", 10, {"1": 1})  # whose contribution has no newest
     book.call("close", "a", None)
@@ -219,7 +271,7 @@ def test_upper_bounds_what_was_noted_below_a_cut_that_a_forgotten_writer_put() -
     b     5                               22                                 40
     mark  5: {0: 5}                       22: {0: 5}                         40: {0: 5}
     """
-    book = Book(min_writers=3)
+    book = quick(min_writers=3)
     book.note("a", 10, {"0": 1})
     book.note("gone", 20, {"0": 5})
     book.note("b", 5)
@@ -245,7 +297,7 @@ def test_upper_is_tight_again_once_a_writer_has_its_segment_to_itself() -> None:
 
 
 def test_a_writer_stays_until_upper_bounds_what_its_earlier_lives_noted() -> None:
-    book = Book(min_writers=2)
+    book = quick(min_writers=2)
     book.note("a", 50, {"0": 3})
     book.note("b", 10, {"0": 5})
     book.note("a", 70, {"0": 3})
@@ -267,7 +319,7 @@ def test_the_end_of_a_stream_is_not_below_what_a_forgotten_writer_noted() -> Non
 
 
 def test_time_follows_the_clock_also_when_everyone_who_closed_is_forgotten() -> None:
-    book = Book(time_domain="ingestion", idle_lag_ms=100)
+    book = quick(time_domain="ingestion", idle_lag_ms=100)
     book.note("a", book.now, {"0": 1})
     book.call("close", "a", None)
     book.after(1_000).register("b")
@@ -291,14 +343,14 @@ def test_a_name_that_comes_again_is_a_new_writer() -> None:
 
 
 def test_sealing_forgets_nobody() -> None:
-    book = Book()
+    book = quick()
     book.note("a", 10, {"0": 1})
     book.call("seal", {})
     assert (book.state("a"), book.times()) == ("closed", [10])
 
 
 def test_what_a_forgotten_writer_was_is_told_to_the_store_once() -> None:
-    book = Book()
+    book = quick()
     book.stream.note(Note(writer="a", times={"": 10}, position={"0": 1}), book.now)
     book.stream.close("a", None, book.now)
     book.stream.drain()
@@ -336,14 +388,14 @@ def test_names_that_come_and_go_leave_nothing_behind(how: str) -> None:
         if number == 1_500:
             most = rooms(book)
     assert {name: (count, most[name]) for name, count in rooms(book).items() if count > most[name] + 200} == {}
-    assert len(known(book)) <= (2 if how == "closes" else 2 + LOST_KEPT_MS // 300)
+    assert len(known(book)) <= 2 + GONE_KEPT_MS // 300
 
 
 # -- the limit -------------------------------------------------------------------------------------------------------
 
 
 def test_one_writer_more_than_the_stream_may_have_is_refused_and_changes_nothing() -> None:
-    book = Book(max_writers=2)
+    book = quick(max_writers=2)
     book.note("a", 10)
     book.register("b")
     for call in (lambda: book.register("c"), lambda: book.note("c", 10)):
@@ -354,7 +406,7 @@ def test_one_writer_more_than_the_stream_may_have_is_refused_and_changes_nothing
     assert book.register("a").epoch == 2
 
 
-def test_a_writer_that_was_forgotten_leaves_room_for_another() -> None:
+def test_where_there_is_no_room_closed_writers_make_it_before_their_time() -> None:
     book = Book(max_writers=2)
     for number in range(20):
         book.note("a", 10 + 2 * number, {"0": 1 + number})
@@ -362,11 +414,32 @@ def test_a_writer_that_was_forgotten_leaves_room_for_another() -> None:
         book.note(name, 10 + 2 * number, {"1": 1 + number})
         book.call("close", name, None)
         book.note("a", 11 + 2 * number)
-    assert known(book) == {"a"}
+    assert known(book) == {"a", "pod-19"}
+
+
+def test_a_closed_writer_that_no_mark_has_passed_makes_no_room() -> None:
+    book = Book(max_writers=2)
+    book.note("a", 10)
+    book.note("pod", 50, {"1": 1})
+    book.call("close", "pod", None)
+    with pytest.raises(TooMany):
+        book.register("b")
+    book.note("a", 60)
+    assert book.register("b").epoch == 1
+
+
+def test_a_writer_never_makes_room_for_itself() -> None:
+    book = Book(max_writers=1)
+    book.note("a", 10, {"0": 5})
+    book.call("close", "a", None)
+    book.note("a", 11, {"0": 1}, key="ship")
+    assert book.state("a", "ship") == "active"
+    with pytest.raises(TooMany):
+        book.register("b")
 
 
 def test_a_stream_that_has_more_writers_than_it_may_goes_on_with_those() -> None:
-    book = Book()
+    book = quick()
     for name in ("a", "b", "c"):
         book.note(name, 10)
     book.call("configure", {"max_writers": 1})
@@ -380,7 +453,7 @@ def test_a_stream_that_has_more_writers_than_it_may_goes_on_with_those() -> None
 
 
 def test_writers_and_keys_together_are_bounded_for_a_restart_reads_them_all() -> None:
-    book, keys = Book(), [f"k{number}" for number in range(KEYS_PER_STREAM)]
+    book, keys = quick(), [f"k{number}" for number in range(KEYS_PER_STREAM)]
     for number in range(STANDINGS_PER_STREAM // KEYS_PER_STREAM):
         book.stream.register(f"w{number}", keys, book.now)
     room = STANDINGS_PER_STREAM % KEYS_PER_STREAM
@@ -396,5 +469,5 @@ def test_writers_and_keys_together_are_bounded_for_a_restart_reads_them_all() ->
 @pytest.mark.parametrize("value", [0, -1, True, None, 1.5, STANDINGS_PER_STREAM + 1])
 def test_a_limit_on_writers_that_makes_no_sense_is_refused(value: Any) -> None:
     with pytest.raises(InvalidConfig, match=f"max_writers cannot be .*from 1 to {STANDINGS_PER_STREAM}"):
-        Book(max_writers=value)
-    assert Book().stream.config.max_writers == MAX_WRITERS_DEFAULT
+        quick(max_writers=value)
+    assert quick().stream.config.max_writers == MAX_WRITERS_DEFAULT

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from strandline.limits import GONE_KEPT_MS
+
 STREAM = "/v1/streams/s"
-CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
+CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
 
 
 @pytest.fixture
@@ -17,6 +19,9 @@ def database(store_url: str) -> str:
 
 
 def writers(controller: Any) -> list[str]:
+    """Who is known in the end: the next call that changes a stream forgets whom it may."""
+    controller.pass_time(GONE_KEPT_MS)
+    controller.call("POST", f"{STREAM}/marks", {})
     return [each["writer"] for each in controller.call("GET", f"{STREAM}/writers")["writers"]]
 
 

@@ -46,7 +46,6 @@ class NaiveCalls(NaiveStream):
             writer.answered.pop(key, None)
             floors[key] = writer.floor[key]
         self.leave_out_at_once()
-        self.forget(now)
         return self.epochs, floors
 
     def note(self, note: Note, now: int, *, tail: bool = False) -> NaiveAnswer:
@@ -137,7 +136,7 @@ class NaiveCalls(NaiveStream):
     def begin_anew(self, writer: NaiveWriter) -> None:
         if not writer.closed:
             return
-        writer.closed = writer.leaves = False
+        writer.closed = False
         writer.life += 1
         writer.lost_at.clear()
         for key in writer.phase:
@@ -175,9 +174,9 @@ class NaiveCalls(NaiveStream):
             writer.epoch = None
         else:
             self.end(writer, epoch, now)
-        marks = self.evaluate(writer.phase, now)
-        writer.leaves = writer.closed
-        return marks
+        if writer.closed:
+            writer.heard = max(writer.heard, now)
+        return self.evaluate(writer.phase, now)
 
     def was_forgotten(self, name: str, epoch: int | None) -> bool:
         """Names of forgotten writers are not kept: an epoch that was given out says so, or that any were forgotten."""
@@ -296,7 +295,9 @@ class NaiveCalls(NaiveStream):
 
     def check_room(self, name: str) -> None:
         if name not in self.writers and len(self.writers) >= self.config.max_writers:
-            raise Refusal("too_many")
+            self.make_room(name)
+            if len(self.writers) >= self.config.max_writers:
+                raise Refusal("too_many")
 
     def check_unsealed(self) -> None:
         if self.sealed:

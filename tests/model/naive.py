@@ -74,7 +74,6 @@ class NaiveWriter:
     floor: dict[str, int | None] = field(default_factory=dict)
     lost_at: dict[str, int] = field(default_factory=dict)
     answered: dict[str, int | None] = field(default_factory=dict)  # the floor that its last new note was told
-    leaves: bool = False  # it closed before the call that is under way
     said: list[Said] = field(default_factory=list)
     story: dict[str, list[tuple[str, int, int]]] = field(default_factory=dict)  # notes and marks of a key, in order
 
@@ -147,7 +146,6 @@ class NaiveStream:
         self.noted: dict[str, set[str]] = {}
         self.gone: list[NaiveWriter] = []  # who was forgotten: nothing that they gave may be missing for it
         self.newest_of_gone: dict[str, list[int | None]] = {}  # by key
-        self.marked: set[str] = set()  # keys with marks in this call
         self.uppers: dict[tuple[str, int], int] = {}  # which upper the core chose for a mark, by key and seq
 
     # -- roles and time ------------------------------------------------------------------------------------------
@@ -306,7 +304,6 @@ class NaiveStream:
     def append(self, key: str, time: int, now: int) -> NaiveMark:
         mark = self.mark(key, time, now)
         self.marks.setdefault(key, []).append(mark)
-        self.marked.add(key)
         for writer in self.ever_held(key):
             writer.story.setdefault(key, []).append(("mark", time, -1))
         self.leave_out_at_once()
@@ -323,30 +320,45 @@ class NaiveStream:
                     break
                 rest = self.rest_time(now) if key == "" else None
                 made.append(self.append(key, max(time, rest) if rest is not None else time, now))
-        self.forget(now)
         return made
 
     # -- forgetting ----------------------------------------------------------------------------------------------
 
     def forget(self, now: int) -> None:
-        """At the end of a call: who is gone is forgotten, if one of the keys with new marks was its own, and the last
-        marks have all that it gave to any key."""
-        marked, self.marked = self.marked, set()
-        if self.sealed:
-            return
+        """As a call begins, whoever is gone for long enough is forgotten, where the last marks have all that it gave. A
+        lost one only where a mark was made since it was gone for so long."""
         for writer in list(self.writers.values()):
-            is_gone = writer.leaves if writer.closed else self.has_lapsed(writer, now)
-            if is_gone and marked & set(writer.phase) and all(self.has_passed(writer, key) for key in writer.phase):
-                del self.writers[writer.name]
-                self.gone.append(writer)
-                for key in writer.phase:
-                    if writer.position() or writer.newest(key) is not None:
-                        self.newest_of_gone.setdefault(key, []).append(writer.newest(key))
-                for names in self.noted.values():
-                    names.discard(writer.name)
+            moments = [now] if writer.closed else [min(now, made) for made in self.newest_marks_made(writer)]
+            if any(self.has_lapsed(writer, moment) for moment in moments) and self.is_passed(writer):
+                self.let_go_of(writer)
+
+    def make_room(self, needed_by: str) -> None:
+        """Where there is no room for another writer, those who closed are forgotten before their time."""
+        for writer in list(self.writers.values()):
+            if writer.closed and writer.name != needed_by and self.is_passed(writer):
+                self.let_go_of(writer)
+
+    def is_passed(self, writer: NaiveWriter) -> bool:
+        is_marked = any(self.marks.get(key) for key in writer.phase)
+        return is_marked and all(self.has_passed(writer, key) for key in writer.phase)
+
+    def newest_marks_made(self, writer: NaiveWriter) -> list[int]:
+        """When the last mark of each of its keys was made."""
+        return [self.marks[key][-1].created_at for key in writer.phase if self.marks.get(key)]
+
+    def let_go_of(self, writer: NaiveWriter) -> None:
+        del self.writers[writer.name]
+        self.gone.append(writer)
+        for key in writer.phase:
+            if writer.position() or writer.newest(key) is not None:
+                self.newest_of_gone.setdefault(key, []).append(writer.newest(key))
+        for names in self.noted.values():
+            names.discard(writer.name)
 
     def has_lapsed(self, writer: NaiveWriter, now: int) -> bool:
-        """Whether it has been lost for so long, in every key that is not idle, and nothing was heard of it."""
+        """Whether it closed, or has been lost for long in every key that is not idle; and nothing was heard of it."""
+        if writer.closed:
+            return now - writer.heard >= self.kept_ms
         if writer.excluded_at is not None or not writer.lost_at or now - writer.heard < self.kept_ms:
             return False
         lost = [writer.lost_at.get(key) for key in writer.phase if key in writer.lost_at or writer.phase[key] != "idle"]
@@ -404,6 +416,8 @@ class NaiveStream:
         """The clock never steps back; whoever has been silent for too long by then is lost, and marks follow."""
         self.clock = now = max(now, self.clock)
         timeout = self.config.writer_timeout_ms
+        if not self.sealed:
+            self.forget(now)
         if self.sealed or not timeout:
             return now
         keys: set[str] = set()

@@ -98,9 +98,9 @@ class Pair:
         graph = SegmentGraph(open=True) if is_open else SegmentGraph.equal_shares(count, START_MS)
         self.store = Store(config, {each.id: each for each in graph}, is_open, START_MS, START_MS)
         self.kept_ms = choices.pick((0, 0, 90))
-        self.core = Stream("s", config, graph, now=START_MS, history_notes=self.bound, lost_kept_ms=self.kept_ms)
+        self.core = Stream("s", config, graph, now=START_MS, history_notes=self.bound, gone_kept_ms=self.kept_ms)
         again = SegmentGraph(graph, open=is_open)
-        self.unstopped = Stream("s", config, again, now=START_MS, history_notes=self.bound, lost_kept_ms=self.kept_ms)
+        self.unstopped = Stream("s", config, again, now=START_MS, history_notes=self.bound, gone_kept_ms=self.kept_ms)
         self.uppers: dict[str, int] = {}
         segments = () if is_open else tuple(self.log.pieces)
         self.naive = NaiveCalls(config, segments, now=START_MS, open=is_open, bound=self.bound, kept_ms=self.kept_ms)

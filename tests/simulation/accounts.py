@@ -94,7 +94,8 @@ class Accounts:
         """The stream was not served for a while: that silence counts against nobody."""
         for account in self._accounts.values():
             self._notice_silence(account, max(served, now - gap))
-            account.heard = min(account.heard + gap, now)
+            if account.last_word != "closed":
+                account.heard = min(account.heard + gap, now)
 
     def reconfigured(self, now: int) -> None:
         timeout = self.config.writer_timeout_ms

@@ -29,7 +29,7 @@ from strandline.errors import Refused, UnknownWriter
 from strandline.mark import Mark
 from strandline.note import Note
 from tests.simulation.accounts import Account, Accounts
-from tests.simulation.controller import LOST_KEPT_MS, Done
+from tests.simulation.controller import GONE_KEPT_MS, Done
 from tests.simulation.log import Event, Log
 from tests.simulation.network import Call
 from tests.simulation.writers import Process
@@ -240,6 +240,8 @@ class Checker:
         """Something was executed, and is durable."""
         self.served = done.now
         result, marks = done.result, done.changes.marks
+        for name in sorted(done.changes.forgotten):  # before anything else that the call brought about
+            self._forgotten(name, done.now)
         least_writers = min(self.config.min_writers, done.config.min_writers)
         # Some marks may have been made before the call had its effect: who was silent is let go, and rest stored first.
         keys = {mark.key for mark in marks}
@@ -252,8 +254,6 @@ class Checker:
         if isinstance(result, Answer | Registered):
             for mark in marks[: len(marks) - len(later)] if isinstance(result, Answer) else marks:
                 self._mark(mark, least_writers)
-            for name in done.changes.forgotten & {done.writer}:  # before the call had its effect
-                self._forgotten(name, done.now)
         call = done.call
         if isinstance(result, UnknownWriter) and call is not None and self.accounts[call.process.name].last_word:
             self.complain(f"{call} is refused, although the writer is known or was forgotten")
@@ -265,9 +265,6 @@ class Checker:
                     self._mark(mark, least_writers)
                 else:
                     self._mark(mark, least_writers, caused, forgotten[mark.key])
-        came_again = {done.writer} if isinstance(result, Answer | Registered) else set()
-        for name in sorted(done.changes.forgotten - came_again):
-            self._forgotten(name, done.now)
 
     def _forgotten(self, name: str, now: int) -> None:
         """A writer was forgotten: it closed or was lost for long enough, and the marks have all that it gave."""
@@ -275,9 +272,9 @@ class Checker:
         self.counts["forgotten, closed" if account.last_word == "closed" else "forgotten, lost"] += 1
         if account.aside is not None:
             self.complain(f"{name!r} is forgotten, but an operator has set it aside")
+        if now - account.heard < GONE_KEPT_MS:
+            self.complain(f"{name!r} is forgotten at {now}, but was heard at {account.heard}")
         if account.last_word != "closed":
-            if now - account.heard < LOST_KEPT_MS:
-                self.complain(f"{name!r} is forgotten at {now}, but was heard at {account.heard}")
             awaited = account.held - account.idle_in
             if not awaited:
                 self.complain(f"{name!r} is forgotten at {now}, but said that it is idle")
@@ -316,7 +313,7 @@ class Checker:
         if name is None:
             return
         account = self.accounts[name]
-        if done.what in ("idle", "close") and self._is_forgotten(done, name):
+        if done.what in ("idle", "close") and account.forgotten:
             return  # it was done before
         if call is not None and account.is_stale(call):
             self.complain(f"{call} was taken, but the newest epoch is {account.epoch}")
@@ -331,11 +328,6 @@ class Checker:
             case _:
                 self._said(done, name, account)
 
-    def _is_forgotten(self, done: Done, name: str) -> bool:
-        """Whether a writer was forgotten before a call about it had its effect. Only a tail reporter's own closing can
-        have it forgotten."""
-        return self.accounts[name].forgotten or (name in done.changes.forgotten and name not in self.tails)
-
     def _said(self, done: Done, name: str, account: Account) -> None:
         match done.what:
             case "idle":
@@ -349,6 +341,8 @@ class Checker:
                 if account.epoch is not None:
                     account.closed_epoch, account.epoch = account.epoch, None
                 if done.closed:
+                    if account.last_word != "closed":
+                        self.accounts.heard(account, done.now)
                     account.last_word, account.aside = "closed", None
                     account.silent_from.clear()
                     self._stands_no_more(name)

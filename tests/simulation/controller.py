@@ -22,7 +22,7 @@ from strandline.stream import Stream
 from tests.simulation.network import Call, Kind
 
 HEARTBEAT_MS = 100
-LOST_KEPT_MS = 50  # as everything here, shorter than in earnest
+GONE_KEPT_MS = 50  # as everything here, shorter than in earnest
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class Store:
                 self.last_marks[key] = replace(mark, cut=mark.cut.without(segment))
         self.clock = max(self.clock, stream.clock)
 
-    def load(self, history_notes: int, lost_kept_ms: int) -> Stream:
+    def load(self, history_notes: int, gone_kept_ms: int) -> Stream:
         return Stream.restored(
             "orders",
             self.config,
@@ -88,7 +88,7 @@ class Store:
             last_marks=self.last_marks.values(),
             remainders=self.remainders,
             history_notes=history_notes,
-            lost_kept_ms=lost_kept_ms,
+            gone_kept_ms=gone_kept_ms,
         )
 
 
@@ -99,7 +99,7 @@ class Controller:
         self.history_notes = history_notes
         self.store = Store(config, {segment.id: segment for segment in graph}, graph.open, now, now)
         self.stream: Stream | None = Stream(
-            "orders", config, graph, now=now, history_notes=history_notes, lost_kept_ms=LOST_KEPT_MS
+            "orders", config, graph, now=now, history_notes=history_notes, gone_kept_ms=GONE_KEPT_MS
         )
         self.pending: list[Done] = []
 
@@ -107,6 +107,8 @@ class Controller:
         """Executes a call of a process."""
         stream = self._up()
         name = call.process.name
+        if call.kind is Kind.REGISTER and call.keys is None:
+            self.operate("advance", wall)  # whoever is forgotten is so before it is asked who is known
 
         def run(now: int) -> Answer | Registered | None:
             match call.kind:
@@ -114,8 +116,7 @@ class Controller:
                     return None
                 case Kind.REGISTER:
                     keys = call.keys
-                    if keys is None:  # it may name none only where the stream knows it, and forgets it no more just now
-                        stream.advance(now)
+                    if keys is None:  # it may name none only where the stream knows it
                         keys = None if name in stream.writers else call.process.world.keys_of[name]
                     return stream.register(name, keys, now)
                 case Kind.NOTE:
@@ -187,7 +188,7 @@ class Controller:
         """Serves again; returns for how long the stream was not served."""
         now = self.clock(wall)
         gap = now - self.store.served_until
-        self.stream = self.store.load(self.history_notes, LOST_KEPT_MS)
+        self.stream = self.store.load(self.history_notes, GONE_KEPT_MS)
         self.stream.resume(self.store.served_until, now)
         self.store.take(self.stream, self.stream.drain())
         self.store.served_until = now

@@ -29,7 +29,7 @@ class Flushes:
 
     def __init__(self, database: Database) -> None:
         config = StreamConfig(mark_interval_ms=None, max_ahead_ms=None)
-        stream = Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0)
+        stream = Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0, gone_kept_ms=0)
         self.live = Live(stream, Origin(0, None), stored_fence=None, watch=lambda _: None)
         self._spell, _ = begin_spell(database.writer, "test", 0)
         self._scribe = Scribe(database.writer)
@@ -40,7 +40,7 @@ class Flushes:
         self.flush()
 
     def come_and_go(self, time: int, *writers: str) -> None:
-        """Each of these notes and closes, and is forgotten with the next mark; each call has a flush of its own."""
+        """Each of these notes and closes, a mark passes it, and it is forgotten; each call has a flush of its own."""
         for writer in writers:
             self.note(time, writer)
             self.live.stream.close(writer, None, time)
@@ -48,6 +48,7 @@ class Flushes:
         self.live.stream.evaluate("", time)
         self.note(time + 1, "stays")
         self.live.stream.evaluate("", time)
+        self.live.stream.advance(time)  # which is the next call
         self.flush()
 
     def flush(self) -> None:

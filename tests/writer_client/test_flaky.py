@@ -65,9 +65,9 @@ def untrue(controller: Any, stream: str, path: Path) -> list[str]:
     ]
 
 
-def check(controller: Any, stream: str, path: Path, last: int) -> None:
-    """All has arrived: nobody is there who did not close, at the last time, below the end of the log."""
-    assert controller.states(stream).keys() <= {"closed"}  # those that marks have passed may be forgotten
+def check(controller: Any, stream: str, path: Path, last: int, writers: int = 1) -> None:
+    """All has arrived: every writer closed, at the last time, below the end of the log."""
+    assert controller.states(stream) == {"closed": writers}
     assert controller.marks(stream)[-1].time == last
     assert untrue(controller, stream, path) == []
 
@@ -128,7 +128,7 @@ def test_async_writers_that_share_a_connection_note_all(controller: Any, proxy: 
     with ExitStack() as opened:
         logs = [opened.enter_context(SqliteLog.create(tmp_path / "log", 3)) for _ in range(3)]
         asyncio.run(work_all(logs))
-    check(controller, stream, tmp_path / "log", last)
+    check(controller, stream, tmp_path / "log", last, writers=3)
 
 
 def test_a_background_writer_notes_all_and_is_refused_nothing(
@@ -166,7 +166,7 @@ def test_many_background_writers_with_positions_of_their_own_note_all(
             writer.note_time({"": last, "other": last}, {"0": last * 11})
         assert all(writer.wait_until_answered(60_000) for writer in writers)
         assert [writer.status().refusals for writer in writers] == [0] * 20
-    assert controller.states(stream).keys() <= {"closed"}
+    assert controller.states(stream) == {"closed": 20}
     for key in ("", "other"):
         assert controller.marks(stream, key)[-1].time == last
 
