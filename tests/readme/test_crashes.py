@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import shutil
 import signal
@@ -19,7 +20,8 @@ import pytest
 
 from logs import Event
 from logs.sqlite import SqliteLog
-from reader_client import ReaderGroup
+from logs.sqlite_reader import SqliteLogReader
+from reader_client import EventItem, EventReader, ReaderGroup
 from strandline.note import Note
 from strandline.protocol import calls
 from strandline.protocol.group_wire import GroupDescription
@@ -101,7 +103,9 @@ class World:
         deadline = time.monotonic() + WAIT_S
         while not holds(described := self.group.describe()):
             assert time.monotonic() < deadline, described
-            for name in [name for name, process in self.running.items() if process.poll() is not None]:
+            for name in [
+                name for name, process in self.running.items() if process.poll() not in (None, -signal.SIGKILL)
+            ]:
                 self.start_again(name)
             time.sleep(0.02)
         return described
@@ -280,3 +284,67 @@ def test_a_group_goes_back_to_a_checkpoint_of_all_of_it(counting: World) -> None
     world.seal()
     finish(world, ["r2"])
     assert counts(world.folder) == exact(world) == {0: 10, 10: 10, 20: 10, 30: 10}
+
+
+# -- chains ------------------------------------------------------------------------------------------------------------
+
+CHAIN = "docs/how-to/chained-programs.md"
+STEPS = {
+    "the state is written": "    with output.begin() as transaction:",
+    "the totals are committed": "    reader.settle()",
+    "the group may know": "            writer.note_time(item.watermark, output.end_offsets())",
+    "the time is noted": "        else:\n",
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_chained_program_that_is_killed_at_any_step_writes_every_total_once(
+    world: Callable[..., World], step: str
+) -> None:
+    """It is killed at every third turn, right after this step, and once anywhere."""
+    chain = world(2, reader_timeout_ms=30_000)
+    chain.program(CHAIN, "totals.py")
+    program = chain.folder / "totals.py"
+    text = program.read_text().replace("totalling", "counting").replace("int(event.value)", "int(event.value[9:-1])")
+    dying = (
+        "if turn % 3 == 0 and not os.path.exists(f'died-{turn}'): open(f'died-{turn}', 'w'), os.kill(os.getpid(), 9)"
+    )
+    line = STEPS[step]
+    assert text.count(line) == 1 or step == "the time is noted"
+    before, _, after = text.partition(line)
+    indent = " " * (12 if step == "the time is noted" else len(line) - len(line.lstrip()))
+    program.write_text("import os\n" + f"{before}{indent}{dying}\n{line}{after}")
+    SqliteLog.create(chain.folder / "totals.log", segments=2).close()
+    chain.connection.run(calls.create_stream("totals", 2, AT_ONCE))
+    for second in range(0, 60, 5):
+        chain.write(*range(second, second + 5))
+        chain.note(second + 5)
+        if "chain" not in chain.running:
+            chain.start("chain", "totals.py")
+        process = chain.running["chain"]
+        chain.until(lambda group: settled(group) == len(chain.written) or process.poll() is not None)  # noqa: B023  # at once
+        if process.poll() is not None:
+            assert chain.ended("chain")[0] == -signal.SIGKILL
+    if "chain" in chain.running:
+        chain.kill("chain")
+    chain.seal()
+    for _ in range(20):
+        chain.start("chain", "totals.py")
+        status, _, wrong = chain.ended("chain")
+        if status == 0:
+            break
+        assert status == -signal.SIGKILL, wrong
+    assert len(list(chain.folder.glob("died-*"))) >= 3
+
+    found = list[tuple[int, int]]()
+    with SqliteLogReader(chain.folder / "totals.log") as totals:
+        with ReaderGroup(chain.connection, "reporting") as group:
+            group.create(["totals"])
+        options: dict[str, Any] = {"event_time": lambda event: json.loads(event.value)["time"], "time_domain": "event"}
+        with EventReader(chain.connection, "reporting", "r1", {"totals": totals}, **options) as reader:
+            for item in reader:
+                if isinstance(item, EventItem):
+                    total = json.loads(item.event.value or b"")
+                    found.append(((total["time"] - NOON) // 1_000, total["orders"]))
+            assert reader.late.total == 0 and reader.end_of_stream
+    assert sorted(found) == [(end, 10) for end in range(10, 61, 10)]

@@ -36,6 +36,7 @@ TASKS = [
     "writers-that-come-and-go",
     "windows-that-survive",
     "join-two-streams",
+    "chained-programs",
 ]
 
 
