@@ -10,7 +10,7 @@ from pyspark.sql import functions
 from spark_integration.environment import register
 from spark_integration.errors import WrongColumn
 from spark_integration.listening import Listening, listen
-from spark_integration.options import Asking
+from spark_integration.marks import MarkOptions
 from spark_integration.reporting import KafkaPositions, PositionReporter, Positions
 from spark_integration.rows import MARK
 from spark_integration.watermark import OBSERVATION, WATERMARK_TAG, check_event_time
@@ -36,6 +36,7 @@ def attach(
     ca_file: str | None = None,
     time_key: str = "",
     group: str | None = None,
+    max_event_time_lag: str | int = 0,
     only_windows: bool = False,
     observation: str = OBSERVATION,
     controller_wait_ms: int = CONTROLLER_WAIT_DEFAULT_MS,
@@ -52,6 +53,9 @@ def attach(
     controller; without it each checkpoint has one of its own. `only_windows` and `observation` are as in
     `exact_watermark`; of the metrics there is the mark.
 
+    `max_event_time_lag` is for a stream in the ingestion domain: the longest time from an event to its write, in
+    milliseconds or in words ("5 minutes"). The watermark is each mark less this lag; an event that took longer is late.
+
     A checkpoint that was put back to an older state is taken for one that has read as far as the group says: begin with
     a new checkpoint then. An `availableNow` run ends before the marks behind its last batch: the next run has them.
 
@@ -64,9 +68,10 @@ def attach(
     given = {
         "controller": controller, "stream": stream, "timeKey": time_key, "token": token, "tokenFile": token_file,
         "caFile": ca_file, "controllerWaitMs": str(controller_wait_ms), "group": group, "source": named,
+        "maxEventTimeLag": str(max_event_time_lag),
     }  # fmt: skip
     options = {name: value for name, value in given.items() if value}
-    asking = Asking.parse({name.lower(): value for name, value in options.items()})
+    asking = MarkOptions.parse(options).asking
     register(spark)
     reporter(spark).attach(asking, named, positions if positions is not None else KafkaPositions(named))
     rows = spark.readStream.format("strandline-marks").options(**options).load()

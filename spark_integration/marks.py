@@ -2,7 +2,7 @@
 
 The marks may only run behind the events. A query's positions are known when a batch is finished: a listener reports
 them to a reader group of the controller (`spark_integration.reporting`), and what this source yields is the group's
-lower bound. So it is one batch late and never early.
+lower bound, less what `maxEventTimeLag` says. So it is one batch late and never early.
 
 Its offset, as Spark keeps it in the checkpoint:
 
@@ -19,7 +19,7 @@ sources it is to report.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
@@ -31,9 +31,10 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 from spark_integration.errors import InvalidOffset, InvalidOption
 from spark_integration.following import GroupFollower
 from spark_integration.offsets import END_OF_TIME_MS
-from spark_integration.options import Asking, required
+from spark_integration.options import Asking, duration, required
 from spark_integration.rows import MARK, MarkPartition, moment
 from spark_integration.windows import ControllerWindows
+from strandline.eventlag import EventTimeLag
 from strandline.names import check_name
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 KNOWN: Final = (
-    "controller", "token", "tokenFile", "caFile", "stream", "timeKey", "group", "source", "controllerWaitMs"
+    "controller", "token", "tokenFile", "caFile", "stream", "timeKey", "group", "source", "maxEventTimeLag",
+    "controllerWaitMs",
 )  # fmt: skip
 _SCHEMA: Final = StructType([StructField(MARK, TimestampType())])
 
@@ -71,20 +73,41 @@ class MarkOffset:
         return cls(**{name: given for name, given in value.items() if name != "v"})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkOptions:
+    """Whose marks a query gets, and for which of its sources. Plain data: it travels to Spark's Python processes."""
+
+    asking: Asking
+    source: str
+    group: str | None = None
+    max_event_time_lag_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if self.group is not None:
+            check_name("group", self.group)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Self:
+        """Reads Spark's options. Raises InvalidOption, which names the option and what would be right."""
+        given = {name.lower(): value for name, value in options.items()}
+        known = {name.lower() for name in KNOWN}
+        for name, value in given.items():
+            if name not in known:
+                raise InvalidOption(name=name, value=value, wanted=f"known are {', '.join(KNOWN)}")
+        return cls(
+            asking=Asking.parse(given),
+            source=required(given, "source", "the topic, or the source, whose events these marks are for"),
+            group=given.get("group") or None,
+            max_event_time_lag_ms=duration(given, "maxEventTimeLag"),
+        )
+
+
 class MarkSource(DataSource):
     """`format("strandline-marks")`; `attach` is how to use it."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        given = {name.lower(): value for name, value in options.items()}
-        for name, value in given.items():
-            if name not in {known.lower() for known in KNOWN}:
-                raise InvalidOption(name=name, value=value, wanted=f"known are {', '.join(KNOWN)}")
-        self._asking = Asking.parse(given)
-        self._group = given.get("group") or None
-        self._source = required(given, "source", "the topic, or the source, whose events these marks are for")
-        if self._group is not None:
-            check_name("group", self._group)
+        self._settings = MarkOptions.parse(options)
 
     @classmethod
     def name(cls) -> str:
@@ -94,28 +117,28 @@ class MarkSource(DataSource):
         return _SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        return MarkReader(self._asking, self._group, self._source)
+        return MarkReader(self._settings)
 
 
 class MarkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches of one row. Spark's names; see `pyspark.sql.datasource`."""
 
-    def __init__(self, asking: Asking, group: str | None, source: str) -> None:
-        self._asking = asking
-        self._group = group
-        self._source = source
+    def __init__(self, options: MarkOptions) -> None:
+        self._options = options
         self._open_windows: ControllerWindows | None = None
         self._begun = False  # whether this run has had its first batch
         self._initial: dict[str, Any] | None = None  # Spark asks for it several times
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._asking, self._group, self._source)
+        return type(self), (self._options,)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Before anything, with a group of its own."""
         if self._initial is None:
-            group = self._group if self._group is not None else f"spark-{uuid4().hex}"
-            self._initial = MarkOffset(group=group, stream=self._asking.stream, source=self._source).to_json()
+            options = self._options
+            group = options.group if options.group is not None else f"spark-{uuid4().hex}"
+            begin = MarkOffset(group=group, stream=options.asking.stream, source=options.source)
+            self._initial = begin.to_json()
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
@@ -124,9 +147,10 @@ class MarkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """The group's bound: one row a batch, which fits any limit."""
         begin = MarkOffset.from_json(start)
-        if begin.stream != self._asking.stream:
-            raise InvalidOffset(offset=start, wanted=f"this query reads {self._asking.stream!r}: take a new checkpoint")
-        end = replace(begin, source=self._source)
+        stream = self._options.asking.stream
+        if begin.stream != stream:
+            raise InvalidOffset(offset=start, wanted=f"this query reads {stream!r}: take a new checkpoint")
+        end = replace(begin, source=self._options.source)
         if not self._begun:
             follower = GroupFollower(self._windows(), begin.group, begin.stream)
             epoch = follower.register(None if begin.run else {})
@@ -156,17 +180,18 @@ class MarkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _windows(self) -> ControllerWindows:
         if self._open_windows is None:
-            self._open_windows = ControllerWindows(self._asking)
+            self._open_windows = ControllerWindows(self._options.asking)
         return self._open_windows
 
     def _bound(self, group: str) -> int | None:
         from strandline.protocol import group_calls
 
-        window = self._windows().ask(lambda: group_calls.group_window(group)).streams[self._asking.stream]
+        asking = self._options.asking
+        window = self._windows().ask(lambda: group_calls.group_window(group)).streams[asking.stream]
         if window.end_of_stream:
             return END_OF_TIME_MS
-        by_key = window.keys.get(self._asking.time_key)
-        return None if by_key is None else by_key.lower
+        by_key = window.keys.get(asking.time_key)
+        return EventTimeLag(self._options.max_event_time_lag_ms).apply(None if by_key is None else by_key.lower)
 
 
 def offset_of(text: str | None) -> MarkOffset | None:

@@ -162,11 +162,11 @@ class SourceOptions:
             group=options.get("group") or None,
             start=_start(options),
             end=_end(options),
-            ending_wait_ms=_duration(options, "endingWait"),
+            ending_wait_ms=duration(options, "endingWait"),
             max_rows_per_batch=whole(options, "maxRowsPerBatch"),
             max_rows_per_backlog_batch=BACKLOG_BATCH_DEFAULT_ROWS if large is None else large,
             backlog_threshold_ms=None if threshold is None else duration_ms(BACKLOG_THRESHOLD, threshold),
-            max_event_time_lag_ms=_duration(options, "maxEventTimeLag"),
+            max_event_time_lag_ms=duration(options, "maxEventTimeLag"),
         )
 
 
@@ -196,7 +196,7 @@ def whole(options: Mapping[str, str], name: str) -> int | None:
         raise InvalidOption(name=name, value=value, wanted="a whole number") from None
 
 
-def _duration(options: Mapping[str, str], name: str) -> int:
+def duration(options: Mapping[str, str], name: str) -> int:
     return duration_ms(name, options.get(name.lower(), "0"))
 
 

@@ -12,8 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from spark_integration import attach, detach
-from spark_integration.attaching import reporter
+from spark_integration.errors import InvalidOption
 from spark_integration.files import FilePositions
+from tests.spark.attached import settle
 
 WIDTH_MS = 10_000
 
@@ -75,16 +76,6 @@ def attached(spark: SparkSession, folder: Folder, tmp_path: Path) -> Iterator[Ca
     detach(spark)
 
 
-def settle(spark: SparkSession, run: Any) -> dict[int, int]:
-    """What is out when query and listener have nothing left to do: each has something for the other to do."""
-    found: dict[int, int] = run.settle()
-    for _ in range(3):
-        reporter(spark).hear(run.query.lastProgress)  # which Spark may be about to tell the listener
-        assert reporter(spark).settle(60)
-        found = run.settle()
-    return found
-
-
 def test_a_file_stream_is_exact_through_a_restart_and_to_its_end(
     spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any, tmp_path: Path
 ) -> None:
@@ -111,3 +102,23 @@ def test_a_file_stream_is_exact_through_a_restart_and_to_its_end(
     shutil.rmtree(tmp_path / "checkpoint")
     with running(attached(group="files")) as anew:
         assert settle(spark, anew) == folder.truth()
+
+
+@pytest.mark.parametrize("lag", ["5 seconds", 5_000])
+def test_the_longest_delay_of_an_event_is_taken_off_each_mark(
+    folder: Folder, attached: Callable[..., DataFrame], spark: SparkSession, running: Any, lag: str | int
+) -> None:
+    with running(attached(max_event_time_lag=lag)) as run:
+        folder.put("one", [1_000, 12_000])
+        folder.mark(14_999)
+        assert settle(spark, run) == {}
+        folder.put("one", [9_999])  # it took five seconds to be written
+        folder.mark(15_001)
+        assert settle(spark, run) == {0: 2}
+        folder.seal()  # nothing follows, however long it may take
+        assert settle(spark, run) == folder.truth()
+
+
+def test_a_delay_that_is_none_is_refused_before_a_query_starts(attached: Callable[..., DataFrame]) -> None:
+    with pytest.raises(InvalidOption, match=r"option maxEventTimeLag .* cannot be 'long': milliseconds, or a number"):
+        attached(max_event_time_lag="long")

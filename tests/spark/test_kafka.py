@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from benchmarks.disorder import PhoneEvent, generate
 from logs.kafka import KafkaLog
 from logs.kafka_reader import KafkaLogReader
 from spark_integration import LogSink, OutputNotes, attach, detach, exact_watermark, read_between, read_events
-from spark_integration.attaching import reporter
-from strandline.config import StreamConfig
+from strandline.config import StreamConfig, TimeDomain
 from tests.kafka import Kafka
+from tests.spark.attached import settle as settle_attached
 from writer_client import Event, Writer
 
 WIDTH_MS = 10_000
@@ -99,7 +103,7 @@ def by_own_source(spark: SparkSession, stream: Any, kafka: Kafka) -> DataFrame:
     return windows(exact_watermark(timed(raw), event_time="event_time"))
 
 
-def by_connector(spark: SparkSession, stream: Any, kafka: Kafka) -> DataFrame:
+def by_connector(spark: SparkSession, stream: Any, kafka: Kafka, **options: Any) -> DataFrame:
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", kafka.servers)
     raw = reader.options(subscribe=topic_of(stream), startingOffsets="earliest", maxOffsetsPerTrigger="900").load()
     exact = attach(
@@ -110,16 +114,14 @@ def by_connector(spark: SparkSession, stream: Any, kafka: Kafka) -> DataFrame:
         source=topic_of(stream),
         event_time="event_time",
         group="roads",
+        **options,
     )
     return windows(exact)
 
 
 def settle(spark: SparkSession, own: Any, other: Any) -> tuple[dict[int, int], dict[int, int]]:
-    for _ in range(3):
-        other.settle()
-        reporter(spark).hear(other.query.lastProgress)
-        assert reporter(spark).settle(60)
-    return own.settle(), other.settle()
+    by_connector = settle_attached(spark, other)
+    return own.settle(), by_connector
 
 
 def test_both_roads_give_the_truth_of_phones_out_of_order_through_new_partitions_and_a_restart(
@@ -199,3 +201,46 @@ def test_a_chain_over_kafka_writes_each_batch_once_and_ends_when_the_first_job_d
     wider = counts.groupBy(functions.window("time", "1 day")).agg(functions.sum("count").alias("count"))
     with running(wider, "second") as second:
         assert sum(second.settle().values()) == len(phones.sent)
+
+
+def tailed(stream: Any, kafka: Kafka) -> int:
+    """`strandline tail` reports once where the topic ends. Returns the time that the stream has reached."""
+    command = [sys.executable, "-m", "controller", "tail", stream.name, "--controller", stream.url, "--once", "--json"]
+    place = ["--servers", kafka.servers, "--topic", topic_of(stream), "--reporter", "tail", "--interval-ms", "100"]
+    run = subprocess.run([*command, *place], capture_output=True, text=True, timeout=60, check=True)
+    time: int = json.loads(run.stdout)["marks"][-1]["time"]
+    return time
+
+
+def send_untracked(stream: Any, kafka: Kafka, times: list[int]) -> None:
+    """A producer that knows nothing of Strandline."""
+    producer = Producer({"bootstrap.servers": kafka.servers})
+    for time in times:
+        producer.produce(topic_of(stream), key=b"%d" % (time % 7), value=b'{"time": %d}' % time)
+    assert producer.flush(60) == 0
+
+
+def test_an_untouched_topic_has_exact_windows_of_event_time_with_a_tail_and_the_longest_delay(
+    spark: SparkSession, spark_kafka_jars: Path, kafka: Kafka, controller: Any, running: Any
+) -> None:
+    config = StreamConfig(mark_interval_ms=0, time_domain=TimeDomain.INGESTION, writer_timeout_ms=None)
+    stream = controller.stream(config, segments="open")
+    kafka.create_topic(topic_of(stream), 2)
+    start = tailed(stream, kafka)
+    times = [start - delay for delay in range(0, 20_000, 500)]
+    exact = by_connector(spark, stream, kafka, max_event_time_lag="1 minute")
+    with running(exact) as run:
+        send_untracked(stream, kafka, times)
+        reached = tailed(stream, kafka)
+        assert settle_attached(spark, run) == {}
+        marks = [one.observedMetrics["strandline"]["mark"] for one in run.progress() if one.observedMetrics]
+        assert max(mark for mark in marks if mark is not None) == reached - 60_000
+        delayed = [reached - delay for delay in range(20_000, 50_000, 500)]  # older than the tail's time, and not late
+        send_untracked(stream, kafka, delayed)
+        tailed(stream, kafka)
+        assert settle_attached(spark, run).keys() <= {time // WIDTH_MS * WIDTH_MS for time in times + delayed}
+        with KafkaLogReader(kafka.servers, topic_of(stream)) as log:
+            stream.seal(log.end_offsets())
+        counts = Counter(time // WIDTH_MS * WIDTH_MS for time in times + delayed)
+        assert settle_attached(spark, run) == counts
+    detach(spark)

@@ -18,7 +18,7 @@ from spark_integration.durations import duration_ms, time_ms
 from spark_integration.errors import InvalidOffset, InvalidOption
 from spark_integration.files import FilePositions
 from spark_integration.following import GroupFollower
-from spark_integration.marks import MarkReader
+from spark_integration.marks import MarkOptions, MarkReader
 from spark_integration.options import Asking
 from spark_integration.outbox import Outbox
 from spark_integration.reporting import KafkaPositions
@@ -110,7 +110,8 @@ class TestGroups:
 
     def test_marks_begin_anew_with_a_new_checkpoint_and_go_on_with_an_old_one(self, stream: Any) -> None:
         def marks() -> MarkReader:
-            return MarkReader(Asking(controller=stream.url, stream=stream.name), "attached", "orders")
+            asking = Asking(controller=stream.url, stream=stream.name)
+            return MarkReader(MarkOptions(asking=asking, group="attached", source="orders"))
 
         def next_of(reader: MarkReader, start: dict[str, Any]) -> dict[str, Any]:
             return reader.latestOffset(start, ReadAllAvailable())

@@ -1,0 +1,20 @@
+"""Queries with an attached source, step by step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark_integration.attaching import reporter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def settle(spark: SparkSession, run: Any) -> dict[int, int]:
+    """What is out when query and listener have nothing left to do: each has something for the other to do."""
+    found: dict[int, int] = run.settle()
+    for _ in range(3):
+        reporter(spark).hear(run.query.lastProgress)  # which Spark may be about to tell the listener
+        assert reporter(spark).settle(60)
+        found = run.settle()
+    return found
