@@ -321,7 +321,9 @@ class Membership:
         over = [
             segment
             for segment, offset in position.items()
-            if offset == graph[segment].final_offset and (stream, segment) not in self.unsettled
+            if segment in graph  # nobody may have noted it yet, in an open stream
+            and offset == graph[segment].final_offset
+            and (stream, segment) not in self.unsettled
         ]
         if over:
             own = [segment for where, segment in self.owners if where == stream]

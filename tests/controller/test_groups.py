@@ -279,3 +279,13 @@ def test_lag_is_a_time_in_each_segment_and_for_the_group(group: Any) -> None:
     }
     reader(group, "two", {"1": 12})
     assert group.call("GET", f"{GROUP}/lag")["lag_ms"] == now - 100
+
+
+def test_a_reader_may_be_ahead_of_the_first_note_of_a_segment_in_an_open_stream(controller: Any) -> None:
+    controller.call("PUT", "/v1/streams/s", CONFIG | {"segments": "open"})
+    controller.call("PUT", GROUP, {"streams": ["s"]}, expect=201)
+    registered = reader(controller, "one", {"0": 4})
+    answer = reader(controller, "one", {"0": 5, "1": 3}, epoch=registered["epoch"])
+    assert answer["owned"] == {"s": {"0": 5, "1": 3}}
+    controller.note("a", 100, {"0": 5, "1": 3})
+    assert bounds(controller) == (100, None)
