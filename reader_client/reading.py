@@ -391,8 +391,8 @@ class Reading:
         windows, kept = self._options.windows, self._kept
         if windows is None:
             return
-        if self._options.recall is None and kept is not None and _at(kept, place) is not None:
-            windows.load(kept.windows, [place])
+        if self._options.recall is None and kept is not None:
+            windows.load(kept.windows, [place])  # what is kept of it stays this reader's
             windows.pass_over(place)
         else:
             windows.drop(place)
@@ -404,7 +404,7 @@ class Reading:
             return
         if recall is None:
             known = None if kept is None else _at(kept, place)
-            windows.load(kept.windows if kept is not None and known is not None else None, [place])
+            windows.load(None if kept is None else kept.windows, [place])
             if known is not None and known > settled:  # the group has not heard of it
                 self._progress.begin(place, known, held=False)
             elif known != settled:

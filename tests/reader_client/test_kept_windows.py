@@ -12,7 +12,7 @@ import pytest
 from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, ReaderState, Tumbling
 from strandline.errors import InvalidConfig
 from strandline.segment import NewSegment
-from tests.reader_client.event_readers import QUICK, WAIT_S, reading, share, time_of
+from tests.reader_client.event_readers import QUICK, WAIT_S, reading, share, time_of, until
 from tests.reader_client.test_article import Stepping
 
 
@@ -240,3 +240,66 @@ def test_a_state_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     file.write_text("{")
     with pytest.raises(InvalidConfig, match="to_json"):
         ReaderState.read(file)
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_what_a_dead_reader_had_not_settled_is_taken_in_by_one_that_has_come_further(
+    written: Any, closes: bool
+) -> None:
+    #   r1   0 1 2, kept    (W10: closes [0, 10))  kept           5 6         W20
+    #   r2               3 4, kept    5 6                   dies
+    written = ten(written)
+    name, one, two = written.group(), EventWindows[int](Tumbling(10)), EventWindows[int](Tumbling(10))
+    with (
+        ReaderGroup(written.controller.connection, name) as group,
+        reading(written, name, **options(one), report_ms=1) as first,
+    ):
+        take(first, one, 3)
+        first.save()
+        first.settle()
+        first.get_time_window()
+        group.offline("r1", {})
+        with reading(written, name, "r2", **options(two), report_ms=1) as second:
+            take(second, two, 2)
+            second.save()
+            second.settle()
+            take(second, two, 2)
+            written.note(10 if closes else 8)
+            second.get_time_window()
+            watermark(first, 10 if closes else 8)
+            assert [each.events for each in one.advance(10 if closes else 8)] == [(0, 1, 2)] * closes
+            first.save()
+            first.settle()
+            group.offline("r2", {})
+
+            take(first, one, 2)
+            written.note(20)
+            watermark(first, 20)
+            assert [each.events for each in one.advance(20)] == [(5, 6) if closes else (0, 1, 2, 5, 6)]
+
+
+def test_acknowledging_events_when_their_window_closes_holds_back_no_time_and_loses_none(written: Any) -> None:
+    written = ten(written)
+    group, windows = written.group(), EventWindows[EventItem](Tumbling(10))
+    written.write(("0", 12), ("0", 7), ("0", 8), ("0", 9), ("0", 13))
+    written.note(15)
+    how: dict[str, Any] = {"time_domain": "event", "event_time": time_of, "acknowledge": True}
+    with reading(written, group, **how) as reader:
+        closed, told = list[Any](), 0
+        while not closed:
+            item = reader.read(WAIT_S * 1_000)
+            if isinstance(item, EventItem):
+                windows.add(item.time or 0, item)
+            elif item is not None:
+                assert item.watermark is not None
+                closed, told = windows.advance(item.watermark), item.watermark
+        assert ([each.time for each in closed[0].events], told) == ([*range(7), 7, 8, 9], 15)
+        for each in closed[0].events:
+            reader.done(each)
+        assert reader.settled == {written.stream: {"0": 7}}  # the event at 12 lies in a window that is open
+    again = EventWindows[int](Tumbling(10))
+    assert again.advance(told) == []  # what was told up to there is kept with the results
+    with reading(written, group, "r2", **how) as reader:
+        counted = {time: again.add(time, time) for time in until(reader, 13) if isinstance(time, int)}
+    assert counted == {12: True, 7: False, 8: False, 9: False, 13: True}
+    assert [each.events for each in again.finish()] == [(12, 13)]
