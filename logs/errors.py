@@ -21,6 +21,7 @@ StrandlineError
 ├── Unavailable
 │   ├── LogBusy                  log_busy
 │   └── LogUnavailable           log_unavailable
+├── LogCorrupt                   log_corrupt
 └── Undecided
     ├── NotAcknowledged          not_acknowledged
     └── LogUndecided             log_undecided
@@ -31,7 +32,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from strandline.errors import Conflict, Invalid, Missing, Unavailable
+from strandline.errors import Conflict, Invalid, Missing, StrandlineError, Unavailable
 from strandline.protocol.errors import Undecided
 
 if TYPE_CHECKING:
@@ -222,6 +223,23 @@ class LogUnavailable(Unavailable):
     @property
     def detail(self) -> str:
         return f"the log at {self.path!r} did not do it ({self.reason}): nothing was written"
+
+
+@dataclass(kw_only=True, eq=False)
+class LogCorrupt(StrandlineError):
+    """An event of the log is not what was appended. It is never handed out; reading again mends nothing."""
+
+    code: ClassVar[str] = "log_corrupt"
+    path: str
+    segment: str
+    offset: int
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"event {self.offset} of segment {self.segment!r} in the log at {self.path!r} is not what was appended, "
+            f"or another is in its place: `strandline check --log` names all that are damaged"
+        )
 
 
 @dataclass(kw_only=True, eq=False)

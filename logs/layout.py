@@ -10,6 +10,7 @@
                             the greatest plus 1, so the newest event of a segment stays
               key, value    blob, or null
               appended_at   integer; the writer's clock at the commit, in milliseconds
+              checksum      integer; see `logs.checksums`; logs of version 1 lack the column, and never get it
 
     memo      name          text, unique; the table comes into being with the first memo
               text          text; what was last committed under the name
@@ -37,7 +38,8 @@ from logs.errors import LogVersion, NotALog
 from strandline.segment import Segment
 
 APPLICATION_ID: Final = 0x5374726C  # "Strl"
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+WITHOUT_CHECKSUMS: Final = 1  # the version of logs that are still read and written, but not made any more
 PAGE_BYTES: Final = 8192  # a clustered row should stay well below a page, and events of 1 KiB are common
 
 DEFINITION: Final = f"""
@@ -56,6 +58,7 @@ CREATE TABLE event (
     key BLOB,
     value BLOB,
     appended_at INTEGER NOT NULL,
+    checksum INTEGER NOT NULL,
     PRIMARY KEY (segment, offset)
 ) STRICT, WITHOUT ROWID;
 """
@@ -82,12 +85,16 @@ def read_only_uri(path: Path) -> str:
     return f"{path.absolute().as_uri()}?mode=ro"
 
 
-def check_format(path: str, application_id: int, version: int) -> None:
-    """Raises NotALog or LogVersion where a file's marks are not those of a log that this release knows."""
+def check_format(path: str, application_id: int, version: int) -> bool:
+    """Whether the events of a log have checksums.
+
+    Raises NotALog or LogVersion where a file's marks are not those of a log that this release knows.
+    """
     if application_id != APPLICATION_ID:
         raise NotALog(path=path, reason=f"its application_id is {application_id}, not {APPLICATION_ID}")
-    if version != FORMAT_VERSION:
+    if version not in (WITHOUT_CHECKSUMS, FORMAT_VERSION):
         raise LogVersion(path=path, version=version, known=FORMAT_VERSION)
+    return version != WITHOUT_CHECKSUMS
 
 
 def segment_of(row: tuple[str, float, float, str, int | None]) -> Segment:

@@ -15,6 +15,7 @@ from typing import Final, Self
 
 from logs import Event, Memo, Position, Transaction, check_size
 from logs.buffering import BufferedTransaction
+from logs.checksums import EventChecksums
 from logs.errors import (
     LogBusy,
     LogExists,
@@ -75,7 +76,7 @@ class SqliteLog:
         self._busy_timeout_ms = busy_timeout_ms
         self._lock = threading.Lock()
         self._positions: Position = {}
-        self._connection = _open(self.path, busy_timeout_ms)
+        self._connection, self._has_checksums = _open(self.path, busy_timeout_ms)
         self._has_identity = has_identity(self._connection)
         self._origin = Origin(f"the log object for {str(self.path)!r}")
         self._origin.keep(self._connection)
@@ -227,15 +228,22 @@ class SqliteLog:
         # Read anew each time, under the write lock: another process may have scaled since.
         route = Route(str(self.path), _segments(self._connection))
         now = self._clock()
-        rows = []
+        rows: list[tuple[str | int | bytes | None, ...]] = []
+        checksums: dict[str, EventChecksums] = {}
         for event in events:
             segment = route.segment(event)
             offset = ends.get(segment)
             if offset is None:
                 offset = self._next_offset(segment)
-            rows.append((segment, offset, event.key, event.value, now))
+                checksums[segment] = EventChecksums(segment)
+            if self._has_checksums:
+                checksum = checksums[segment].of(offset, event.key, event.value, now)
+                rows.append((segment, offset, event.key, event.value, now, checksum))
+            else:
+                rows.append((segment, offset, event.key, event.value, now))
             ends[segment] = offset + 1
-        self._connection.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?)", rows)
+        places = "?, ?, ?, ?, ?, ?" if self._has_checksums else "?, ?, ?, ?, ?"
+        self._connection.executemany(f"INSERT INTO event VALUES ({places})", rows)
 
     def _truncate(self, segment: str, until: int) -> int:
         """Removes events in slices, so that nobody waits long for their turn; returns where the segment begins now."""
@@ -287,26 +295,27 @@ def _final(segment: Segment, end: int) -> int:
     return end if segment.final_offset is None else segment.final_offset
 
 
-def _open(path: Path, busy_timeout_ms: int) -> sqlite3.Connection:
+def _open(path: Path, busy_timeout_ms: int) -> tuple[sqlite3.Connection, bool]:
+    """A log's file, and whether its events have checksums."""
     if not path.is_file():
         raise LogMissing(path=str(path))
     check_identity(path)
     connection = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None, check_same_thread=False)
     try:
-        _check_format(connection, path)
+        has_checksums = _check_format(connection, path)
         connection.execute("PRAGMA synchronous = FULL")
     except BaseException:
         connection.close()
         raise
-    return connection
+    return connection, has_checksums
 
 
-def _check_format(connection: sqlite3.Connection, path: Path) -> None:
+def _check_format(connection: sqlite3.Connection, path: Path) -> bool:
     try:
         application_id, version = connection.execute(FORMAT).fetchone()
     except sqlite3.DatabaseError as error:
         raise NotALog(path=str(path), reason=str(error)) from error
-    check_format(str(path), application_id, version)
+    return check_format(str(path), application_id, version)
 
 
 def _segments(connection: sqlite3.Connection) -> list[Segment]:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from logs import StoredEvent
+from logs.checksums import EventChecksums
 from logs.columns import event_schema
-from logs.errors import LogMissing, LogUnavailable, NotALog, NotInLog
+from logs.errors import LogCorrupt, LogMissing, LogUnavailable, NotALog, NotInLog
 from logs.identity import alone_in, check_identity, remove_leftovers
 from logs.layout import (
     END_OFFSETS,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from adbc_driver_manager import dbapi
 
 _RANGE: Final = """
-SELECT offset, key, value, appended_at FROM event
+SELECT offset, key, value, appended_at, {checksum} FROM event
 WHERE segment = ? AND offset >= ? AND offset < ? ORDER BY offset
 """
 
@@ -61,8 +63,9 @@ class SqliteLogReader:
         )
         self._origin = Origin(f"the reader of the log at {str(self.path)!r}")
         self._origin.keep(self._connection)
+        self._connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")  # also where damaged
         try:
-            self._check_format()
+            self.has_checksums = self._check_format()
         except BaseException:
             self._connection.close()
             raise
@@ -98,6 +101,15 @@ class SqliteLogReader:
         self._check_range(segment, start, end)
         return self._rows(segment, start, end)
 
+    def query(self, statement: str, values: tuple[str | int, ...]) -> list[Any]:
+        """The rows of a statement that looks at the file; raises what sqlite3 does."""
+        self._origin.check()
+        return self._connection.execute(statement, values).fetchall()
+
+    @property
+    def _range(self) -> str:
+        return _RANGE.format(checksum="checksum" if self.has_checksums else "NULL")
+
     def close(self) -> None:
         """Closes the file. Nothing of it is left behind where the log was removed meanwhile."""
         if not self._origin.is_here:
@@ -117,12 +129,12 @@ class SqliteLogReader:
     ) -> None:
         self.close()
 
-    def _check_format(self) -> None:
+    def _check_format(self) -> bool:
         try:
             application_id, version = self._connection.execute(FORMAT).fetchone()
         except sqlite3.DatabaseError as error:
             raise NotALog(path=str(self.path), reason=str(error)) from error
-        check_format(str(self.path), application_id, version)
+        return check_format(str(self.path), application_id, version)
 
     def _check_range(self, segment: str, start: int, end: int) -> None:
         known = [one.id for one in self.segments()]
@@ -143,16 +155,20 @@ class SqliteLogReader:
             rows = max(1, min(rows * BATCH_GROWTH_TIMES, fitting, batch_rows))
 
     def _rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
+        checksums = EventChecksums(segment)
         while start < end:
             self._origin.check()
             stop = min(end, start + BATCH_FIRST_ROWS)
             try:
-                found = self._connection.execute(_RANGE, (segment, start, stop)).fetchall()
+                found = self._connection.execute(self._range, (segment, start, stop)).fetchall()
             except sqlite3.Error as error:
                 raise LogUnavailable(path=str(self.path), reason=str(error)) from error
             if len(found) != stop - start:
                 raise NotInLog(segment=segment, start=start, end=stop, found=len(found))
-            for offset, key, value, appended_at in found:
+            for place, (offset, key, value, appended_at, checksum) in enumerate(found, start):
+                match = not self.has_checksums or checksums.match(checksum, offset, key, value, appended_at)
+                if offset != place or not match:
+                    raise LogCorrupt(path=str(self.path), segment=segment, offset=place)
                 yield StoredEvent(segment, offset, key, value, appended_at)
             start = stop
 
@@ -166,17 +182,23 @@ class SqliteLogReader:
         options = {"adbc.sqlite.query.batch_rows": str(stop - start + 1)}
         try:
             with self._arrow_connection().cursor(adbc_stmt_kwargs=options) as cursor:
-                cursor.execute(_RANGE, (segment, start, stop))
+                cursor.execute(self._range, (segment, start, stop))
                 table = cursor.fetch_arrow_table()
         except (dbapi.Error, OSError) as error:
             raise LogUnavailable(path=str(self.path), reason=str(error)) from error
         if table.num_rows != stop - start:
             raise NotInLog(segment=segment, start=start, end=stop, found=table.num_rows)
         (found,) = table.to_batches()
-        offset, key, value, appended_at = (
+        kinds = (pa.int64(), pa.binary(), pa.binary(), pa.int64(), pa.int64())
+        offset, key, value, appended_at, checksum = (
             pa.nulls(found.num_rows, kind) if column.null_count == found.num_rows else column
-            for column, kind in zip(found.columns, (pa.int64(), pa.binary(), pa.binary(), pa.int64()), strict=True)
+            for column, kind in zip(found.columns, kinds, strict=True)
         )
+        sound = offset.equals(pa.array(range(start, stop), pa.int64()))  # a damaged page may bring a row twice
+        if self.has_checksums:
+            sound = sound and self._match(segment, (offset, key, value, appended_at), checksum, kinds)
+        if not sound:
+            raise self._damage(segment, start, stop)
         return pa.RecordBatch.from_arrays(
             [
                 key,
@@ -187,6 +209,24 @@ class SqliteLogReader:
             ],
             schema=event_schema(),
         )
+
+    def _match(
+        self, segment: str, columns: Sequence[pa.Array], checksums: pa.Array, kinds: Sequence[pa.DataType]
+    ) -> bool:
+        """Whether events are what was appended."""
+        if [column.type for column in (*columns, checksums)] != list(kinds):
+            return False
+        worked_out, stored = EventChecksums(segment).of_all(*columns), checksums.to_pylist()
+        return bool(worked_out == stored)
+
+    def _damage(self, segment: str, start: int, stop: int) -> LogCorrupt:
+        """The error that names the first event of a range that is not what was appended."""
+        try:
+            for _ in self._rows(segment, start, stop):
+                pass
+        except LogCorrupt as error:
+            return error
+        return LogCorrupt(path=str(self.path), segment=segment, offset=start)
 
     def _arrow_connection(self) -> dbapi.Connection:
         if self._arrow is None:

@@ -53,6 +53,7 @@ MEMO_BYTES: Final = 4_000  # what a commit may keep for its writer; Kafka takes 
 
 # The embedded log
 LOG_BUSY_TIMEOUT_MS: Final = 30_000  # how long an append waits for its turn among other writers
+LOG_FAULTS_TOLD: Final = 100  # by SQLite, of the file of a log that is checked
 EVENT_BYTES: Final = 1024 * 1024  # of an event, its key and its value together
 EVENT_OVERHEAD_BYTES: Final = 200  # what an event takes in memory beside its key and value
 TRANSACTION_BYTES: Final = 256 * 1024 * 1024  # of a transaction that waits in memory for its commit

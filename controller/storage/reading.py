@@ -236,9 +236,9 @@ class StoredMarks:
         """
         rows = self._connection.execute(_MARKS, {**self._of_key, "first": first, "last": last})
         marks = [_MARK_ROWS.decoded(row, mark_of) for row in rows]
-        if marks and len(marks) != last - marks[0].seq + 1:
-            there = {mark.seq for mark in marks}
-            missing = next(seq for seq in range(marks[0].seq, last + 1) if seq not in there)
+        there = [mark.seq for mark in marks]
+        if marks and there != list(range(there[0], last + 1)):
+            missing = next((seq for seq in range(there[0], last + 1) if seq not in there), there[0])
             raise corrupt(schema.mark, {**self._of_key, "seq": missing}, MISSING)
         return marks
 

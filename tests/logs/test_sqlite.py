@@ -178,9 +178,9 @@ class TestFile:
     def test_a_newer_format_is_refused(self, path: Path, opening: Callable[[Path], object]) -> None:
         _fill(path, 1)
         connection = sqlite3.connect(path)
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
         connection.close()
-        with pytest.raises(LogVersion, match="version 2"):
+        with pytest.raises(LogVersion, match="version 3"):
             opening(path)
 
     def test_events_and_transactions_are_bounded(self, path: Path) -> None:

@@ -1,0 +1,74 @@
+"""Checksums of events in the embedded log: what a file gives back that is not what was appended is found.
+
+The checksum of an event is the CRC-32 of its value, begun with that of its key, begun with a number that is made of its
+segment, its offset, when it was appended and how long its key is. So an event that was changed or moved does not match.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Odd numbers of 64 bits: no bit of what they are multiplied with falls out of a product of 64 bits.
+_OFFSET: Final = 0x1E3779B97F4A7C15
+_TIME: Final = 0x3F58476D1CE4E5B9
+_LENGTH: Final = 0x14D049BB133111EB
+_64_BITS: Final = (1 << 64) - 1
+_32_BITS: Final = (1 << 32) - 1
+
+
+class EventChecksums:
+    """Those of the events of one segment."""
+
+    __slots__ = ("_begin",)
+
+    def __init__(self, segment: str) -> None:
+        self._begin = crc32(segment.encode())
+
+    def of(self, offset: int, key: bytes | None, value: bytes | None, appended_at: int) -> int:
+        """The checksum of one event."""
+        key = key or b""
+        mixed = (self._begin + offset * _OFFSET + appended_at * _TIME + len(key) * _LENGTH) & _64_BITS
+        return crc32(value or b"", crc32(key, (mixed ^ mixed >> 32) & _32_BITS))
+
+    def match(self, checksum: object, offset: int, key: object, value: object, appended_at: object) -> bool:
+        """Whether an event, as a file has it, is what was appended."""
+        if not isinstance(key, bytes | None) or not isinstance(value, bytes | None) or not isinstance(appended_at, int):
+            return False  # what it is was damaged
+        return checksum == self.of(offset, key, value, appended_at)
+
+    def of_all(
+        self, offsets: pa.Int64Array, keys: pa.BinaryArray, values: pa.BinaryArray, appended_at: pa.Int64Array
+    ) -> list[int]:
+        """The checksums of many events at once."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        def times(numbers: pa.Array, factor: int) -> pa.Array:
+            return pc.multiply(numbers, pa.scalar(factor, pa.int64()))
+
+        # Where there is no value a column may have bytes all the same.
+        keys, values = (pc.fill_null(each, b"") if each.null_count else each for each in (keys, values))
+        lengths = pc.binary_length(keys).cast(pa.int64())
+        mixed = pc.add(pc.add(times(offsets, _OFFSET), times(appended_at, _TIME)), times(lengths, _LENGTH))
+        mixed = pc.add(mixed, pa.scalar(self._begin, pa.int64()))
+        begins = pc.bit_wise_xor(mixed, pc.shift_right(mixed, pa.scalar(32, pa.int64())))
+        key_ends, key_bytes = _parts(keys)
+        value_ends, value_bytes = _parts(values)
+        # There is one end more than there are events. `crc32` takes the lower 32 bits of what it begins with.
+        places = zip(begins.to_pylist(), key_ends, key_ends[1:], value_ends, value_ends[1:], strict=False)
+        return [crc32(value_bytes[c:d], crc32(key_bytes[a:b], begin)) for begin, a, b, c, d in places]
+
+
+def _parts(column: pa.BinaryArray) -> tuple[list[int], bytes]:
+    """Where each value of a column begins, and the last one ends, and the bytes of all of them."""
+    _, ends, data = column.buffers()
+    if ends is None:
+        return [0] * (len(column) + 1), b""
+    first = column.offset
+    return memoryview(ends).cast("i")[
+        first : first + len(column) + 1
+    ].tolist(), b"" if data is None else data.to_pybytes()
