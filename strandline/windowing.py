@@ -126,10 +126,22 @@ class EventWindows(Generic[Event]):
     call changes nothing.
     """
 
-    __slots__ = ("_arrivals", "_capacity", "_dropped", "_held", "_kind", "_lower", "_open", "_order", "_parts")
+    __slots__ = (
+        "_arrivals", "_capacity", "_decode", "_dropped", "_encode", "_held",
+        "_kind", "_lower", "_open", "_order", "_parts",
+    )  # fmt: skip
 
-    def __init__(self, kind: Kind, *, capacity: int = WINDOW_EVENTS) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        *,
+        capacity: int = WINDOW_EVENTS,
+        encode: Callable[[Event], object] = to_plain,
+        decode: Callable[[Any], Event] = from_plain,
+    ) -> None:
+        """`encode` makes what json can write of an event that is saved, and `decode` makes the event of it again."""
         self._kind = kind
+        self._encode, self._decode = encode, decode
         self._capacity = check_whole("capacity", capacity, least=1)
         self._open: dict[Hashable, dict[Span, dict[Hashable, _Held[Event]]]] = {}
         self._order: list[tuple[int, int, int, Hashable]] = []  # end, start, arrival, key; some are gone by merging
@@ -177,38 +189,31 @@ class EventWindows(Generic[Event]):
 
     # -- what is kept ----------------------------------------------------------------------------------------------
 
-    def save(self, encode: Callable[[Event], object] = to_plain) -> Saved:
+    def save(self) -> Saved:
         """All that is open, as plain data that json can write; for `load`.
 
         It is for whoever keeps how far he has read, in one step with that. Keys, identities and parts may be made of
-        texts, bytes, numbers and tuples; so may events, and lists and objects with texts as keys, or whatever `encode`
-        makes such of. Raises InvalidConfig for anything else.
+        texts, bytes, numbers and tuples. So may events, also of lists and of objects with texts as keys, unless
+        `encode` was given. Raises InvalidConfig for anything else.
         """
         parts = {each.part for _, each in self._all_held()} | self._parts.keys()
-        return self._saved(sorted(parts, key=repr), self._all_held(), encode)
+        return self._saved(sorted(parts, key=repr), self._all_held())
 
-    def save_parts(
-        self, parts: Iterable[Hashable], encode: Callable[[Event], object] = to_plain
-    ) -> dict[Hashable, Saved]:
+    def save_parts(self, parts: Iterable[Hashable]) -> dict[Hashable, Saved]:
         """The same for each of these parts alone."""
         held: dict[Hashable, list[tuple[Hashable, _Held[Event]]]] = {part: [] for part in parts}
         for key, each in self._all_held():
             if each.part in held:
                 held[each.part].append((key, each))
-        return {part: self._saved([part], found, encode) for part, found in held.items()}
+        return {part: self._saved([part], found) for part, found in held.items()}
 
-    def load(
-        self,
-        saved: Saved | None,
-        parts: Iterable[Hashable] | None = None,
-        decode: Callable[[Any], Event] = from_plain,
-    ) -> None:
+    def load(self, saved: Saved | None, parts: Iterable[Hashable] | None = None) -> None:
         """Takes in what was saved: all of it, into windows that are new, or these parts of it.
 
         None: nothing was saved, and no window is closed for these parts. What is here of them goes. Raises
         InvalidConfig for what is none of `save`'s, and QueueFull.
         """
-        lower, lowers, events = (None, {}, []) if saved is None else _loaded(saved, decode)
+        lower, lowers, events = (None, {}, []) if saved is None else _loaded(saved, self._decode)
         if parts is None:
             parts = {*lowers, *[part for part, *_ in events]}
             self._lower = lower if self._lower is None else self._lower
@@ -263,17 +268,12 @@ class EventWindows(Generic[Event]):
         }
         return [held[arrival] for arrival in sorted(held)]
 
-    def _saved(
-        self,
-        parts: Iterable[Hashable],
-        held: Iterable[tuple[Hashable, _Held[Event]]],
-        encode: Callable[[Event], object],
-    ) -> Saved:
+    def _saved(self, parts: Iterable[Hashable], held: Iterable[tuple[Hashable, _Held[Event]]]) -> Saved:
         return {
             "lower": self._lower,
             "lowers": [[to_plain(part), self._lower_of(part)] for part in parts],
             "events": [
-                [to_plain(each.part), each.time, to_plain(key), to_plain(each.identity), encode(each.event)]
+                [to_plain(each.part), each.time, to_plain(key), to_plain(each.identity), self._encode(each.event)]
                 for key, each in held
             ],
         }

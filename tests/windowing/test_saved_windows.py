@@ -150,11 +150,13 @@ def test_an_event_with_an_identity_counts_once_also_after_loading() -> None:
 
 
 def test_events_of_other_types_are_saved_as_they_are_encoded() -> None:
-    windows, again = EventWindows[complex](Tumbling(10)), EventWindows[complex](Tumbling(10))
-    windows.add(1, 1 + 2j)
+    plain = EventWindows[complex](Tumbling(10))
+    plain.add(1, 1 + 2j)
     with pytest.raises(InvalidConfig, match="texts, bytes, numbers"):
-        windows.save()
-    again.load(through_json(windows.save(str)), decode=complex)
+        plain.save()
+    windows, again = [EventWindows[complex](Tumbling(10), encode=str, decode=complex) for _ in range(2)]
+    windows.add(1, 1 + 2j)
+    again.load(through_json(windows.save()))
     assert again.finish()[0].events == (1 + 2j,)
 
 
