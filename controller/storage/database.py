@@ -103,6 +103,8 @@ def open_database(url: str) -> Database:
             raise away(parsed, error) from error
         except CommitUnknown as error:
             raise NotKnown(shown(parsed), error.reason) from error
+        except UnicodeDecodeError as error:  # the driver's, where the damage is in what the database says of itself
+            raise StoreAway(shown(parsed), "it is damaged: restore a backup") from error
 
 
 def check_store(url: str) -> bool:

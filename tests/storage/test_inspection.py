@@ -19,7 +19,7 @@ from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISMATCH, Values, with_checksum
 from controller.storage.database import open_database
 from controller.storage.inspection import Fault, Inspection, Kind, opened
-from controller.storage.refusals import StoreRefused
+from controller.storage.refusals import StoreAway, StoreRefused
 from tests.postgres import Postgres
 from tests.storage.filled import NOTES, OF_GROUPS, Filled, other
 
@@ -218,6 +218,16 @@ def test_whichever_bit_of_the_file_flips_it_is_found_or_changes_nothing(file: Pa
         assert said or all_rows(copy) == rows, f"seed {seed}: bit {bit} of byte {place}"
         found += bool(said)
     assert found > 5
+
+
+def test_a_file_whose_own_description_is_damaged_is_refused_in_a_sentence(file: Path) -> None:
+    content = file.read_bytes()
+    assert content.count(b"CREATE TABLE mark") == 1
+    file.write_bytes(content.replace(b"CREATE TABLE mark", b"CREATE \xd4ABLE mark"))
+    with pytest.raises(StoreAway, match="it is damaged: restore a backup"):
+        open_database(str(file))
+    with pytest.raises(StoreAway, match="it is damaged: restore a backup"):
+        faults(str(file))
 
 
 def test_what_a_crash_left_beside_the_file_is_seen_and_stays(file: Path, tmp_path: Path) -> None:
