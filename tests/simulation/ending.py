@@ -24,6 +24,9 @@ def end(world: World) -> None:
     if world.controller.stream is None:
         world.start_controller()
     world.network.come_up(world.steps + 1_000)
+    for process in newest(world):
+        if process.alive and process.transaction is not None:
+            process.end_transaction()
     settle(world)
     living = [process for process in newest(world) if process.phase is Phase.RUNNING]
     for process in living:

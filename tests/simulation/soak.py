@@ -2,6 +2,7 @@
 
 python -m tests.simulation.soak --seeds 0:100000 --minutes 60
 python -m tests.simulation.soak --seed 17 --trace
+python -m tests.simulation.soak --transactions
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from time import monotonic
 from tests.simulation.world import World
 
 
-def replay_command(seed: int) -> str:
-    return f"python -m tests.simulation.soak --seed {seed} --trace"
+def replay_command(seed: int, *, transactions: bool = False) -> str:
+    return f"python -m tests.simulation.soak --seed {seed}{' --transactions' if transactions else ''} --trace"
 
 
 def say(line: str) -> None:
@@ -23,13 +24,13 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def run_seed(seed: int, *, trace: bool = False) -> Counter[str]:
+def run_seed(seed: int, *, trace: bool = False, transactions: bool = False) -> Counter[str]:
     """One history; returns how often there was what to prove. A failure says how to replay it."""
-    world = World(seed, trace=say if trace else None)
+    world = World(seed, trace=say if trace else None, transactions=transactions)
     try:
         world.run()
     except Exception as failure:
-        failure.add_note(f"seed {seed}; to replay: {replay_command(seed)}")
+        failure.add_note(f"seed {seed}; to replay: {replay_command(seed, transactions=transactions)}")
         raise
     return world.checker.counts
 
@@ -41,9 +42,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0, help="stop after this long")
     parser.add_argument("--keep-going", action="store_true", help="count failures instead of stopping at the first")
     parser.add_argument("--trace", action="store_true", help="tell what happens")
+    parser.add_argument("--transactions", action="store_true", help="writers write in transactions too")
     arguments = parser.parse_args()
     if arguments.seed is not None:
-        run_seed(arguments.seed, trace=arguments.trace)
+        run_seed(arguments.seed, trace=arguments.trace, transactions=arguments.transactions)
         return 0
     first, last = (int(part) for part in arguments.seeds.split(":"))
     begun = monotonic()
@@ -53,7 +55,7 @@ def main() -> int:
         if monotonic() - begun > arguments.minutes * 60:
             break
         try:
-            run_seed(seed, trace=arguments.trace)
+            run_seed(seed, trace=arguments.trace, transactions=arguments.transactions)
         except Exception as failure:
             if not arguments.keep_going:
                 raise

@@ -29,6 +29,7 @@ from strandline.writer import Contribution, Entry, Phase, Standing, Writer
 from tests.simulation.checker import Broken, FalseClaim
 from tests.simulation.controller import Store
 from tests.simulation.world import World
+from tests.simulation.writers import Process
 
 SEEDS = 1_500
 
@@ -430,10 +431,10 @@ BREAKING_OTHER_RULES: Sequence[Mutation] = (
 )
 
 
-def first_caught(only_claims: bool) -> tuple[int, Broken] | None:
+def first_caught(only_claims: bool, *, transactions: bool = False) -> tuple[int, Broken] | None:
     for seed in range(SEEDS):
         try:
-            World(seed, only_claims=only_claims).run()
+            World(seed, only_claims=only_claims, transactions=transactions).run()
         except Broken as broken:
             return seed, broken
     return None
@@ -450,3 +451,15 @@ def test_a_rule_left_out_gives_a_false_mark(mutation: Mutation, monkeypatch: Pat
 def test_a_rule_left_out_is_caught(mutation: Mutation, monkeypatch: Patch) -> None:
     mutation(monkeypatch)
     assert first_caught(only_claims=False) is not None
+
+
+@pytest.mark.parametrize("domain", TimeDomain)
+def test_a_note_that_passes_an_open_transaction_gives_a_false_mark(domain: TimeDomain, monkeypatch: Patch) -> None:
+    may_note = Process.may_note
+
+    def broken(self: Process) -> bool:
+        return self.world.scenario.config.time_domain is domain or may_note(self)
+
+    monkeypatch.setattr(Process, "may_note", broken)
+    caught = first_caught(only_claims=True, transactions=True)
+    assert caught is not None and isinstance(caught[1], FalseClaim)

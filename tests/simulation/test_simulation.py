@@ -49,6 +49,12 @@ def test_the_histories_hold_all_that_there_is_to_prove() -> None:
     assert {name: counts[name] for name, least in wanted.items() if counts[name] < least} == {}
 
 
+def test_no_note_passes_a_transaction_that_is_open() -> None:
+    counts = sum((run_seed(seed, transactions=True) for seed in range(SEEDS // 4)), Counter())
+    assert counts["mark"] > SEEDS
+    assert counts["committed"] > SEEDS
+
+
 def digest(seeds: range) -> str:
     marks = hashlib.sha256()
     for seed in seeds:

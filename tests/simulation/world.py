@@ -21,15 +21,24 @@ from tests.simulation.writers import Phase, Process
 
 START_MS = 1_000
 MOST_NEW_NAMES = 6
+TRANSACTION_TURNS = 25  # of a hundred acts of a process: it begins a transaction, or ends it
 
 
 class World:
-    """Draws a history from a seed and proves it as it goes."""
+    """Draws a history from a seed and proves it as it goes; with `transactions`, writers have some."""
 
-    def __init__(self, seed: int, *, trace: Callable[[str], None] | None = None, only_claims: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        trace: Callable[[str], None] | None = None,
+        only_claims: bool = False,
+        transactions: bool = False,
+    ) -> None:
         self.seed = seed
         self.random = Random(seed)
         self.trace = trace
+        self.transactions = transactions
         self.scenario: Scenario = scenarios.draw(self.random)
         self.wall = self.start_time = self.source_time = START_MS
         self.log = Log(self.scenario.segments, open=self.scenario.open)
@@ -181,6 +190,8 @@ class World:
 
     def _run(self, process: Process) -> None:
         process.send_planned()
+        if self.transactions and not process.tail and self.chance(TRANSACTION_TURNS):
+            process.turn_transaction()
         drawn = self.random.random()
         if drawn < 0.5 and not process.tail:
             process.write()

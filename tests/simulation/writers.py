@@ -4,6 +4,9 @@ A process of a writer holds to the promise: it notes (T, P) only when every even
 or still to come, lies below P; only acknowledged writes count. It may know no more of its predecessor than the floor
 that registering gave, and where the log ended then. It settles every earlier call before it says idle or closes, and
 registers before it appends again, unless it is *impolite*: then it has late events, and is to be told.
+
+Events that it writes in a transaction are acknowledged with the commit, or never. Some land in the log before that, as
+in Kafka's. While a transaction is open a process notes nothing that it has not promised before.
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ class Process:
         self.floors: Mapping[str, int | None] = {}
         self.bounds: dict[str, int] = {}  # no event older than this will be written any more
         self.flying: list[Event] = []  # written, not acknowledged
+        self.transaction: list[Event] | None = None  # written in one that is open
         self.position: dict[str, int] = {}  # acknowledged
         self.accepted: dict[str, int] = {}  # noted, and answered
         self.open_calls: list[Call] = []
@@ -169,6 +173,11 @@ class Process:
             else:
                 times[key] = max(least, now - random.randint(0, 60)) + random.choice((0, 0, 5, 40))
         event = Event(self.name, self, times)
+        if self.transaction is not None and random.random() < 0.8:
+            self.transaction.append(event)
+            if random.random() < 0.5:
+                self.world.land(event)
+            return
         self.flying.append(event)
         self.world.flying.append(event)
 
@@ -176,11 +185,41 @@ class Process:
         self.flying.remove(event)
         self.position[event.segment] = max(event.offset + 1, self.position.get(event.segment, 0))
 
+    def may_note(self) -> bool:
+        """Whether a note may say more than was promised: the events of an open transaction lie below no position."""
+        return self.transaction is None
+
+    def turn_transaction(self) -> None:
+        """Begins one, or ends the one that is open."""
+        if self.transaction is None:
+            self.transaction = []
+            return
+        self.end_transaction()
+        if self.planned is None and self.world.random.random() < 0.5:  # a commit with a time
+            self.plan_note()
+
+    def end_transaction(self) -> None:
+        """Commits, mostly: all of it is in the log at once, and acknowledged."""
+        events, self.transaction = self.transaction or [], None
+        if self.world.random.random() < 0.2:
+            return
+        self.flying += events
+        self.world.flying += events
+        self.world.checker.counts["committed"] += len(events)
+        for event in events:
+            if not event.landed:
+                self.world.land(event)
+            self.world.ack(event)
+
     # -- noting --------------------------------------------------------------------------------------------------
 
     def plan_note(self) -> None:
         """Decides on a time; the note is sent when everything written so far is acknowledged."""
         random = self.world.random
+        if not self.may_note():
+            if self.bounds:
+                self.send_note(dict(self.bounds))
+            return
         if self.world.scenario.ingestion:
             if not self.waits_for(Kind.CLOCK):
                 self.call(Kind.CLOCK)
@@ -205,7 +244,7 @@ class Process:
         if self.reading is not None and clock < self.reading:
             return
         self.reading = clock
-        if self.planned is None and self.phase is Phase.RUNNING:
+        if self.planned is None and self.phase is Phase.RUNNING and self.may_note():
             self.planned = ({"": clock}, list(self.flying))
 
     def send_planned(self) -> None:
@@ -239,6 +278,8 @@ class Process:
     # -- ending --------------------------------------------------------------------------------------------------
 
     def finish(self, kind: Kind) -> None:
+        if self.transaction is not None:
+            self.end_transaction()
         self.phase = Phase.FINISHING
         self.ends_by = kind
         self.planned = None
