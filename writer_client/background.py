@@ -118,6 +118,10 @@ class Background:
         """Has an outbox note by itself from now on."""
         self._finish(partial(self._at, time.monotonic(), partial(self._note_automatically, outbox)))
 
+    def watch_for_rest(self, outbox: Outbox) -> None:
+        """Has an outbox go idle by itself from now on."""
+        self._finish(partial(self._rest, outbox, time.monotonic()))
+
     def close(self) -> None:
         """Ends the thread. What was not sent is not sent any more, and standard error is told of it: close the writers
         first."""
@@ -224,6 +228,19 @@ class Background:
             self._flush(outbox, todo.flush)
         if todo.send:
             self._ready.setdefault(outbox)
+
+    def _rest(self, outbox: Outbox, due: float) -> None:
+        again_ms, job = outbox.rest()
+        if job is not None:
+            self._start(self._calls, partial(do, job, self._connection), partial(self._rested, outbox))
+        elif again_ms is not None:
+            self._at(time.monotonic() + again_ms / 1000, partial(self._rest, outbox))
+
+    def _rested(self, outbox: Outbox, done: None, error: Exception | None) -> None:
+        again_ms = outbox.rested(error)
+        if again_ms is not None:
+            self._at(time.monotonic() + again_ms / 1000, partial(self._rest, outbox))
+        self._look_at(outbox)
 
     # -- registering -------------------------------------------------------------------------------------------
 

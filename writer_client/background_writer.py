@@ -10,6 +10,7 @@ from typing import Self
 
 from logs import Event, Log, Position
 from strandline.changes import Registered
+from strandline.checks import check_whole
 from strandline.errors import PositionWentBack, StrandlineError, TimeWentBack
 from strandline.note import DEFAULT_KEY, check_key, check_position, check_time
 from strandline.protocol.processes import Origin
@@ -52,17 +53,25 @@ class BackgroundWriter:
         log: Log | None = None,
         on_report: Callable[[Report], None] | None = None,
         automatically_note_time: AutomaticTime | bool = False,
+        idle_after_ms: int | None = None,
     ) -> None:
         """`controller` is a URL, a connection, or, for many writers in one process, a `Background` that they share.
 
         With `automatically_note_time` the writer notes the clock every few seconds, from entering or registering on; it
         needs a log. `AutomaticTime` has the period, and what else can be set.
+
+        With `idle_after_ms` a writer that has written nothing and noted nothing by hand for so long says that it is
+        idle, and has no transaction open then. It registers before it writes again; what is older than the floor that
+        it is given then is late.
         """
+        if idle_after_ms is not None:
+            check_whole("idle_after_ms", idle_after_ms, least=1)
         automatic = AutomaticTime() if automatically_note_time is True else automatically_note_time or None
         self._session = Session(stream, name, keys, log)
         if automatic is not None:
             self._session.bound_log("automatically_note_time")
-        self._outbox = Outbox(self._session, automatic, on_report)
+        self._outbox = Outbox(self._session, automatic, on_report, idle_after_ms)
+        self._rests = idle_after_ms is not None
         self._origin = Origin(f"writer {name!r} of stream {stream!r}")
         if isinstance(controller, Background):
             controller.origin.check()
@@ -82,19 +91,21 @@ class BackgroundWriter:
         outbox, session = self._outbox, self._session
         log, rows = session.bound_log("write()"), list(events)
         self._check()
-        self._hold()
-        with outbox.holding_back():
-            position = log.append(rows)
-        with outbox.changed:
-            session.newest.add(len(rows), by_key(newest))
+        with outbox.writing():
+            self._hold()
+            with outbox.holding_back():
+                position = log.append(rows)
+            with outbox.changed:
+                session.newest.add(len(rows), by_key(newest))
         return position
 
     def begin(self) -> BackgroundTransaction:
         """Begins a transaction, as `Writer.begin` does; it registers like `write`."""
         log = self._session.bound_log("begin()")
         self._check()
-        self._hold()
-        return BackgroundTransaction(self, self._outbox.begins(log.begin()))
+        with self._outbox.writing():
+            self._hold()
+            return BackgroundTransaction(self, self._outbox.begins(log.begin()))
 
     # -- noting ------------------------------------------------------------------------------------------------
 
@@ -124,6 +135,8 @@ class BackgroundWriter:
                 outbox.say(times, known)
             else:
                 outbox.say_at(times, position, known)
+        if not self._timed:
+            self._start_timer()
         self._attend()
 
     def wait_until_answered(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> bool:
@@ -313,9 +326,13 @@ class BackgroundWriter:
             self._start_timer()
 
     def _start_timer(self) -> None:
-        if self._outbox.automatic is not None and not self._timed:
-            self._timed = True
+        if self._timed:
+            return
+        self._timed = True
+        if self._outbox.automatic is not None:
             self._background.start_timer(self._outbox)
+        if self._rests:
+            self._background.watch_for_rest(self._outbox)
 
     def _attend(self) -> None:
         self._background.attend(self._outbox)

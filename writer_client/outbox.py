@@ -25,9 +25,9 @@ from strandline.protocol.errors import says_nothing_changed
 from strandline.protocol.wire import NoteAnswer
 from writer_client.automatic import AutomaticTime
 from writer_client.batches import Addressed
-from writer_client.errors import NotDrained
+from writer_client.errors import NeverNoted, NotDrained
 from writer_client.leaving import Unsent
-from writer_client.limits import TRANSACTION_LOOK_MS
+from writer_client.limits import DRAIN_DEFAULT_MS, TRANSACTION_LOOK_MS
 from writer_client.reports import NoteLate, NoteRefused, NotesMoving, NotesStuck, Report, Status
 from writer_client.session import Begun, Job, Session
 from writer_client.waiting import Pending, WaitingNotes, merged
@@ -61,7 +61,11 @@ class Outbox:
     """See above."""
 
     def __init__(
-        self, session: Session, automatic: AutomaticTime | None, on_report: Callable[[Report], None] | None
+        self,
+        session: Session,
+        automatic: AutomaticTime | None,
+        on_report: Callable[[Report], None] | None,
+        idle_after_ms: int | None = None,
     ) -> None:
         self.session = session
         self.automatic = automatic
@@ -78,6 +82,11 @@ class Outbox:
         self._on_report = on_report
         self._reports: list[Report] = []
         self._claimed = self._draining = self._registering = self._flushing = self._leaving = False
+        self._idle_after_ms = idle_after_ms
+        self._active_at = monotonic()  # when something was written, or noted by hand
+        self._writing = 0
+        self._tired = False  # long without a write: the clock is not noted any more
+        self._idling = False
         self._said: _Said | None = None
         self._under_way = 0
         self._may_be_done: Pending | None = None  # how far the notes reach whose answers were lost
@@ -96,7 +105,7 @@ class Outbox:
     def next_step(self) -> Todo:
         with self.changed:
             unsettled = bool(self.count()) and not self.closed
-            if self.closed or self._claimed or self._registering:
+            if self.closed or self._claimed or self._registering or self._idling:
                 return Todo(unsettled=unsettled)
             if not self.session.holds:
                 if not (self.fresh or self.waiting or self.wants_registration):
@@ -127,6 +136,7 @@ class Outbox:
     def say(self, times: Mapping[str, int], newest: Mapping[str, int]) -> None:
         """Notes these times where the log will say that its writes are; `newest` is of what is written now. Under the
         lock."""
+        self._wake()
         self.last.update(times)
         self.fresh.update(times)
         self.fresh_newest, self.fresh_appended = newest, self.session.newest.appended
@@ -134,6 +144,7 @@ class Outbox:
     def say_at(self, times: Mapping[str, int], position: Mapping[str, int], newest: Mapping[str, int]) -> None:
         """Notes these times at a position that the caller knows. What waits for one of the log is older, and covered.
         Under the lock."""
+        self._wake()
         self.last.update(times)
         self.last_position.update(position)
         self.fresh = {key: time for key, time in self.fresh.items() if key not in times}
@@ -141,6 +152,11 @@ class Outbox:
             left = {key: time for key, time in self._said.times.items() if key not in times}
             self._said = replace(self._said, times=left)
         self.waiting.add(Pending(dict(times), dict(position), dict(newest)))
+
+    def _wake(self) -> None:
+        """It writes, or notes by hand."""
+        if self._idle_after_ms is not None:
+            self._active_at, self._tired = monotonic(), False
 
     def flush_begins(self) -> None:
         """All that is fresh now is covered by what the log will say."""
@@ -179,7 +195,7 @@ class Outbox:
 
     def notes_to_send(self) -> list[tuple[Pending, Addressed]]:
         with self.changed:
-            if self.closed or self._claimed or self._under_way:
+            if self.closed or self._claimed or self._under_way or self._idling:
                 return []
             notes = self.waiting.take()
             self._under_way = len(notes)
@@ -224,8 +240,9 @@ class Outbox:
         with self._telling():
             if self.closed or self._leaving or automatic is None:
                 return None
-            if self._claimed or self._draining or not (self.session.holds or self.wants_registration):
-                return automatic.period_ms  # idle, or about to be
+            about_to_be = self._claimed or self._draining or self._tired
+            if about_to_be or not (self.session.holds or self.wants_registration):
+                return automatic.period_ms  # idle
             if self.session.in_transaction or self._put_off is not None:
                 return self._miss(automatic)
             self._missed = False
@@ -275,6 +292,7 @@ class Outbox:
         that was missed."""
         with self.changed:
             self.session.ended(begun, committed=committed)
+            self._wake()
             if times:
                 self.say(times, {})
             self._put_off = None
@@ -293,6 +311,54 @@ class Outbox:
             self._say_heard(clock)
             self._missed = False
 
+    # -- going idle --------------------------------------------------------------------------------------------
+
+    def rest(self) -> tuple[int | None, Job[None] | None]:
+        """What a writer does that may have written nothing for long: how it goes idle, or when to look again."""
+        with self.changed:
+            if self.closed or self._leaving or self._idle_after_ms is None:
+                return None, None
+            left_ms = round((self._active_at - monotonic()) * 1000) + self._idle_after_ms
+            if left_ms > 0:
+                return left_ms, None
+            if not self.session.holds:
+                return self._idle_after_ms, None
+            self._tired = not (self._writing or self.session.in_transaction)
+            at_work = self._claimed or self._draining or self._registering or self._flushing or self._writing > 0
+            if at_work or self._failed_write or self.count() or self.session.in_transaction:
+                return min(self._idle_after_ms, TRANSACTION_LOOK_MS), None
+            self._idling = True
+            return None, self.session.idle(None)
+
+    def rested(self, error: Exception | None) -> int | None:
+        """Returns when to look again."""
+        with self._telling():
+            self._idling = False
+            self._wake()
+            if error is None:
+                self.wants_registration = False
+                self._move()
+            elif not isinstance(error, NeverNoted):  # that one says idle when it has noted something
+                self._stick(error)
+            return self._idle_after_ms
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A write, and the registration before it: the writer does not go idle in between."""
+        with self.changed:
+            if not self.changed.wait_for(lambda: not self._idling, DRAIN_DEFAULT_MS / 1000):
+                raise self._stuck or NotDrained(
+                    writer=self.session.writer, count=self.count(), waited_ms=DRAIN_DEFAULT_MS
+                )
+            self._writing += 1
+            self._wake()
+        try:
+            yield
+        finally:
+            with self.changed:
+                self._writing -= 1
+                self._wake()
+
     def beyond_the_clock(self, times: Mapping[str, int]) -> Mapping[str, int]:
         """Those times of a commit that say more than the clock has said."""
         with self.changed:
@@ -308,7 +374,7 @@ class Outbox:
         """Keeps the background away, after it has done what is under way; to `drain`, all that was noted."""
 
         def quiet() -> bool:
-            busy = self._claimed or self._registering or self._flushing or self._under_way > 0
+            busy = self._claimed or self._registering or self._flushing or self._under_way > 0 or self._idling
             if drain and not self._failed_write:
                 busy = busy or bool(self.fresh) or bool(self.waiting)
             return not busy

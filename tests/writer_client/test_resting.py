@@ -1,0 +1,173 @@
+"""A writer that has written nothing for long says idle by itself, and registers before it writes again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logs.sqlite import SqliteLog
+from strandline.errors import InvalidConfig
+from writer_client import AutomaticTime, Event
+
+SOON = 5  # ms
+
+
+def to(segment: str, *values: bytes) -> list[Event]:
+    return [Event(value, segment=segment) for value in values]
+
+
+def wait_for(condition: Callable[[], object], bound_s: float = 30) -> None:
+    deadline = time.monotonic() + bound_s
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.001)
+
+
+def wait_until_idle(controller: Any, stream: str) -> None:
+    wait_for(lambda: controller.states(stream).get("idle") == 1)
+
+
+def test_a_writer_without_anything_to_write_goes_idle_and_registers_before_it_writes_again(
+    controller: Any, make_background: Any, late_log: Any, wire: Any
+) -> None:
+    stream = controller.stream()
+    with make_background(stream, log=late_log, wire=wire, idle_after_ms=SOON) as writer:
+        writer.write(to("0", b"90"))
+        writer.note_time(100)
+        wait_until_idle(controller, stream)
+        writer.write(to("0", b"110"))
+        appended, registered = (
+            max(at for at, line in enumerate(wire.happened) if line == wanted)
+            for wanted in ("append", "PUT writers/w1")
+        )
+        idled = wire.happened.index("POST writers/w1/idle?epoch=1")
+        assert idled < registered < appended
+        assert writer.floors == {"": 100}
+        writer.note_time(120)
+    assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(100, {"0": 1}), (120, {"0": 2})]
+
+
+def test_an_idle_writer_holds_no_time_and_what_it_wrote_last_is_covered(
+    controller: Any, make_background: Any, make_writer: Any, late_log: Any
+) -> None:
+    stream = controller.stream()
+    with make_background(stream, log=late_log, idle_after_ms=SOON) as writer:
+        writer.note_time(100)
+        writer.write(to("0", b"150"))  # and no note after it
+        wait_until_idle(controller, stream)
+        other = make_writer(stream, "w2")
+        other.note_time(200, {"1": 7})
+        (mark,) = [mark for mark in controller.marks(stream) if mark.time == 200]
+        assert mark.cut == {"0": 1, "1": 7}
+        assert mark.complete
+
+
+def test_the_clock_rests_with_its_writer_and_goes_on_with_it(
+    controller: Any, make_background: Any, late_log: Any
+) -> None:
+    stream = controller.stream()
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0)
+    with make_background(stream, log=late_log, automatically_note_time=automatic, idle_after_ms=20) as writer:
+        for number in range(1, 4):
+            writer.write(to("0", b"x"))
+            wait_until_idle(controller, stream)
+            assert sum(controller.marks(stream)[-1].cut.values()) == number
+        assert writer.status().stuck is None
+
+
+def test_a_writer_with_an_open_transaction_does_not_go_idle(
+    controller: Any, make_background: Any, tmp_path: Path, wire: Any
+) -> None:
+    stream = controller.stream()
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0)
+    with (
+        SqliteLog.create(tmp_path / "log.db", 3) as log,
+        make_background(stream, log=log, wire=wire, automatically_note_time=automatic, idle_after_ms=SOON) as writer,
+    ):
+        with writer.begin() as transaction:
+            transaction.write(to("0", b"x"))
+            sent = len(wire.lines)
+            wait_for(lambda: len(wire.lines) > sent + 5)  # many periods
+            assert not [line for line in wire.lines if "/idle" in line]
+            transaction.commit()
+        wait_until_idle(controller, stream)
+    assert sum(controller.marks(stream)[-1].cut.values()) == 1
+
+
+def test_no_write_comes_between_going_idle_and_registering(
+    controller: Any, make_background: Any, late_log: Any, wire: Any
+) -> None:
+    """However close they come together: the log tells when an event was appended."""
+    stream = controller.stream()
+    with make_background(stream, log=late_log, wire=wire, idle_after_ms=1) as writer:
+        for number in range(200):
+            writer.write(to("0", b"x"))
+            if number % 5 == 0:
+                writer.note_time(number)
+                assert writer.wait_until_answered()
+            threading.Event().wait(number % 7 / 1000)
+    held, rests = False, 0
+    for line in wire.happened:
+        if line == "append":
+            assert held
+        elif line == "PUT writers/w1":
+            held = True
+        elif line.startswith("POST writers/w1/idle"):
+            held, rests = False, rests + 1
+    assert rests > 5
+    assert controller.marks(stream)[-1].cut == {"0": 196}  # as of the last note that said a later time
+
+
+def test_a_writer_without_a_log_goes_idle_and_its_next_note_wakes_it(
+    controller: Any, make_background: Any, wire: Any
+) -> None:
+    stream = controller.stream()
+    writer = make_background(stream, wire=wire, idle_after_ms=SOON)
+    for number in range(1, 4):
+        writer.note_time(number * 100, {"0": number})
+        assert writer.wait_until_answered()
+        wait_until_idle(controller, stream)
+    writer.close()
+    assert wire.lines.count("PUT writers/w1") == 3
+    assert [mark.time for mark in controller.marks(stream)] == [100, 200, 300]
+
+
+def test_a_writer_that_has_never_noted_stays_until_it_has(controller: Any, make_background: Any, late_log: Any) -> None:
+    """Nobody could tell by which time its events are read."""
+    stream = controller.stream()
+    with make_background(stream, log=late_log, idle_after_ms=SOON) as writer:
+        writer.write(to("0", b"x"))
+        late_log.flushes.clear()
+        assert late_log.flushes.wait(30)  # it has tried
+        assert controller.states(stream) == {"joined": 1}
+        assert writer.status().stuck is None
+        writer.note_time(100)
+        wait_until_idle(controller, stream)
+
+
+@pytest.mark.parametrize("fault", ["away", "lost"])
+def test_going_idle_is_tried_again_where_the_controller_did_not_answer(
+    controller: Any, make_background: Any, late_log: Any, wire: Any, fault: str
+) -> None:
+    stream = controller.stream()
+    with make_background(stream, log=late_log, wire=wire, idle_after_ms=SOON) as writer:
+        writer.register()
+        writer.note_time(100)
+        assert writer.wait_until_answered()
+        wire.faults = [fault] * 3
+        wait_until_idle(controller, stream)
+        wire.faults = []
+        writer.write(to("0", b"x"))
+        writer.note_time(200)
+    assert controller.marks(stream)[-1].cut == {"0": 1}
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True])
+def test_a_time_that_cannot_be_is_refused(make_background: Any, wrong: Any) -> None:
+    with pytest.raises(InvalidConfig, match="idle_after_ms"):
+        make_background("orders", idle_after_ms=wrong)
