@@ -8,16 +8,19 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import functions
 
 from spark_integration.environment import register
-from spark_integration.errors import WrongColumn
+from spark_integration.errors import InvalidOption, WrongColumn
 from spark_integration.listening import Listening, listen
 from spark_integration.marks import MarkOptions
-from spark_integration.reporting import KafkaPositions, PositionReporter, Positions
+from spark_integration.options import BACKLOG_THRESHOLD
+from spark_integration.reporting import Attached, KafkaPositions, PositionReporter, Positions
 from spark_integration.rows import MARK
 from spark_integration.watermark import OBSERVATION, WATERMARK_TAG, check_event_time
 from strandline.limits import CONTROLLER_WAIT_DEFAULT_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from reader_client.backlog import GroupBacklog
 
 _REPORTERS: Final[WeakKeyDictionary[SparkSession, tuple[PositionReporter, Listening]]] = WeakKeyDictionary()
 
@@ -37,6 +40,7 @@ def attach(
     time_key: str = "",
     group: str | None = None,
     max_event_time_lag: str | int = 0,
+    backlog: GroupBacklog | None = None,
     only_windows: bool = False,
     observation: str = OBSERVATION,
     controller_wait_ms: int = CONTROLLER_WAIT_DEFAULT_MS,
@@ -56,6 +60,11 @@ def attach(
     `max_event_time_lag` is for a stream in the ingestion domain: the longest time from an event to its write, in
     milliseconds or in words ("5 minutes"). The watermark is each mark less this lag; an event that took longer is late.
 
+    The group gets the threshold that `spark.strandline.backlog.watermarkLagThreshold` names. `backlog` is updated with
+    each batch: in backlog while the group is, while more offsets remain than it allows (of the Kafka connector only),
+    or while one of its strategies says so. Its `on_change` is called in a thread of the driver. The source decides how
+    large batches are, and reads that when the query starts.
+
     A checkpoint that was put back to an older state is taken for one that has read as far as the group says: begin with
     a new checkpoint then. An `availableNow` run ends before the marks behind its last batch: the next run has them.
 
@@ -68,12 +77,17 @@ def attach(
     given = {
         "controller": controller, "stream": stream, "timeKey": time_key, "token": token, "tokenFile": token_file,
         "caFile": ca_file, "controllerWaitMs": str(controller_wait_ms), "group": group, "source": named,
-        "maxEventTimeLag": str(max_event_time_lag),
+        "maxEventTimeLag": str(max_event_time_lag), BACKLOG_THRESHOLD: spark.conf.get(BACKLOG_THRESHOLD, None),
     }  # fmt: skip
     options = {name: value for name, value in given.items() if value}
     asking = MarkOptions.parse(options).asking
+    found = positions if positions is not None else KafkaPositions(named)
+    if backlog is not None and backlog.counts_offsets and not isinstance(found, KafkaPositions):
+        raise InvalidOption(
+            name="remaining_offsets", value=named, wanted="leave it out: only Kafka's connector says where its log ends"
+        )
     register(spark)
-    reporter(spark).attach(asking, named, positions if positions is not None else KafkaPositions(named))
+    reporter(spark).attach(named, Attached(asking, found, backlog))
     rows = spark.readStream.format("strandline-marks").options(**options).load()
     marks = (
         rows.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond")

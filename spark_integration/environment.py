@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
@@ -15,6 +15,7 @@ from spark_integration.marks import MarkSource
 from spark_integration.options import BACKLOG_THRESHOLD
 from spark_integration.source import StrandlineSource
 from spark_integration.watch import MarkWatch
+from strandline.backlog import BacklogStrategy
 from strandline.limits import PROGRAM_CHECK_S
 
 if TYPE_CHECKING:
@@ -24,18 +25,22 @@ _KNOWN: Final[WeakSet[SparkSession]] = WeakSet()
 _PROBE: Final = "import sys, pyarrow, spark_integration.source; print(*sys.version_info[:2])"
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, *, backlog_strategies: Iterable[BacklogStrategy] = ()) -> None:
     """Makes `spark.readStream.format("strandline")` known to a session, and adds a MarkWatch. Raises PythonMismatch.
 
     With Spark Connect the Python processes are the server's, and it is the server that must have the package; and
     the watch is left out, since there it costs requests (see `listening`). Doing it again changes nothing, but
     that `spark.strandline.backlog.watermarkLagThreshold` is read anew: set it before.
+
+    `backlog_strategies` are the caller's own, for each source that is loaded until the next call: the job is in backlog
+    while the lag, the remaining offsets, or any of them says so. The process that plans batches has copies of them and
+    asks these once for each batch; what they raise ends the query.
     """
     if is_classic(spark) and spark not in _KNOWN:
         check_python(spark.sparkContext.pythonExec)
         spark.streams.addListener(MarkWatch())
         _KNOWN.add(spark)
-    spark.dataSource.register(_with_settings_of(spark))
+    spark.dataSource.register(_source_for(spark, tuple(backlog_strategies)))
     spark.dataSource.register(MarkSource)
 
 
@@ -44,12 +49,13 @@ def is_classic(spark: SparkSession) -> bool:
     return hasattr(spark, "_jsparkSession")
 
 
-def _with_settings_of(spark: SparkSession) -> type[StrandlineSource]:
+def _source_for(spark: SparkSession, strategies: tuple[BacklogStrategy, ...]) -> type[StrandlineSource]:
     """The source, with what the session's configuration says of it: a data source is not told that by Spark."""
     threshold = spark.conf.get(BACKLOG_THRESHOLD, None)
-    if threshold is None:
+    if threshold is None and not strategies:
         return StrandlineSource
-    return type(StrandlineSource.__name__, (StrandlineSource,), {"job": {BACKLOG_THRESHOLD: threshold}})
+    job = {} if threshold is None else {BACKLOG_THRESHOLD: threshold}
+    return type(StrandlineSource.__name__, (StrandlineSource,), {"job": job, "strategies": strategies})
 
 
 def prepare() -> None:

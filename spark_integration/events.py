@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from spark_integration.ranges import ReadRange, find_range
 from spark_integration.rows import FLOOR, MARK, SCHEMA
 from spark_integration.watermark import OBSERVATION, exact_watermark
 from spark_integration.windows import ControllerWindows
+from strandline.backlog import BacklogStrategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +36,7 @@ def read_events(
     only_windows: bool = False,
     observation: str = OBSERVATION,
     late_to: str | None = None,
+    backlog_strategies: Iterable[BacklogStrategy] = (),
     **options: object,
 ) -> DataFrame:
     """The events of a stream as they come, parsed, with an exact watermark on `event_time`.
@@ -44,10 +47,10 @@ def read_events(
     and the metric `unreadable` counts it.
 
     `options` are the source's: `log="sqlite", path=…`, or `log="kafka"` with names in quotes for the client
-    (`**{"kafka.bootstrap.servers": …}`). The rest is as in `exact_watermark`. It registers the source where that was
-    not done. Raises WrongColumn, and what `register` does.
+    (`**{"kafka.bootstrap.servers": …}`). It registers the source, with `backlog_strategies` as in `register`. The
+    rest is as in `exact_watermark`. Raises WrongColumn, and what `register` does.
     """
-    register(spark)
+    register(spark, backlog_strategies=backlog_strategies)
     threshold = spark.conf.get(BACKLOG_THRESHOLD, None)
     known = {} if threshold is None else {BACKLOG_THRESHOLD: threshold}
     given = {**known, **options, "controller": controller, "stream": stream}

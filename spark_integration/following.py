@@ -11,6 +11,7 @@ from strandline.segment import Segment, SegmentGraph
 
 if TYPE_CHECKING:
     from spark_integration.windows import ControllerWindows
+    from strandline.protocol.group_wire import GroupWindow
 
 READER: Final = "spark"
 _CHANGED: Final = ("streams", "backlog_threshold_ms", "reader_timeout_ms")  # of a group that is there already
@@ -30,6 +31,7 @@ class GroupFollower:
         self._group = group
         self._stream = stream
         self._backlog_threshold_ms = backlog_threshold_ms
+        self._configured = False
         self._epoch: int | None = None
         self._told: dict[str, int] | None = None
 
@@ -44,10 +46,16 @@ class GroupFollower:
                 self._epoch = self.register(positions)
         self._told = dict(positions)
 
+    def threshold_ms(self) -> int | None:
+        """The group's backlog threshold as it is now: an operator may have changed it since the query began."""
+        from strandline.protocol import group_calls
+
+        return self._windows.ask(lambda: group_calls.describe_group(self._group)).backlog_threshold_ms
+
     def register(self, positions: Mapping[str, int] | None) -> int:
         """Takes the group over, from these positions on, also where they are further back than what was reported;
-        with None where it stands. Creates it where there is none; one that is there gets the settings of the query.
-        Returns the epoch."""
+        with None where it stands. Creates it where there is none; one that is there gets the settings of the query,
+        once in each run, so that what an operator changes later stays. Returns the epoch."""
         from strandline.protocol import calls, group_calls
         from strandline.protocol.group_wire import GroupSettings, group_to_wire
 
@@ -57,8 +65,10 @@ class GroupFollower:
         try:
             self._windows.ask(lambda: group_calls.create_group(self._group, settings))
         except GroupExists:  # the query was started with other options since
-            changes = {name: value for name, value in group_to_wire(settings).items() if name in _CHANGED}
-            self._windows.ask(lambda: group_calls.change_group(self._group, changes))
+            if not self._configured:
+                changes = {name: value for name, value in group_to_wire(settings).items() if name in _CHANGED}
+                self._windows.ask(lambda: group_calls.change_group(self._group, changes))
+        self._configured = True
         stands = self._windows.ask(lambda: group_calls.group_window(self._group)).streams[self._stream].position
         if positions is None:
             named = begun(stands)
@@ -68,12 +78,15 @@ class GroupFollower:
         return self._windows.ask(lambda: group_calls.register_reader(self._group, READER, {self._stream: named})).epoch
 
 
-def report(windows: ControllerWindows, group: str, stream: str, epoch: int, positions: Mapping[str, int]) -> None:
-    """Says for the registration `epoch` how far is read. Raises Fenced for an old one, PositionWentBack."""
+def report(
+    windows: ControllerWindows, group: str, stream: str, epoch: int, positions: Mapping[str, int]
+) -> GroupWindow:
+    """Says for the registration `epoch` how far is read; returns where the group stands. Raises Fenced for an old one,
+    PositionWentBack."""
     from strandline.protocol import group_calls
 
     named = {stream: begun(positions)}
-    windows.ask(lambda: group_calls.report(group, READER, epoch, named))
+    return windows.ask(lambda: group_calls.report(group, READER, epoch, named)).window
 
 
 def _named(positions: Mapping[str, int], stands: Iterable[str], segments: Iterable[Segment]) -> dict[str, int]:

@@ -31,7 +31,7 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 from spark_integration.errors import InvalidOffset, InvalidOption
 from spark_integration.following import GroupFollower
 from spark_integration.offsets import END_OF_TIME_MS
-from spark_integration.options import Asking, duration, required
+from spark_integration.options import BACKLOG_THRESHOLD, Asking, backlog_threshold, check_count, duration, required
 from spark_integration.rows import MARK, MarkPartition, moment
 from spark_integration.windows import ControllerWindows
 from strandline.eventlag import EventTimeLag
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 KNOWN: Final = (
     "controller", "token", "tokenFile", "caFile", "stream", "timeKey", "group", "source", "maxEventTimeLag",
-    "controllerWaitMs",
+    BACKLOG_THRESHOLD, "controllerWaitMs",
 )  # fmt: skip
 _SCHEMA: Final = StructType([StructField(MARK, TimestampType())])
 
@@ -81,8 +81,10 @@ class MarkOptions:
     source: str
     group: str | None = None
     max_event_time_lag_ms: int = 0
+    backlog_threshold_ms: int | None = None
 
     def __post_init__(self) -> None:
+        check_count(BACKLOG_THRESHOLD, self.backlog_threshold_ms)
         if self.group is not None:
             check_name("group", self.group)
 
@@ -99,6 +101,7 @@ class MarkOptions:
             source=required(given, "source", "the topic, or the source, whose events these marks are for"),
             group=given.get("group") or None,
             max_event_time_lag_ms=duration(given, "maxEventTimeLag"),
+            backlog_threshold_ms=backlog_threshold(given),
         )
 
 
@@ -152,7 +155,8 @@ class MarkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise InvalidOffset(offset=start, wanted=f"this query reads {stream!r}: take a new checkpoint")
         end = replace(begin, source=self._options.source)
         if not self._begun:
-            follower = GroupFollower(self._windows(), begin.group, begin.stream)
+            threshold_ms = self._options.backlog_threshold_ms
+            follower = GroupFollower(self._windows(), begin.group, begin.stream, backlog_threshold_ms=threshold_ms)
             epoch = follower.register(None if begin.run else {})
             self._begun = True
             return replace(end, epoch=epoch, run=begin.run + 1).to_json()
@@ -187,7 +191,13 @@ class MarkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from strandline.protocol import group_calls
 
         asking = self._options.asking
-        window = self._windows().ask(lambda: group_calls.group_window(group)).streams[asking.stream]
+        window = self._windows().ask(lambda: group_calls.group_window(group)).streams.get(asking.stream)
+        if window is None:
+            raise InvalidOption(
+                name="group",
+                value=group,
+                wanted=f"it no longer reads {asking.stream!r}; start the query again to add it",
+            )
         if window.end_of_stream:
             return END_OF_TIME_MS
         by_key = window.keys.get(asking.time_key)

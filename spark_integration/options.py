@@ -37,6 +37,7 @@ OPTIONS: Final = {
     "maxRowsPerBatch": "at most so many rows a batch, shared evenly among the segments",
     "maxRowsPerBacklogBatch": "the same while the job works off a backlog",
     BACKLOG_THRESHOLD: "how far the watermark may be behind the clock before that is a backlog, as `5 minutes`",
+    "backlogRemainingOffsets": "more events than this still to be read are a backlog too, wherever the watermark is",
     "maxEventTimeLag": "in the ingestion domain: the longest that an event may take until it is written",
     "group": "a reader group that shows on the controller how far the job is; it is made where there is none",
     "controllerWaitMs": "how long a job waits for a controller that is away before it fails",
@@ -126,6 +127,7 @@ class SourceOptions:
     max_rows_per_batch: int | None = None
     max_rows_per_backlog_batch: int = BACKLOG_BATCH_DEFAULT_ROWS
     backlog_threshold_ms: int | None = None
+    backlog_remaining_offsets: int | None = None
     max_event_time_lag_ms: int = 0
 
     def __post_init__(self) -> None:
@@ -138,9 +140,9 @@ class SourceOptions:
             ("maxRowsPerBatch", self.max_rows_per_batch),
             ("maxRowsPerBacklogBatch", self.max_rows_per_backlog_batch),
             (BACKLOG_THRESHOLD, self.backlog_threshold_ms),
+            ("backlogRemainingOffsets", self.backlog_remaining_offsets),
         ):
-            if rows is not None and rows < 1:
-                raise InvalidOption(name=name, value=rows, wanted="a whole number from 1")
+            check_count(name, rows)
 
     @classmethod
     def parse(cls, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Self:
@@ -155,7 +157,6 @@ class SourceOptions:
             if name not in known and not name.startswith(KAFKA_PREFIX):
                 raise InvalidOption(name=name, value=value, wanted=f"known are {', '.join(KNOWN)}, and {KAFKA_PREFIX}…")
         large = whole(options, "maxRowsPerBacklogBatch")
-        threshold = options.get(BACKLOG_THRESHOLD.lower())
         return cls(
             asking=Asking.parse(options, environment),
             place=place_of(options),
@@ -165,7 +166,8 @@ class SourceOptions:
             ending_wait_ms=duration(options, "endingWait"),
             max_rows_per_batch=whole(options, "maxRowsPerBatch"),
             max_rows_per_backlog_batch=BACKLOG_BATCH_DEFAULT_ROWS if large is None else large,
-            backlog_threshold_ms=None if threshold is None else duration_ms(BACKLOG_THRESHOLD, threshold),
+            backlog_threshold_ms=backlog_threshold(options),
+            backlog_remaining_offsets=whole(options, "backlogRemainingOffsets"),
             max_event_time_lag_ms=duration(options, "maxEventTimeLag"),
         )
 
@@ -194,6 +196,18 @@ def whole(options: Mapping[str, str], name: str) -> int | None:
         return int(value)
     except ValueError:
         raise InvalidOption(name=name, value=value, wanted="a whole number") from None
+
+
+def check_count(name: str, value: int | None) -> None:
+    """Raises InvalidOption for a number below 1."""
+    if value is not None and value < 1:
+        raise InvalidOption(name=name, value=value, wanted="a whole number from 1")
+
+
+def backlog_threshold(options: Mapping[str, str]) -> int | None:
+    """How far the watermark may be behind the clock, in milliseconds; None where that is never a backlog."""
+    given = options.get(BACKLOG_THRESHOLD.lower())
+    return None if given is None else duration_ms(BACKLOG_THRESHOLD, given)
 
 
 def duration(options: Mapping[str, str], name: str) -> int:

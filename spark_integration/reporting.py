@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
         StreamingQueryProgress,
     )
 
+    from reader_client.backlog import GroupBacklog
+
 _log = logging.getLogger(__name__)
 
 
@@ -42,12 +45,31 @@ class KafkaPositions:
         self._topic = topic
 
     def __call__(self, source: SourceProgress, index: int) -> Mapping[str, int] | None:
+        return self._offsets(source.endOffset)
+
+    def remaining(self, source: SourceProgress) -> int | None:
+        """How many offsets were still to be read when the batch was planned; None where Spark does not say it."""
+        read, ends = self._offsets(source.endOffset), self._offsets(source.latestOffset)
+        if read is None or ends is None:
+            return None
+        return sum(max(0, end - read.get(segment, 0)) for segment, end in ends.items())
+
+    def _offsets(self, text: str | None) -> Mapping[str, int] | None:
         try:
-            offsets = json.loads(source.endOffset or "")
+            offsets = json.loads(text or "")
         except ValueError:
             return None
         of_topic = offsets.get(self._topic) if isinstance(offsets, dict) else None
         return of_topic if isinstance(of_topic, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A source whose positions are reported: whom to tell, how to read them, and the backlog that is looked at then."""
+
+    asking: Asking
+    positions: Positions
+    backlog: GroupBacklog | None = None
 
 
 class PositionReporter(StreamingQueryListener):
@@ -57,13 +79,13 @@ class PositionReporter(StreamingQueryListener):
     """
 
     def __init__(self) -> None:
-        self._attached: dict[tuple[str, str], tuple[Asking, Positions]] = {}  # by stream, and source within a query
+        self._attached: dict[tuple[str, str], Attached] = {}  # by stream, and source within a query
         self._windows: dict[Asking, ControllerWindows] = {}  # used in the outbox's thread only
         self._outbox = Outbox("strandline positions")
 
-    def attach(self, asking: Asking, source: str, positions: Positions) -> None:
+    def attach(self, source: str, attached: Attached) -> None:
         """From now on queries that read this source are reported."""
-        self._attached[asking.stream, source] = asking, positions
+        self._attached[attached.asking.stream, source] = attached
 
     def settle(self, timeout_s: float) -> bool:
         """Waits until all that was heard is reported; whether it is."""
@@ -89,20 +111,27 @@ class PositionReporter(StreamingQueryListener):
         for marks in filter(None, (offset_of(source.endOffset) for source in progress.sources)):
             found = self._attached.get((marks.stream, marks.source))
             if found is not None:
-                self._put(marks, *found, progress)
+                self._put(marks, found, progress)
 
-    def _put(self, marks: MarkOffset, asking: Asking, positions: Positions, progress: StreamingQueryProgress) -> None:
-        read = [positions(source, index) for index, source in enumerate(progress.sources)]
-        known = [each for each in read if each is not None]
+    def _put(self, marks: MarkOffset, attached: Attached, progress: StreamingQueryProgress) -> None:
+        read = [(source, attached.positions(source, index)) for index, source in enumerate(progress.sources)]
+        known = [(source, each) for source, each in read if each is not None]
         if len(known) != 1:
             _log.error(
                 "query %s: %d of its sources give positions of %r, and one is to: its watermark stands still",
                 progress.name or progress.id, len(known), marks.source,
             )  # fmt: skip
             return
-        self._outbox.put(marks.group, lambda: self._report(marks, asking, known[0]))
+        ((source, position),) = known
+        remaining = attached.positions.remaining(source) if isinstance(attached.positions, KafkaPositions) else None
+        self._outbox.put(marks.group, lambda: self._report(marks, attached, position, remaining))
 
-    def _report(self, marks: MarkOffset, asking: Asking, position: Mapping[str, int]) -> None:
+    def _report(
+        self, marks: MarkOffset, attached: Attached, position: Mapping[str, int], remaining: int | None
+    ) -> None:
+        asking = attached.asking
         if asking not in self._windows:
             self._windows[asking] = ControllerWindows(asking)
-        report(self._windows[asking], marks.group, marks.stream, marks.epoch, position)
+        window = report(self._windows[asking], marks.group, marks.stream, marks.epoch, position)
+        if attached.backlog is not None:
+            attached.backlog.update(window, remaining)

@@ -33,7 +33,7 @@ from spark_integration.planning import plan_end, split
 from spark_integration.ranges import begin, find_range
 from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition, read_partition
 from spark_integration.windows import ControllerWindows
-from strandline.backlog import BacklogDetector
+from strandline.backlog import AnyBacklog, BacklogDetector, BacklogStrategy, RemainingOffsetsStrategy
 from strandline.eventlag import EventTimeLag
 from strandline.limits import PARTITION_ROWS, WINDOW_FIRST_PAUSE_MS
 
@@ -49,6 +49,7 @@ class StrandlineSource(DataSource):
     """`format("strandline")`, to stream from or to read once; its options are described in `SourceOptions`."""
 
     job: ClassVar[Mapping[str, str]] = {}  # what the session's own settings say; options go before them
+    strategies: ClassVar[tuple[BacklogStrategy, ...]] = ()  # the caller's own, see `register`
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -65,7 +66,7 @@ class StrandlineSource(DataSource):
         return StrandlineReader(self._settings)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        return StrandlineStreamReader(self._settings)
+        return StrandlineStreamReader(self._settings, self.strategies)
 
 
 class StrandlineReader(DataSourceReader):
@@ -92,12 +93,14 @@ class StrandlineReader(DataSourceReader):
 class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches and reads them. Spark's names; see `pyspark.sql.datasource`."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, strategies: tuple[BacklogStrategy, ...] = ()) -> None:
         self._options = options
         self._open_log: LogReader | None = None
         self._open_windows: ControllerWindows | None = None
         self._open_follower: GroupFollower | None = None
-        self._detector = BacklogDetector(options.backlog_threshold_ms)
+        self._by_lag = BacklogDetector(options.backlog_threshold_ms)
+        self._by_size = RemainingOffsetsStrategy(options.backlog_remaining_offsets)
+        self._strategies = strategies
         self._target: SourceOffset | None = None  # set for availableNow: where to stop
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -114,10 +117,13 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
         """What Spark passes with each batch: where there may be a backlog, the limit that holds in it."""
-        if self._options.backlog_threshold_ms is not None:
-            return ReadMaxRows(self._options.max_rows_per_backlog_batch)
-        rows = self._options.max_rows_per_batch
-        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+        options, usual = self._options, self._options.max_rows_per_batch
+        if options.backlog_threshold_ms or options.backlog_remaining_offsets or self._strategies:
+            return ReadMaxRows(options.max_rows_per_backlog_batch)
+        if usual is None:
+            return ReadAllAvailable()
+        # Spark asks once, and the group may be given a threshold later.
+        return ReadMaxRows(usual if options.group is None else max(usual, options.max_rows_per_backlog_batch))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """The end of the next batch; `start` itself where neither data nor the mark moved.
@@ -144,7 +150,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Where the log ends. The mark there is not asked for: this is for progress reports only."""
-        return SourceOffset(self._log().end_offsets(), backlog=self._detector.backlog).to_json()
+        return SourceOffset(self._log().end_offsets(), backlog=self._backlog()).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
         ends = self._log().end_offsets()
@@ -214,17 +220,31 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             windows.pause(WINDOW_FIRST_PAUSE_MS)
 
     def _in_backlog(self, begin: SourceOffset, ends: Mapping[str, int]) -> bool:
-        """Whether the job works off a backlog. Where nothing waits to be read there is none."""
-        if self._options.backlog_threshold_ms is None:
-            return False
-        if all(begin.position(segment) >= end for segment, end in ends.items()):
-            return self._detector.went_idle()
-        return self._detector.woke(begin.mark, time.time_ns() // 1_000_000)
+        """Whether the job works off a backlog. Where nothing waits to be read there is none by lag, or by size."""
+        remaining = sum(max(0, end - begin.position(segment)) for segment, end in ends.items())
+        self._by_size.update(remaining)
+        if remaining == 0:
+            self._by_lag.went_idle()
+        else:
+            self._follow_threshold()
+            self._by_lag.woke(begin.mark, time.time_ns() // 1_000_000)
+        return self._backlog()
+
+    def _backlog(self) -> bool:
+        return AnyBacklog((self._by_lag, self._by_size, *self._strategies)).backlog
+
+    def _follow_threshold(self) -> None:
+        """The group begins with the threshold of the query, and may be given another one while the query runs."""
+        if self._options.group is None:
+            return
+        threshold_ms = self._follower(self._options.group).threshold_ms()
+        if threshold_ms != self._by_lag.threshold_ms:
+            self._by_lag = BacklogDetector(threshold_ms)
 
     def _rows(self, limit: ReadLimit, backlog: bool) -> int | None:
         """How many rows the next batch may have: what Spark asks for, and fewer for a job that has caught up."""
         asked, usual = _budget(limit), self._options.max_rows_per_batch
-        if asked is None or usual is None or self._options.backlog_threshold_ms is None or backlog:
+        if asked is None or usual is None or backlog:
             return asked
         return min(asked, usual)
 

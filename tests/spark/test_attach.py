@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, functions
 
+from reader_client import GroupBacklog, ReaderGroup
 from spark_integration import attach, detach
 from spark_integration.errors import InvalidOption
 from spark_integration.files import FilePositions
+from spark_integration.options import BACKLOG_THRESHOLD
+from strandline.backlog import CallableStrategy
 from tests.spark.attached import settle
 
 WIDTH_MS = 10_000
+DAY_MS = 24 * 3_600_000
 
 pytestmark = pytest.mark.spark
 
@@ -46,8 +52,8 @@ class Folder:
 
     def truth(self) -> dict[int, int]:
         counts: dict[int, int] = {}
-        for time in self.written:
-            counts[time // WIDTH_MS * WIDTH_MS] = counts.get(time // WIDTH_MS * WIDTH_MS, 0) + 1
+        for each in self.written:
+            counts[each // WIDTH_MS * WIDTH_MS] = counts.get(each // WIDTH_MS * WIDTH_MS, 0) + 1
         return counts
 
 
@@ -122,3 +128,62 @@ def test_the_longest_delay_of_an_event_is_taken_off_each_mark(
 def test_a_delay_that_is_none_is_refused_before_a_query_starts(attached: Callable[..., DataFrame]) -> None:
     with pytest.raises(InvalidOption, match=r"option maxEventTimeLag .* cannot be 'long': milliseconds, or a number"):
         attached(max_event_time_lag="long")
+
+
+def test_an_attached_query_tells_of_its_backlog_and_follows_the_settings_of_its_group(
+    spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any
+) -> None:
+    told, said = list[bool](), [False]
+    backlog = GroupBacklog(strategies=[CallableStrategy(lambda: said[-1])], on_change=told.append)
+    spark.conf.set(BACKLOG_THRESHOLD, "1 hour")
+    try:
+        windows = attached(group="behind", backlog=backlog)
+    finally:
+        spark.conf.unset(BACKLOG_THRESHOLD)
+    now = time.time_ns() // 1_000_000
+    with running(windows) as run, ReaderGroup(folder._stream.controller.connection, "behind") as group:
+        folder.put("one", [now - 30 * DAY_MS])
+        settle(spark, run)
+        assert (told, group.describe().backlog_threshold_ms) == ([True], 3_600_000)  # there is no watermark yet
+        folder.mark(now - 2 * DAY_MS)
+        settle(spark, run)
+        assert told == [True]
+        group.change(backlog_threshold_ms=3 * DAY_MS)  # as an operator does it
+        folder.put("one", [now - 2 * DAY_MS])
+        settle(spark, run)
+        assert told == [True, False]
+        group.change(backlog_threshold_ms=DAY_MS)
+        folder.put("one", [now - 2 * DAY_MS])
+        settle(spark, run)
+        assert told == [True, False, True]
+        group.change(backlog_threshold_ms=None)
+        said.append(True)
+        folder.put("one", [now - 2 * DAY_MS])
+        settle(spark, run)
+        assert told == [True, False, True]  # the strategy still says so
+        said.append(False)
+        folder.put("one", [now - 2 * DAY_MS])
+        settle(spark, run)
+        assert told == [True, False, True, False]
+
+
+def test_a_query_whose_group_no_longer_reads_its_stream_ends_with_a_sentence_and_a_restart_mends_that(
+    spark: SparkSession, controller: Any, folder: Folder, attached: Callable[..., DataFrame], running: Any
+) -> None:
+    other = controller.stream(segments="open")
+    with running(attached(group="moved")) as run, ReaderGroup(controller.connection, "moved") as group:
+        folder.put("one", [1_000])
+        settle(spark, run)
+        group.change(streams=[other.name])
+        with pytest.raises(StreamingQueryException, match=f"no longer reads '{folder._stream.name}'; start the query"):
+            run.settle()
+    with running(attached(group="moved"), before=run) as again:
+        folder.mark(10_001)
+        assert settle(spark, again) == folder.truth()
+
+
+def test_what_remains_can_only_be_counted_where_the_source_says_where_its_log_ends(
+    attached: Callable[..., DataFrame],
+) -> None:
+    with pytest.raises(InvalidOption, match="only Kafka's connector says where its log ends"):
+        attached(backlog=GroupBacklog(remaining_offsets=5))

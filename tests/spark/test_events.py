@@ -17,6 +17,7 @@ from spark_integration import read_between, read_events, register
 from spark_integration.errors import WrongColumn
 from spark_integration.offsets import SourceOffset
 from spark_integration.options import BACKLOG_THRESHOLD
+from strandline.backlog import CallableStrategy
 from strandline.note import Note
 from strandline.protocol import calls
 
@@ -126,3 +127,30 @@ def test_batches_are_large_while_the_job_is_behind_and_small_when_it_has_caught_
         with ReaderGroup(stream.controller.connection, "behind") as group:
             assert not group.get_time_window().backlog
     assert (old, new) == ([100, 50], [35, 10, 10, 10, 5])
+
+
+def test_a_strategy_of_the_callers_own_makes_batches_large_while_it_says_so(
+    spark: SparkSession, running: Any, stream: Any, append: Any, place: Any, tmp_path: Path
+) -> None:
+    flag = tmp_path / "maintenance"
+    events = read_events(
+        spark,
+        **place,
+        backlog_strategies=[CallableStrategy(flag.exists)],
+        backlogRemainingOffsets=1_000,
+        maxRowsPerBatch=10,
+        maxRowsPerBacklogBatch=100,
+    )
+    stream.mark(NOW_MS, {})
+    with running(counted(events)) as run:
+        append("0", *range(NOW_MS, NOW_MS + 25))
+        run.settle()
+        flag.touch()
+        append("0", *range(NOW_MS, NOW_MS + 25))
+        run.settle()
+        flag.unlink()
+        append("0", *range(NOW_MS, NOW_MS + 25))
+        run.settle()
+        rows = [one["events"] for one in metrics(run) if one["events"]]
+    register(spark)  # with no strategies
+    assert rows == [10, 10, 5, 25, 10, 10, 5]

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from benchmarks.disorder import PhoneEvent, generate
 from logs.kafka import KafkaLog
 from logs.kafka_reader import KafkaLogReader
+from reader_client import GroupBacklog
 from spark_integration import LogSink, OutputNotes, attach, detach, exact_watermark, read_between, read_events
 from strandline.config import StreamConfig, TimeDomain
 from tests.kafka import Kafka
@@ -103,9 +104,9 @@ def by_own_source(spark: SparkSession, stream: Any, kafka: Kafka) -> DataFrame:
     return windows(exact_watermark(timed(raw), event_time="event_time"))
 
 
-def by_connector(spark: SparkSession, stream: Any, kafka: Kafka, **options: Any) -> DataFrame:
+def by_connector(spark: SparkSession, stream: Any, kafka: Kafka, most: int = 900, **options: Any) -> DataFrame:
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", kafka.servers)
-    raw = reader.options(subscribe=topic_of(stream), startingOffsets="earliest", maxOffsetsPerTrigger="900").load()
+    raw = reader.options(subscribe=topic_of(stream), startingOffsets="earliest", maxOffsetsPerTrigger=most).load()
     exact = attach(
         spark,
         timed(raw),
@@ -243,4 +244,29 @@ def test_an_untouched_topic_has_exact_windows_of_event_time_with_a_tail_and_the_
             stream.seal(log.end_offsets())
         counts = Counter(time // WIDTH_MS * WIDTH_MS for time in times + delayed)
         assert settle_attached(spark, run) == counts
+    detach(spark)
+
+
+def test_a_query_over_the_connector_is_told_when_its_backlog_is_over_and_goes_on_with_smaller_batches(
+    spark: SparkSession, spark_kafka_jars: Path, kafka: Kafka, stream: Any, running: Any
+) -> None:
+    def batches(run: Any) -> list[int]:
+        """How many records each batch took out of the topic."""
+        sources = [source for one in run.progress() for source in one.sources if "Kafka" in source.description]
+        return [source.numInputRows for source in sources if source.numInputRows]
+
+    backlog = GroupBacklog(remaining_offsets=50)
+    times = list(range(1_000, 41_000, 100))
+    send_untracked(stream, kafka, times)
+    with running(by_connector(spark, stream, kafka, most=300, backlog=backlog)) as large:
+        settle_attached(spark, large)
+        assert not backlog.backlog  # as long as nobody knows what remains, it is
+    assert max(batches(large)) > 102
+    send_untracked(stream, kafka, times)
+    with running(by_connector(spark, stream, kafka, most=100, backlog=backlog), before=large) as small:
+        settle_attached(spark, small)
+        with KafkaLogReader(kafka.servers, topic_of(stream)) as log:
+            stream.mark(max(times) + WIDTH_MS, log.end_offsets())
+        assert settle_attached(spark, small) == Counter(time // WIDTH_MS * WIDTH_MS for time in times + times)
+    assert max(batches(small)) <= 102  # the connector rounds for each partition
     detach(spark)

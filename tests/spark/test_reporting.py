@@ -19,7 +19,7 @@ from spark_integration.errors import InvalidOffset, InvalidOption
 from spark_integration.files import FilePositions
 from spark_integration.following import GroupFollower
 from spark_integration.marks import MarkOptions, MarkReader
-from spark_integration.options import Asking
+from spark_integration.options import BACKLOG_THRESHOLD, Asking
 from spark_integration.outbox import Outbox
 from spark_integration.reporting import KafkaPositions
 from spark_integration.rows import SCHEMA
@@ -67,6 +67,15 @@ class TestFiles:
         assert KafkaPositions("orders")(source({"orders": {"0": 5}}), 0) == {"0": 5}
         assert KafkaPositions("orders")(source({"logOffset": 5}), 0) is None
 
+    def test_what_remains_of_a_topic_is_what_spark_says_of_its_end(self) -> None:
+        def remaining(read: object, end: object) -> int | None:
+            progress: Any = SimpleNamespace(endOffset=json.dumps(read), latestOffset=json.dumps(end))
+            return KafkaPositions("orders").remaining(progress)
+
+        assert remaining({"orders": {"0": 5}}, {"orders": {"0": 8, "1": 4}}) == 7
+        assert remaining({"orders": {"0": 5}}, None) is None
+        assert remaining({"others": {"0": 5}}, {"others": {"0": 8}}) is None
+
 
 class TestGroups:
     def group(self, stream: Any, name: str) -> Any:
@@ -107,6 +116,36 @@ class TestGroups:
         assert reader.latestOffset(planned, ReadAllAvailable()) == planned
         assert self.group(stream, "g").position == {"0": 4}
         reader.stop()
+
+    def test_the_group_of_a_source_begins_with_its_threshold_and_the_source_follows_what_it_is_changed_to(
+        self, stream: Any, event_log: Any
+    ) -> None:
+        def reader(**more: str) -> Any:
+            given = {"controller": stream.url, "stream": stream.name, "path": str(event_log.path), "group": "changed"}
+            options = {**given, "maxRowsPerBatch": "3", "maxRowsPerBacklogBatch": "9", **more}
+            return StrandlineSource(options).streamReader(SCHEMA)
+
+        def batch(reader: Any, start: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+            end = reader.latestOffset(start, reader.getDefaultReadLimit())
+            return end, end.get("backlog", False)
+
+        event_log.append("0", range(100))
+        stream.mark(1_000, {"0": 1})  # of the year 1970
+        with ReaderGroup(stream.controller.connection, "changed") as group:
+            first = reader()
+            at, late = batch(first, first.initialOffset())
+            assert (at["positions"], late, group.describe().backlog_threshold_ms) == ({"0": 3}, False, None)
+            group.change(backlog_threshold_ms=5_000, reader_timeout_ms=1)  # while the query runs
+            at, late = batch(first, at)
+            assert (at["positions"], late) == ({"0": 12}, True)
+            group.change(backlog_threshold_ms=None)
+            at, late = batch(first, at)
+            assert (at["positions"], late) == ({"0": 15}, False)
+            first.stop()
+            again = reader(**{BACKLOG_THRESHOLD: "1 hour"})  # started anew, with another threshold
+            at, late = batch(again, at)
+            assert (at["positions"], late, group.describe().backlog_threshold_ms) == ({"0": 24}, True, 3_600_000)
+            again.stop()
 
     def test_marks_begin_anew_with_a_new_checkpoint_and_go_on_with_an_old_one(self, stream: Any) -> None:
         def marks() -> MarkReader:

@@ -18,6 +18,7 @@ from spark_integration.options import SourceOptions
 from spark_integration.places import KafkaTopic
 from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition
 from spark_integration.source import StrandlineSource, StrandlineStreamReader
+from strandline.backlog import CallableStrategy
 from strandline.limits import PARTITION_ROWS
 
 
@@ -128,6 +129,49 @@ def test_a_log_that_is_shorter_than_the_checkpoint_is_another_log(reader: Strand
         reader.latestOffset(offset({"0": 5}, None), ReadAllAvailable())
 
 
+#   no watermark yet    yes
+#   over 20 remain             yes           yes
+#   the caller says so                              yes
+#   rows in the batch   10     30     5      30     20     5
+def test_a_source_is_in_backlog_while_any_strategy_says_so_and_may_be_again(
+    options: dict[str, str], stream: Any, event_log: Any
+) -> None:
+    said: list[bool] = [False]
+    given = {
+        **options, "maxRowsPerBatch": "5", "maxRowsPerBacklogBatch": "30", "backlogRemainingOffsets": "20",
+        "spark.strandline.backlog.watermarkLagThreshold": "1 hour",
+    }  # fmt: skip
+    settings = SourceOptions.parse(given)
+    reader = StrandlineStreamReader(settings, (CallableStrategy(lambda: said[-1]),))
+    assert reader.getDefaultReadLimit() == ReadMaxRows(30)
+
+    def next_batch(start: dict[str, Any]) -> tuple[dict[str, Any], int, bool]:
+        end = reader.latestOffset(start, ReadMaxRows(30))
+        rows = end["positions"].get("0", 0) - start["positions"].get("0", 0)
+        return end, rows, end.get("backlog", False)
+
+    event_log.append("0", range(10))
+    stream.mark(4_000_000_000_000, {"0": 5})  # not behind the clock
+    at, *first = next_batch(reader.initialOffset())
+    assert first == [10, True]  # by lag: there is no watermark yet
+    event_log.append("0", range(40))
+    at, *many = next_batch(at)
+    assert many == [30, True]  # by size
+    at, *few = next_batch(at)
+    assert few == [5, False]
+    event_log.append("0", range(30))
+    at, *again = next_batch(at)
+    assert again == [30, True]  # by size once more
+    event_log.append("0", range(15))
+    said.append(True)
+    at, *told = next_batch(at)
+    assert told == [20, True]  # by the caller's word
+    said.append(False)
+    event_log.append("0", range(7))
+    assert next_batch(at)[1:] == (5, False)
+    reader.stop()
+
+
 @pytest.mark.parametrize(
     "stored",
     [
@@ -208,6 +252,7 @@ class TestOptions:
             ({"startingPositions": '{"0": true}'}, "startingPositions"),
             ({"maxRowsPerBatch": "0"}, "maxRowsPerBatch"),
             ({"maxRowsPerBatch": "many"}, "maxRowsPerBatch"),
+            ({"backlogRemainingOffsets": "0"}, "backlogRemainingOffsets"),
             ({"controllerWaitMs": "0"}, "controllerWaitMs"),
             ({"maxRowPerBatch": "5"}, "maxrowperbatch"),
         ],
