@@ -89,14 +89,19 @@ def attach(
     register(spark)
     reporter(spark).attach(named, Attached(asking, found, backlog))
     rows = spark.readStream.format("strandline-marks").options(**options).load()
-    marks = (
-        rows.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond")
-        .observe(observation, functions.max(functions.unix_millis(MARK)).alias("mark"))
+    marks = rows.withWatermark(MARK, "0 milliseconds" if only_windows else "1 millisecond")
+    return _joined(df, marks, event_time, observation)
+
+
+def _joined(df: DataFrame, marks: DataFrame, event_time: str, observation: str) -> DataFrame:
+    """The rows of `df` alone, in a plan that has the watermark of the marks."""
+    none_of_them = (
+        marks.observe(observation, functions.max(functions.unix_millis(MARK)).alias("mark"))
         .where(functions.col(MARK).isNull())
         .select(*(functions.lit(None).cast(field.dataType).alias(field.name) for field in df.schema))
     )
     # The rows of the marks end here: a union of nothing, but the plan has a watermark, and below the observation.
-    return df.union(marks).withMetadata(event_time, df.schema[event_time].metadata | {WATERMARK_TAG: 0})
+    return df.union(none_of_them).withMetadata(event_time, df.schema[event_time].metadata | {WATERMARK_TAG: 0})
 
 
 def reporter(spark: SparkSession) -> PositionReporter:

@@ -32,9 +32,10 @@ def register(spark: SparkSession, *, backlog_strategies: Iterable[BacklogStrateg
     the watch is left out, since there it costs requests (see `listening`). Doing it again changes nothing, but
     that `spark.strandline.backlog.watermarkLagThreshold` is read anew: set it before.
 
-    `backlog_strategies` are the caller's own, for each source that is loaded until the next call: the job is in backlog
-    while the lag, the remaining offsets, or any of them says so. The process that plans batches has copies of them and
-    asks these once for each batch; what they raise ends the query.
+    `backlog_strategies` are the caller's own, for each source that is loaded until the next call, which `read_events`,
+    `read_between` and `attach` make too: the job is in backlog while the lag, the remaining offsets, or any of them
+    says so. The process that plans batches has copies of them and asks these for each batch; what they raise ends the
+    query.
     """
     if is_classic(spark) and spark not in _KNOWN:
         check_python(spark.sparkContext.pythonExec)
