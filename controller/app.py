@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -26,6 +26,7 @@ from controller.api.notes import AnsweredBefore
 from controller.api.openapi import describe
 from controller.api.problems import answer_with
 from controller.dashboard.mounting import add_dashboard
+from controller.services.clock import HostClock
 from controller.services.controller import Controller
 from controller.settings import Settings
 from controller.storage.refusals import StoreRefused
@@ -33,9 +34,17 @@ from strandline.errors import InvalidParameter, StrandlineError
 from strandline.protocol.errors import BadRequest, InternalFailure, MethodNotAllowed, UnknownPath
 
 
-def system_clock() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
+class SystemClock:
+    """The clocks of this host."""
+
+    # The one of the two that goes on while the host is suspended; not every system has it.
+    _MONOTONIC: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+    def wall(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> int:
+        return time.clock_gettime_ns(self._MONOTONIC) // 1_000_000
 
 
 class Application(FastAPI):
@@ -63,7 +72,7 @@ class Application(FastAPI):
 def create_app(
     settings: Settings,
     *,
-    clock: Callable[[], int] = system_clock,
+    clock: HostClock | None = None,
     stopwatch: Callable[[], float] = time.perf_counter,
     owner: str | None = None,
     dashboard: bool = False,
@@ -71,17 +80,19 @@ def create_app(
 ) -> FastAPI:
     """The controller as an ASGI application.
 
-    `clock` gives milliseconds; what it says may step back, what the controller makes of it does not. One that is moved
-    `by_hand` makes nothing happen before `Controller.run_due`. `stopwatch` gives seconds, and measures how long the
-    store takes. `owner` names this controller in what it writes. The store is opened when the application starts. At
-    most one application in a process has the `dashboard`.
+    `clock` stands for the host's two, None for the real ones. The host's wall clock may step back, the controller's
+    does not. Where the clock is moved `by_hand` nothing happens before `Controller.run_due`. `stopwatch` gives seconds,
+    and measures how long the store takes. `owner` names this controller in what it writes. The store is opened when
+    the application starts. At most one application in a process has the `dashboard`.
     """
+
+    host = SystemClock() if clock is None else clock
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         named = owner if owner is not None else f"{socket.gethostname()}:{os.getpid()}"
         try:
-            controller = await Controller.start(settings.database, clock, named, stopwatch, by_hand=by_hand)
+            controller = await Controller.start(settings.database, host, named, stopwatch, by_hand=by_hand)
         except StoreRefused as refused:
             app.state.refused = refused
             raise

@@ -55,6 +55,9 @@ LOADED_MARKS: Final = 256  # of each key, read when a stream is loaded
 
 # Time
 HEARTBEAT_MS: Final = 1_000  # how often the store hears that this controller still serves
+LOOP_STALL_MS: Final = 1_500  # if the event loop did not run for so long, nobody could be heard meanwhile
+CLOCK_LOOK_MS: Final = 1_000  # how often the clock is compared with the host's
+CLOCK_READING_MS: Final = 10  # the host's two clocks are read within so long, or once more
 CLOCK_LEAD_MS: Final = 2_000  # the stored bound is this far ahead, so that the clock never steps back over a crash
 REST_TELLING_MS: Final = 1_000  # how often a waiting reader of a stream at rest is told its time
 ADVANCE_PAUSE_MS: Final = 10  # between two looks at one stream's deadlines
@@ -90,7 +93,6 @@ QUERY_ITEMS: Final = 32  # to run a query is as much work as so many
 STEPS_AT_HAND: Final = 4  # what takes more of them is loaded over a connection of its own
 LOADS_AT_ONCE: Final = 4  # over such connections
 LOAD_WAIT_MS: Final = 5_000  # a call waits so long for a stream that is being loaded, then it is told to come again
-SPELLS_KEPT: Final = 100  # times of serving that stay known from before the oldest that wrote a stream last
 
 # Tokens
 TOKENS: Final = 10_000  # that are not revoked

@@ -66,7 +66,8 @@ class Remainder:
     writers: int = 0  # how many were forgotten
     noted: int = 0  # how many of these had noted, for `min_writers`
     closed: bool = False  # whether one of them said itself that it was done
-    heard_at: int = 0  # when one of them was last heard
+    heard_at: int = 0  # when one of them was last heard, by the clock
+    served_at: int = 0  # the served time then
     newest: int | None = None  # the greatest that one of them contributed
     lacks_newest: bool = False  # whether one of them contributed a position without it
 
@@ -78,6 +79,7 @@ class Remainder:
             noted=self.noted + standing.has_noted,
             closed=self.closed or writer.closed,
             heard_at=max(self.heard_at, writer.heard_at),
+            served_at=max(self.served_at, writer.served_at),
             newest=max(known, default=None),
             lacks_newest=self.lacks_newest or (standing.newest is None and bool(writer.position)),
         )
@@ -280,21 +282,22 @@ class Aggregate:
     def enough_have_noted(self) -> bool:
         return len(self._have_noted) + self.remainder.noted >= self.config.min_writers
 
-    def held_by(self, now: int) -> Holder | None:
-        """Who holds time back: None where the next mark is only a matter of its interval, or nobody counts."""
+    def held_by(self, served: int) -> Holder | None:
+        """Who holds time back, at a served time: None where the next mark is only a matter of its interval, or nobody
+        counts."""
         if not self.enough_have_noted:
             return Holder(writer=None, state=MIN_WRITERS, time=None, last_heard_ms_ago=None, released_in_ms=None)
         if self._blocking:
-            return self._holder(min(self._blocking), now)
+            return self._holder(min(self._blocking), served)
         least = self.least()
         if least is None or self.last is None or least[0] > self.last.time:
             return None
-        return self._holder(least[1], now)
+        return self._holder(least[1], served)
 
-    def _holder(self, name: str, now: int) -> Holder:
+    def _holder(self, name: str, served: int) -> Holder:
         writer = self._writers[name]
         standing = writer.standings[self.key]
-        silent = max(0, now - writer.heard_at)
+        silent = max(0, served - writer.served_at)
         timeout = self.config.writer_timeout_ms
         return Holder(
             writer=name,

@@ -36,6 +36,16 @@ HOST_CHARACTERS: Final = 260  # of a host with its port; a name has at most 253
 FORGOTTEN_PER_CALL: Final = 256  # writers; whoever else may be forgotten is so with later calls of the stream
 GONE_KEPT_MS: Final = 60_000  # a closed or lost writer stays known for so long after it was last heard
 
+# Silence
+COMMIT_HANGS_MS: Final = 1_000  # a commit that takes so long counts as a store that was away
+
+# A clock that follows the host's
+CLOCK_STEP_MS: Final = 5_000  # a host's clock that is so far away was set; nearer, it is just followed
+CLOCK_CONFIRM_MS: Final = 60_000  # a step forward that has lasted so long is followed
+CLOCK_STEP_BOUND_MS: Final = 86_400_000  # a longer step forward is followed only by the next controller
+CLOCK_SLEW_PART: Final = 8  # following, it goes faster or slower by an eighth
+CLOCK_NEAR_SLEW_PART: Final = 2  # or slower by a half, where the host's clock is less than a step behind
+
 # Waiting
 WAIT_BOUND_MS: Final = 30_000  # the longest `wait_ms`
 

@@ -17,6 +17,7 @@ from strandline.mark import Mark
 from strandline.note import DEFAULT_KEY
 from strandline.segment import SegmentGraph
 from strandline.sharing import Sharing
+from strandline.unserved import Unserved
 from strandline.writer import Phase, Standing, Writer
 
 INGESTION = TimeDomain.INGESTION  # looking it up in its class takes longer than all else in `resting`
@@ -26,13 +27,16 @@ AWAITED = frozenset({Role.COUNTED, Role.BLOCKING, Role.SKIPPED})  # whose silenc
 class Roster:
     """The writers of a stream by name, its aggregates by key, and what they are waiting for."""
 
-    def __init__(self, config: StreamConfig, graph: SegmentGraph, gone_kept_ms: int = GONE_KEPT_MS) -> None:
+    def __init__(
+        self, config: StreamConfig, graph: SegmentGraph, unserved: Unserved, gone_kept_ms: int = GONE_KEPT_MS
+    ) -> None:
         self.config = config
+        self._unserved = unserved
         self.sharing = Sharing(graph)
         self.writers: dict[str, Writer] = {}
         self.aggregates: dict[str, Aggregate] = {}
         self.changes = Changes()
-        self._deadlines = Agenda()  # at or before the moment when a writer has been silent too long
+        self._deadlines = Agenda()  # at or before the served time when a writer has been silent too long
         self._gone_kept_ms = gone_kept_ms
         self._lapsing = Agenda()  # lost writers, each at or before the moment from which on it may be forgotten
         self._closed = Agenda()  # closed writers, each at the moment from which on it may be forgotten
@@ -83,7 +87,7 @@ class Roster:
         """The writer of a name; it begins when first asked for."""
         found = self.writers.get(name)
         if found is None:
-            found = self.writers[name] = Writer(name=name, heard_at=now)
+            found = self.writers[name] = Writer(name=name, heard_at=now, served_at=self.served(now))
         return found
 
     def last_time(self, key: str) -> int | None:
@@ -141,7 +145,7 @@ class Roster:
     def _arm(self, writer: Writer) -> None:
         """Has a writer looked at when it has been silent too long."""
         if writer.name not in self._deadlines and self.config.writer_timeout_ms and self._waits_for(writer):
-            self._deadlines.put(writer.name, writer.heard_at + self.config.writer_timeout_ms)
+            self._deadlines.put(writer.name, writer.served_at + self.config.writer_timeout_ms)
 
     def entered(self, writer: Writer) -> None:
         """A writer's position reaches into segments into which it did not reach before."""
@@ -168,13 +172,14 @@ class Roster:
         keys: set[str] = set()
         if not timeout:
             return keys
-        for name in self._deadlines.due(now):
+        served = self.served(now)
+        for name in self._deadlines.due(served):
             writer = self.writers[name]
-            deadline = writer.heard_at + timeout
-            if deadline <= now:
+            deadline = writer.served_at + timeout
+            if deadline <= served:
                 for key, standing in writer.standings.items():
                     if self.aggregates[key].role(name) in AWAITED:
-                        standing.lost_at = deadline
+                        standing.lost_at = now - (served - deadline)
                         keys.add(key)
             self.changed(writer, now)
         return keys
@@ -222,6 +227,15 @@ class Roster:
                 self._forget(writer)
             else:
                 self._await_lapse(writer)
+        for key in sorted(self._looking):  # those whose time has come, and whom only a mark of this call has passed
+            aggregate = self.aggregates.get(key)
+            if aggregate is not None and aggregate.last is not None:
+                for name in aggregate.passing.due(aggregate.last.time, most=FORGOTTEN_PER_CALL):
+                    writer = self.writers[name]
+                    if writer.closed and name != needed_by and self._is_passed(writer):
+                        self._forget(writer)
+                    else:
+                        aggregate.passing.put(name, aggregate.last.time)
 
     def _is_passed(self, writer: Writer) -> bool:
         """Whether the last marks have all that a writer gave.
@@ -288,13 +302,13 @@ class Roster:
 
     # -- silence -------------------------------------------------------------------------------------------------
 
-    def resume(self, gap: int, now: int) -> None:
-        """Counts `gap` milliseconds of silence against nobody."""
-        if not gap:
-            return
-        for writer in self.writers.values():
-            if writer.forgive(gap, now):
-                self.changes.writers.add(writer.name)
+    def served(self, now: int) -> int:
+        """The served time, by which silence is judged."""
+        return self._unserved.served(now)
+
+    def silent_ms(self, writer: Writer | Remainder, now: int) -> int:
+        """How long a writer has been silent, or all that were forgotten, of the time in which they could be heard."""
+        return max(0, self.served(now) - writer.served_at)
 
     def _waits_for(self, writer: Writer) -> bool:
         return any(self.aggregates[key].role(writer.name) in AWAITED for key in writer.standings)
@@ -336,12 +350,14 @@ class Roster:
         interval = self.config.mark_interval_ms
         if interval is None:
             return False
-        return aggregate.last is None or now >= aggregate.last.created_at + interval
+        # A mark from a later moment was made before an operator set the clock back.
+        return aggregate.last is None or not aggregate.last.created_at <= now < aggregate.last.created_at + interval
 
     def next_wake(self, *, exact: bool = True) -> int | None:
         """When time alone next changes something: a writer has been silent too long, or an interval has passed.
 
-        If not `exact`, deadlines stay as they are of writers who were heard from since: a bound at once.
+        If not `exact`, deadlines stay as they are of writers who were heard from since: a bound at once. While nobody
+        can be heard, it may come and nothing happens: nobody is let go before served time goes on.
         """
         timeout = self.config.writer_timeout_ms
         first = self._deadlines.first()
@@ -350,12 +366,12 @@ class Roster:
             writer = self.writers[name]
             if not self._waits_for(writer):
                 self._deadlines.drop(name)
-            elif deadline == writer.heard_at + timeout:
+            elif deadline == writer.served_at + timeout:
                 break
             else:
-                self._deadlines.put(name, writer.heard_at + timeout)
+                self._deadlines.put(name, writer.served_at + timeout)
             first = self._deadlines.first()
-        moments = [first[0]] if first is not None else []
+        moments = [first[0] + self._unserved.total_ms] if first is not None else []
         interval = self.config.mark_interval_ms
         for aggregate in self.aggregates.values():
             if interval is not None and aggregate.last is not None and aggregate.next_time() is not None:
@@ -364,7 +380,7 @@ class Roster:
 
     def held_by(self, key: str, now: int) -> Holder | None:
         aggregate = self.aggregates.get(key) or Aggregate(key, {}, self.config, self.sharing)
-        return aggregate.held_by(now) or self._holder_of_rest(aggregate, now)
+        return aggregate.held_by(self.served(now)) or self._holder_of_rest(aggregate, now)
 
     # -- rest, in the ingestion domain ---------------------------------------------------------------------------
 
@@ -412,7 +428,7 @@ class Roster:
             writer=name,
             state=str(writer.state(standing, self.last_time(DEFAULT_KEY))),
             time=standing.value,
-            last_heard_ms_ago=max(0, now - writer.heard_at),
+            last_heard_ms_ago=self.silent_ms(writer, now),
             released_in_ms=since + self.config.forget_after_ms - now,
         )
 

@@ -23,6 +23,7 @@ from strandline.note import DEFAULT_KEY, Note, check_key
 from strandline.repetition import done_before
 from strandline.roster import Roster
 from strandline.segment import NewSegment, Segment, SegmentGraph
+from strandline.unserved import Unserved
 from strandline.writer import Phase, Standing, Writer, WriterState
 
 
@@ -38,14 +39,16 @@ class Stream:
         now: int,
         history_notes: int = HISTORY_NOTES_PER_WRITER,
         gone_kept_ms: int = GONE_KEPT_MS,
+        unserved: Unserved | None = None,
     ) -> None:
+        """`unserved` says how long nobody could be heard: its owner keeps it, for all of his streams."""
         self.name = check_name("stream", name)
         self.graph = graph
         self.sealed = False
         self.epochs = 0  # the last one given out; never given again
         self.head: Cut = NOTHING
         self.clock = now  # never steps back
-        self._roster = Roster(config, graph, gone_kept_ms)
+        self._roster = Roster(config, graph, unserved if unserved is not None else Unserved(), gone_kept_ms)
         self._history_notes = history_notes
 
     @classmethod
@@ -64,9 +67,12 @@ class Stream:
         remainders: Mapping[str, Remainder],
         history_notes: int = HISTORY_NOTES_PER_WRITER,
         gone_kept_ms: int = GONE_KEPT_MS,
+        unserved: Unserved | None = None,
     ) -> Stream:
         """The stream as it was stored: it goes on exactly as the one that was not interrupted."""
-        stream = cls(name, config, graph, now=clock, history_notes=history_notes, gone_kept_ms=gone_kept_ms)
+        stream = cls(
+            name, config, graph, now=clock, history_notes=history_notes, gone_kept_ms=gone_kept_ms, unserved=unserved
+        )
         stream.sealed, stream.epochs, stream.head = sealed, epochs, head
         stream._roster.restore_marks(last_marks, remainders)
         for writer in writers:
@@ -122,7 +128,7 @@ class Stream:
             raise WrongDomain(stream=self.name, time_domain=str(self.config.time_domain), call="times by key")
         self._roster.check_room(name, keys)
         if writer is not None and (again := _same_registration(writer, registration, keys)) is not None:
-            writer.hear(now)
+            self._hear(writer, now)
             self._roster.changed(writer, now)
             return again
         self._roster.store_rest(now)
@@ -134,7 +140,7 @@ class Stream:
         self._roster.changes.stream = True
         writer.epoch, writer.closed_epoch, writer.registration = self.epochs, None, registration
         writer.excluded_at = None
-        writer.heard_at = now
+        self._hear(writer, now)
         floors = {
             key: writer.standings.setdefault(key, Standing(Phase.IDLE)).join(self._roster.last_time(key))
             for key in keys
@@ -197,7 +203,7 @@ class Stream:
         check_epoch(name, writer, epoch)
         for standing in writer.standings.values():
             standing.go_idle()
-        writer.hear(now)
+        self._hear(writer, now)
         return self._changed(writer, now)
 
     def close(self, name: str, epoch: int | None, now: int) -> list[Mark]:
@@ -217,7 +223,7 @@ class Stream:
         else:
             writer.close(epoch, now)
             if writer.closed:
-                writer.hear(now)
+                self._hear(writer, now)
         return self._changed(writer, now)
 
     def exclude(self, name: str, now: int) -> list[Mark]:
@@ -340,10 +346,9 @@ class Stream:
         """The mark that time has reached in an ingestion stream whose reporters all said idle; not stored."""
         return None if self.sealed else self._roster.resting(max(now, self.clock))
 
-    def resume(self, served_until: int, now: int) -> None:
-        """Goes on after the stream was not served for a while: that silence counts against nobody."""
-        self.clock = max(self.clock, now)
-        self._roster.resume(max(0, now - served_until), self.clock)
+    def silent_ms(self, writer: Writer | Remainder, now: int) -> int:
+        """How long a writer has been silent, or all that were forgotten, of the time in which they could be heard."""
+        return self._roster.silent_ms(writer, max(now, self.clock))
 
     def states(self, writer: Writer) -> dict[str, WriterState]:
         """What a writer is, by key."""
@@ -411,7 +416,7 @@ class Stream:
         for key, time in admitted.times.items():
             last_time = roster.last_time(key)
             writer.standings[key].note(time, writer.position, floors[key], last_time, self._history_notes)
-        writer.hear(now)
+        self._hear(writer, now)
         roster.changed(writer, now)
 
     def _hear_again(self, writer: Writer, keys: Iterable[str], now: int) -> None:
@@ -421,7 +426,7 @@ class Stream:
             self._roster.store_rest(now)
         for standing in back:
             standing.lost_at = None
-        writer.hear(now)
+        self._hear(writer, now)
         self._roster.changed(writer, now)
 
     def _was_forgotten(self, name: str, epoch: int | None) -> bool:
@@ -432,6 +437,9 @@ class Stream:
         if name in self.writers:
             return False
         return self._roster.has_forgotten if epoch is None else epoch <= self.epochs
+
+    def _hear(self, writer: Writer, now: int) -> None:
+        writer.hear(now, self._roster.served(now))
 
     def _writer(self, name: str) -> Writer:
         if name not in self.writers:

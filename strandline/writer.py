@@ -164,7 +164,8 @@ class Writer:
     """A writer, or a tail reporter, in all keys."""
 
     name: str
-    heard_at: int
+    heard_at: int  # by the clock, for people; silence is judged by `served_at`
+    served_at: int  # the served time when it was heard (`Unserved`)
     tail: bool = False
     epoch: int | None = None
     closed: bool = False
@@ -196,15 +197,15 @@ class Writer:
                 return Contribution(entry.time, entry.cut, entry.newest, lasting=True)
         return Contribution(standing.time, self.position, standing.newest, lasting=False)
 
-    def hear(self, now: int) -> None:
-        self.heard_at = max(self.heard_at, now)
+    def hear(self, now: int, served: int) -> None:
+        """It was heard, at a moment and a served time."""
+        self.heard_at = now
+        self.served_at = max(self.served_at, served)
 
-    def forgive(self, silence_ms: int, now: int) -> bool:
-        """Counts so many milliseconds of silence not against it, since nobody served; whether that changed it."""
-        before = self.heard_at
+    def forgive(self, silence_ms: int, served: int) -> None:
+        """Does not count so many milliseconds of served time as its silence; `served` is the served time now."""
         if not self.closed:
-            self.heard_at = min(before + silence_ms, now)
-        return self.heard_at != before
+            self.served_at = max(self.served_at, min(self.served_at + silence_ms, served))
 
     def close(self, epoch: int | None, now: int) -> None:
         """It is done. A lost one that cannot show its epoch becomes excluded: nobody knows what it wrote."""

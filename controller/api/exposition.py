@@ -62,6 +62,8 @@ class Exposition:
                 samples.add(families.STORE_ERRORS, health.errors[operation, cause], operation, cause)
         samples.add(families.STORE_CORRUPT, len(health.rows))
         samples.add(families.WAITING_READERS, controller.reading.waiting)
+        samples.add_ms(families.HOST_AHEAD, controller.clock.host_ahead_ms)
+        samples.add_ms(families.UNSERVED, controller.clock.unserved_ms)
         samples.add(families.EVENT_CONNECTIONS, controller.following.readers)
         samples.add(families.EVENT_LIMIT, controller.following.limit)
         for status, count in sorted(controller.counts.responses.items()):

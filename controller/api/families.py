@@ -145,6 +145,13 @@ EVENT_CONNECTIONS = _gauge("event_connections", "Readers that follow marks as se
 EVENT_LIMIT = _gauge("event_connections_limit", "So many may.")
 RESPONSES = _counter("responses", "Requests answered, by status.", "status")
 PROBLEMS = _counter("problems", "Requests answered with a problem, by its code.", "code")
+HOST_AHEAD = _gauge(
+    "clock_host_ahead_seconds",
+    "By how much the host's clock is ahead of the controller's, below 0 behind. From 5 seconds on somebody has set it.",
+)
+UNSERVED = _counter(
+    "unserved_seconds", "Time in which nobody could be heard, since the store was made: it counts as no one's silence."
+)
 STREAMS = _gauge("streams", "Streams in memory.")
 STREAMS_SUMMED = _gauge("streams_summed_up", 'Of these, how many stand under the stream "_other".')
 COMPLETE = _gauge("streams_complete", "Whether every stream of the store was loaded, and is counted here.")

@@ -49,6 +49,7 @@ from strandline.protocol.group_wire import (
     positions_to_wire,
     reader_answer_to_wire,
 )
+from strandline.unserved import Moment
 
 router = APIRouter(prefix="/v1/reader-groups", tags=["reader groups"])
 
@@ -74,7 +75,7 @@ async def create(group: str, request: Request, controller: Served, by: Caller) -
     created = await controller.groups.create(group, settings, by)
     with kept():
         live = await controller.groups.get(group)
-    return answer(describe(live, controller.clock.now()), 201 if created else 200)
+    return answer(describe(live, controller.clock.moment()), 201 if created else 200)
 
 
 @router.get("", summary="List the reader groups")
@@ -85,7 +86,7 @@ async def list_names(controller: Served, grant: Granted, after: After = "", limi
 
 @router.get("/{group}", summary="Describe a reader group")
 async def get(group: str, controller: Served) -> Response:
-    return answer(describe(await controller.groups.get(group), controller.clock.now()))
+    return answer(describe(await controller.groups.get(group), controller.clock.moment()))
 
 
 @router.patch("/{group}", summary="Change a reader group's streams and settings", openapi_extra=takes(GroupChangesBody))
@@ -104,7 +105,7 @@ async def configure(group: str, request: Request, controller: Served, by: Caller
     await controller.groups.configure(group, changes, start, by)
     with kept():
         live = await controller.groups.get(group)
-    return answer(describe(live, controller.clock.now()))
+    return answer(describe(live, controller.clock.moment()))
 
 
 @router.delete("/{group}", summary="Delete a reader group", status_code=204)
@@ -174,7 +175,7 @@ async def offline(group: str, reader: str, request: Request, controller: Served,
     return answer({"window": group_window_to_wire(window)})
 
 
-def describe(live: LiveGroup, now: int) -> dict[str, Any]:
+def describe(live: LiveGroup, moment: Moment) -> dict[str, Any]:
     """What `GET` tells of a group. A silent reader owns nothing any more, whether or not a call has let it go yet."""
     members = live.membership
     readers = [
@@ -182,8 +183,8 @@ def describe(live: LiveGroup, now: int) -> dict[str, Any]:
             "reader": name,
             "epoch": reader.epoch,
             "last_heard_at": reader.heard_at,
-            "owned": {} if members.is_silent(name, now) else positions_to_wire(members.owned(name)),
-            "settled": {} if members.is_silent(name, now) else positions_to_wire(members.settled(name)),
+            "owned": {} if members.is_silent(name, moment) else positions_to_wire(members.owned(name)),
+            "settled": {} if members.is_silent(name, moment) else positions_to_wire(members.settled(name)),
         }
         for name, reader in sorted(members.readers.items())
     ]

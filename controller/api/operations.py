@@ -22,10 +22,12 @@ async def health() -> Response:
     return answer({"status": "ok"})
 
 
-@router.get("/readyz", summary="Whether the store is reachable and its schema current")
+@router.get("/readyz", summary="Whether the store is reachable and its schema current; how the clock is")
 async def ready(controller: Served) -> Response:
     await controller.check_ready()
-    return answer({"status": "ready"})
+    clock = controller.clock
+    shown = {"state": clock.state, "host_ahead_ms": clock.host_ahead_ms}
+    return answer({"status": "ready", "clock": shown})
 
 
 @router.get("/metrics", summary="What there is to measure, for Prometheus", responses=METRICS)

@@ -169,18 +169,27 @@ class Committer:
         return batch
 
     async def _write(self, batch: Batch) -> None:
-        now = self._clock.now()
-        writing = Writing(self._spell, served_until=now, clock_bound=now + self._lead_ms)
+        now, unserved = self._clock.now(), self._clock.unserved
+        if not self._clock.by_hand:  # there a commit takes no time, however far somebody moves the clock meanwhile
+            unserved.begin(now)
+        writing = Writing(
+            self._spell,
+            served_until=unserved.served_until(now),
+            clock_bound=now + self._lead_ms,
+            unserved_ms=unserved.total_ms,
+        )
         began = self._health.begin()
         try:
             written = [(kept, kept.write(writing)) for kept in batch.kept.values()]
-            began = self._health.begin()
             await self._commit(writing)
             self._health.committed(began, batch.calls)
+            unserved.succeed(self._clock.now())
         except asyncio.CancelledError:
             batch.done.give_up()
             raise
         except Exception as error:
+            unserved.begin(now)
+            unserved.fail()
             self._fail(batch, error, began)
         else:
             self._publish(written)

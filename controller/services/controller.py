@@ -21,7 +21,7 @@ from controller.limits import (
     TOKEN_USE_MS,
     TOKENS_LOOK_MS,
 )
-from controller.services.clock import Clock
+from controller.services.clock import Clock, HostClock
 from controller.services.commits import Committer
 from controller.services.counts import Counts
 from controller.services.denials import Denials
@@ -42,11 +42,12 @@ from controller.services.tokens import Tokens
 from controller.storage.database import Database, away, open_database, parse_url, shown
 from controller.storage.diagnosis import Cause
 from controller.storage.refusals import StoreAway
-from controller.storage.spells import Gaps, begin_spell
+from controller.storage.spells import Restores, begin_spell
 from controller.storage.worker import in_thread
 from controller.storage.writing import Spell
 from strandline.errors import StoreCorrupt, StoreUnavailable, StrandlineError
 from strandline.protocol.errors import StoreUndecided
+from strandline.unserved import Unserved
 
 log = logging.getLogger(__name__)
 
@@ -60,19 +61,19 @@ class Controller:
         committer: Committer,
         clock: Clock,
         spell: Spell,
-        gaps: Gaps,
+        restores: Restores,
         health: StoreHealth,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.clock = clock
         self.health = health
         self.counts = Counts()
-        self.streams = Streams(store, committer, clock, spell, gaps)
+        self.streams = Streams(store, committer, clock, spell, restores)
         self.notes = Notes(self.streams, committer, clock)
         self.reading = Reading(self.streams, store, clock)
         self.following = Following(self.streams, self.reading)
         self.indexing = Indexing(self.streams, store)
-        self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, spell, gaps)
+        self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, spell, restores)
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
         self.journals = Journals(self.streams, self.groups, store)
         self.overview = Overview(self.streams, self.groups, self.reading, clock, stopwatch)
@@ -86,13 +87,14 @@ class Controller:
         self._committer = committer
         self._stop_by = 0.0  # set once it is stopping
         self._heart: asyncio.Task[None] | None = None
+        self._pulse: asyncio.Task[None] | None = None
         self._doorman: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
         cls,
         database_url: str,
-        source: Callable[[], int],
+        host: HostClock,
         owner: str,
         stopwatch: Callable[[], float] = time.perf_counter,
         *,
@@ -102,22 +104,23 @@ class Controller:
 
         Where the clock is moved `by_hand`, nothing happens by itself: who moves it calls `run_due`.
         """
-        begun = in_thread("store-start", partial(_begin, database_url, owner, source))
+        begun = in_thread("store-start", partial(_begin, database_url, owner, host))
         await asyncio.wait([opening := asyncio.wrap_future(begun)], timeout=START_DEADLINE_S)
         if not opening.done():
             raise StoreAway(shown(parse_url(database_url)), f"it has not answered for {START_DEADLINE_S} s")
-        database, spell, gaps = opening.result()
-        clock = Clock(source, spell.started_at, by_hand=by_hand)
+        database, spell, restores = opening.result()
+        clock = Clock(host, spell.started_at, by_hand=by_hand, unserved=Unserved(spell.unserved_ms))
         health = StoreHealth(stopwatch)
         health.wrote()  # that this controller serves
         store = Store(database, spell, health)
         committer = Committer(store.commit, spell, clock, health=health)
-        controller = cls(store, committer, clock, spell, gaps, health, stopwatch)
+        controller = cls(store, committer, clock, spell, restores, health, stopwatch)
         await controller.tokens.refresh()
         committer.start()
         controller._doorman = asyncio.create_task(controller._look_at_tokens(), name="tokens")
         if not by_hand:
             controller._heart = asyncio.create_task(controller._beat(), name="heartbeat")
+            controller._pulse = asyncio.create_task(controller._ask_the_time(), name="pulse")
         return controller
 
     @property
@@ -137,7 +140,8 @@ class Controller:
         self.begin_stop()
         self.measures.stop()
         self.streams.deadlines.stop()
-        tasks = [task for task in (self._heart, self._doorman) if task is not None]
+        self.clock.watched = False
+        tasks = [task for task in (self._heart, self._pulse, self._doorman) if task is not None]
         for task in tasks:
             task.cancel()
         await self.streams.stop()
@@ -226,6 +230,17 @@ class Controller:
             except Exception:
                 log.exception("a beat failed")  # and the heart goes on
 
+    async def _ask_the_time(self) -> None:
+        """Looks at the clock each second, whatever else goes on: so it shows if this process stands still.
+
+        The beats of the heart do not: they wait for the store.
+        """
+        self.clock.now()
+        self.clock.watched = True
+        while True:
+            await asyncio.sleep(HEARTBEAT_MS / 1000)
+            self.streams.deadlines.run_due()  # a clock that follows its host's may have come there early
+
     async def _look_at_tokens(self) -> None:
         looks = 0
         while True:
@@ -241,11 +256,11 @@ class Controller:
                 log.exception("the tokens could not be looked at")
 
 
-def _begin(url: str, owner: str, clock: Callable[[], int]) -> tuple[Database, Spell, Gaps]:
+def _begin(url: str, owner: str, host: HostClock) -> tuple[Database, Spell, Restores]:
     """Opens a store and begins to serve it; raises StoreRefused."""
     database = open_database(url)
     try:
-        return database, *begin_spell(database.writer, owner, clock())
+        return database, *begin_spell(database.writer, owner, host.wall())
     except DBAPIError as error:
         database.close()
         raise away(parse_url(url), error) from error

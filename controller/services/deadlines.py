@@ -8,7 +8,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from controller.limits import ADVANCE_PAUSE_MS
+from controller.limits import ADVANCE_PAUSE_MS, HEARTBEAT_MS
 from controller.services.clock import Clock
 from controller.services.live import Live
 
@@ -69,8 +69,10 @@ class Deadlines:
             wake = now + 1_000
         self._changed(live)
         if wake is not None:
-            # A moment that has come although we just looked must not make this spin.
-            self._push(live, max(wake, now + ADVANCE_PAUSE_MS))
+            # A moment that has come although we just looked must not make this spin: nobody is let go for silence
+            # while the store is away.
+            pause_ms = HEARTBEAT_MS if self._clock.unserved.is_away(now) else ADVANCE_PAUSE_MS
+            self._push(live, max(wake, now + pause_ms))
 
     def _push(self, live: Live, wake: int) -> None:
         live.wake = wake

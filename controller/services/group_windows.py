@@ -38,8 +38,9 @@ class GroupWindows:
     async def window(self, live: LiveGroup) -> GroupWindow:
         """Where a group stands, in each of its streams and over all of them."""
         settings = live.membership.settings
-        now = self._clock.now()
-        live.membership.let_silent_go(now)
+        moment = self._clock.moment()
+        now = moment.now
+        live.membership.let_silent_go(moment)
         streams = {stream: await self._stream_window(live, stream, now) for stream in settings.streams}
         standing = {
             stream: await self._standing(stream, window, now, settings.idle_timeout_ms)
@@ -93,8 +94,9 @@ class GroupWindows:
         if not all(chain.last is None or chain.last.cut.le(position) for chain in live.chains.values()):
             return Standing.COUNTED
         if idle_timeout_ms is not None and (writers or forgotten):
-            silent_since = max([writer.heard_at for writer in writers] + [each.heard_at for each in forgotten])
-            if now - silent_since >= idle_timeout_ms:
+            silent_ms = [live.stream.silent_ms(each, now) for each in writers]
+            silent_ms += [live.stream.silent_ms(each, now) for each in forgotten]
+            if min(silent_ms) >= idle_timeout_ms:
                 return Standing.IDLE
         if not writers and not any(each.closed for each in forgotten):
             return Standing.COUNTED

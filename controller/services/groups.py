@@ -24,7 +24,7 @@ from controller.services.store import Store, kept
 from controller.services.streams import Streams
 from controller.storage import schema
 from controller.storage.groups import group_streams, load_group
-from controller.storage.spells import Gaps
+from controller.storage.spells import Restores
 from controller.storage.writing import Spell
 from strandline.backlog import BacklogDetector
 from strandline.cut import Cut
@@ -47,6 +47,7 @@ from strandline.protocol.group_wire import (
 )
 from strandline.segment import SegmentGraph
 from strandline.timeindex import bound_at
+from strandline.unserved import Moment
 
 
 class Groups:
@@ -61,7 +62,7 @@ class Groups:
         reading: Reading,
         indexing: Indexing,
         spell: Spell,
-        gaps: Gaps,
+        restores: Restores,
     ) -> None:
         self._store = store
         self._committer = committer
@@ -69,7 +70,7 @@ class Groups:
         self._streams = streams
         self._reading = reading
         self._spell = spell
-        self._gaps = gaps
+        self._restores = restores
         self._windows = GroupWindows(streams, reading, clock)
         self._indexing = indexing
         self._shelf: Shelf[LiveGroup] = Shelf(self._load)
@@ -144,9 +145,9 @@ class Groups:
         if not _differences(settings, before):
             await self._committer.join(live)
             return
-        now = self._clock.now()
-        live.configure(settings, starts, told, now)
-        live.journal.act(Act("configured", by, _changed(before, settings)), now)
+        moment = self._clock.moment()
+        live.configure(settings, starts, told, moment)
+        live.journal.act(Act("configured", by, _changed(before, settings)), moment.now)
         await self._committer.join(live)
 
     async def delete(self, name: str, by: str | None = None) -> None:
@@ -193,8 +194,7 @@ class Groups:
         now = self._clock.now()
         live = LiveGroup.loaded(stored, settings_of(stored.settings), now)
         if stored.fence != self._spell.fence:
-            live.membership.resume(self._gaps.since(stored.fence), now)
-            restored_at = self._gaps.restored_at(stored.fence)
+            restored_at = self._restores.since(stored.fence)
             if restored_at is not None:
                 live.begin_anew(restored_at, now)
                 self._committer.keep(live)
@@ -219,7 +219,7 @@ class Groups:
             group,
             reader,
             positions,
-            lambda members, graphs, now: members.register(reader, positions, graphs, now),
+            lambda members, graphs, moment: members.register(reader, positions, graphs, moment),
             Act("reader_registered", by, {"reader": reader}),
         )
 
@@ -230,7 +230,7 @@ class Groups:
             group,
             reader,
             positions,
-            lambda members, graphs, now: members.report(reader, epoch, positions, graphs, now, settled),
+            lambda members, graphs, moment: members.report(reader, epoch, positions, graphs, moment, settled),
             settled=settled,
         )
 
@@ -239,7 +239,7 @@ class Groups:
             group,
             reader,
             {},
-            lambda members, graphs, now: members.acquire(reader, epoch, most, graphs, self._bound, now),
+            lambda members, graphs, moment: members.acquire(reader, epoch, most, graphs, self._bound, moment),
         )
 
     async def release(
@@ -249,7 +249,7 @@ class Groups:
             group,
             reader,
             positions,
-            lambda members, graphs, now: members.release(reader, epoch, positions, graphs, now, settled),
+            lambda members, graphs, moment: members.release(reader, epoch, positions, graphs, moment, settled),
             settled=settled,
         )
 
@@ -258,7 +258,7 @@ class Groups:
             group,
             reader,
             positions,
-            lambda members, graphs, now: members.offline(reader, positions, graphs, now),
+            lambda members, graphs, moment: members.offline(reader, positions, graphs, moment),
             Act("reader_offline", by, {"reader": reader}),
         )
         return answer.window
@@ -268,7 +268,7 @@ class Groups:
         group: str,
         reader: str,
         positions: Positions,
-        call: Callable[[Membership, Mapping[str, SegmentGraph], int], None],
+        call: Callable[[Membership, Mapping[str, SegmentGraph], Moment], None],
         act: Act | None = None,
         *,
         settled: Positions | None = None,
@@ -286,9 +286,10 @@ class Groups:
             if live.membership.settings is settings:  # else the streams of the group were changed meanwhile
                 break
         self._committer.admit()
-        live.heard_at = now = self._clock.now()
+        moment = self._clock.moment()
+        live.heard_at = now = moment.now
         try:
-            call(live.membership, graphs, now)
+            call(live.membership, graphs, moment)
         except Refused as error:
             by = None if act is None else act.by
             refused = live.journal.refuse(error, now, by=by, reader=reader)
@@ -303,7 +304,7 @@ class Groups:
         registered = live.membership.readers.get(reader)
         epoch, owned = registered.epoch if registered is not None else 0, live.membership.owned(reader)
         live.tell_owned(reader, owned, now)
-        share, free = live.membership.share(graphs, now)
+        share, free = live.membership.share(graphs, moment)
         await self._committer.join(live)
         with kept():
             window = await self.window(group)

@@ -83,7 +83,6 @@ class Live:
         live.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
         live._telling = Telling(live.journal, live.counts)
         live._telling.resume(stored.heads)
-        live._earlier.writers = stored.old_writers
         return live
 
     @property

@@ -19,6 +19,7 @@ from strandline.coalesce import OnAllIdle
 from strandline.cut import Cut
 from strandline.order import Place
 from strandline.protocol.group_wire import FromHead, FromPositions, FromTime, GroupSettings, group_to_wire
+from strandline.unserved import Moment
 
 
 class LiveGroup:
@@ -43,7 +44,7 @@ class LiveGroup:
     def loaded(cls, stored: StoredGroup, settings: GroupSettings, now: int) -> LiveGroup:
         membership = Membership(stored.name, settings)
         membership.epochs = stored.epochs
-        membership.readers = {name: Reader(epoch, heard_at) for name, (epoch, heard_at) in stored.readers.items()}
+        membership.readers = {name: Reader(*of_reader) for name, of_reader in stored.readers.items()}
         membership.offsets, membership.owners = stored.offsets, stored.owners
         membership.unsettled = stored.unsettled
         membership.held = stored.held
@@ -62,13 +63,13 @@ class LiveGroup:
         self.journal.act(Act("restored", None, {"restored_at": restored_at}), now)
 
     def configure(
-        self, settings: GroupSettings, starts: Mapping[str, Cut], told: Mapping[str, int | None], now: int
+        self, settings: GroupSettings, starts: Mapping[str, Cut], told: Mapping[str, int | None], moment: Moment
     ) -> None:
         """Goes by other settings from now on, see `Membership.configure`. Another threshold is judged anew."""
         if settings.backlog_threshold_ms != self.membership.settings.backlog_threshold_ms:
             self._backlog = BacklogDetector(settings.backlog_threshold_ms)
             self.caught_up = False
-        self.membership.configure(settings, starts, told, now)
+        self.membership.configure(settings, starts, told, moment)
 
     def in_backlog(self, watermark: int | None, now: int, *, asleep: bool) -> bool:
         """Whether the group is in backlog; remembers whether it was found not to be."""
@@ -130,7 +131,8 @@ class LiveGroup:
             if reader is None:
                 writing.remove(schema.reader, key)
             else:
-                writing.put_row(schema.reader, {**key, "epoch": reader.epoch, "heard_at": reader.heard_at})
+                heard = {"heard_at": reader.heard_at, "served_at": reader.served_at}
+                writing.put_row(schema.reader, {**key, "epoch": reader.epoch, **heard})
         for stream, segment in sorted(touched.places):
             place = (stream, segment)
             values = {

@@ -23,6 +23,7 @@ from strandline.errors import Fenced, InvalidNote, PositionWentBack, UnknownRead
 from strandline.order import Place, order
 from strandline.protocol.group_wire import GroupSettings
 from strandline.segment import SegmentGraph
+from strandline.unserved import Moment
 
 Graphs: TypeAlias = Mapping[str, SegmentGraph]
 Positions: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -33,7 +34,8 @@ class Reader:
     """A reader: the epoch that it got when it registered last, and when it was heard from."""
 
     epoch: int
-    heard_at: int
+    heard_at: int  # by the clock, for people
+    served_at: int  # the served time then
 
 
 @dataclass(slots=True)
@@ -65,15 +67,15 @@ class Membership:
 
     # -- readers -------------------------------------------------------------------------------------------------
 
-    def register(self, name: str, positions: Positions, graphs: Graphs, now: int) -> None:
+    def register(self, name: str, positions: Positions, graphs: Graphs, moment: Moment) -> None:
         """Makes a reader anew, with a higher epoch: it owns these segments and no others, from these positions on,
         also where that is further back."""
         self._check(positions, graphs)
-        self.let_silent_go(now)
+        self.let_silent_go(moment)
         self._free(place for place, owner in list(self.owners.items()) if owner == name)
         self.epochs += 1
         self.touched.group = True
-        self.readers[name] = Reader(epoch=self.epochs, heard_at=now)
+        self.readers[name] = Reader(self.epochs, heard_at=moment.now, served_at=moment.served)
         self.touched.readers.add(name)
         self._take(name, positions, graphs)
 
@@ -83,7 +85,7 @@ class Membership:
         epoch: int,
         positions: Positions,
         graphs: Graphs,
-        now: int,
+        moment: Moment,
         settled: Positions | None = None,
     ) -> None:
         """A reader has read this far, and settled this much of it. A segment that nobody owns becomes its own.
@@ -94,7 +96,7 @@ class Membership:
         """
         self._check(positions, graphs)
         self._check_settled(positions, settled or {}, graphs)
-        self.let_silent_go(now)
+        self.let_silent_go(moment)
         reader = self._reader(name, epoch)
         for stream, position in positions.items():
             for segment, offset in position.items():
@@ -109,7 +111,7 @@ class Membership:
                 stored = self.settled_at((stream, segment))
                 if offset < stored:
                     raise PositionWentBack(writer=name, segment=segment, offset=offset, stored_offset=stored)
-        self._heard(name, reader, now)
+        self._heard(name, reader, moment)
         self._take(name, positions, graphs, settled)
 
     def acquire(
@@ -119,11 +121,11 @@ class Membership:
         most: int,
         graphs: Graphs,
         bound: Callable[[Place, int], int | None],
-        now: int,
+        moment: Moment,
     ) -> None:
         """Gives a reader up to `most` free segments whose turn has come, those furthest behind first."""
-        self.let_silent_go(now)
-        self._heard(name, self._reader(name, epoch), now)
+        self.let_silent_go(moment)
+        self._heard(name, self._reader(name, epoch), moment)
         free = {place: self.offsets.get(place, 0) for place in self.readable(graphs) if place not in self.owners}
         for place in order(free, bound)[:most]:
             self._own(name, place, free[place])
@@ -134,18 +136,18 @@ class Membership:
         epoch: int,
         positions: Positions,
         graphs: Graphs,
-        now: int,
+        moment: Moment,
         settled: Positions | None = None,
     ) -> None:
         """Gives segments up, each at a position, or at what is settled of it."""
-        self.report(name, epoch, positions, graphs, now, settled)
+        self.report(name, epoch, positions, graphs, moment, settled)
         self._free((stream, segment) for stream, position in positions.items() for segment in position)
 
-    def offline(self, name: str, positions: Positions, graphs: Graphs, now: int) -> None:
+    def offline(self, name: str, positions: Positions, graphs: Graphs, moment: Moment) -> None:
         """A reader died: its segments go back to where it says they were processed, and are free. What it read of
         their successors goes back with them."""
         self._check(positions, graphs)
-        self.let_silent_go(now)
+        self.let_silent_go(moment)
         if name not in self.readers:
             raise UnknownReader(group=self.name, reader=name)
         for stream, position in positions.items():
@@ -165,28 +167,22 @@ class Membership:
         del self.readers[name]
         self.touched.readers.add(name)
 
-    def let_silent_go(self, now: int) -> None:
+    def let_silent_go(self, moment: Moment) -> None:
         """Readers that were not heard from for too long lose their segments, which go back to what was settled."""
-        silent = {name for name in self.readers if self.is_silent(name, now)}
+        silent = {name for name in self.readers if self.is_silent(name, moment)}
         if silent:
             places = [place for place, owner in list(self.owners.items()) if owner in silent]
             losers = {self.owners[place] for place in places}
             self.silent += [(name, self.readers[name].heard_at) for name in sorted(losers)]
             self._free(places)
 
-    def resume(self, gap: int, now: int) -> None:
-        """Counts `gap` milliseconds of silence against nobody."""
-        for name, reader in self.readers.items():
-            reader.heard_at = min(reader.heard_at + gap, now)
-            self.touched.readers.add(name)
-
     def configure(
-        self, settings: GroupSettings, starts: Mapping[str, Cut], told: Mapping[str, int | None], now: int
+        self, settings: GroupSettings, starts: Mapping[str, Cut], told: Mapping[str, int | None], moment: Moment
     ) -> None:
         """Goes by other settings from now on. A stream that is added begins at its cut in `starts`. What was read of a
         stream that is removed is forgotten, and its readers lose it. The watermarks that were `told` stay told: a
         stream that is added holds back what comes after them."""
-        self.let_silent_go(now)
+        self.let_silent_go(moment)
         streams = set(settings.streams)
         if streams != set(self.settings.streams):
             self.held = {key: time for key, time in told.items() if time is not None}
@@ -211,10 +207,10 @@ class Membership:
 
     # -- looking -------------------------------------------------------------------------------------------------
 
-    def is_silent(self, name: str, now: int) -> bool:
+    def is_silent(self, name: str, moment: Moment) -> bool:
         """Whether a reader was not heard from for too long: what it owned is free, as soon as anybody looks."""
         timeout = self.settings.reader_timeout_ms
-        return timeout is not None and self.readers[name].heard_at + timeout <= now
+        return timeout is not None and self.readers[name].served_at + timeout <= moment.served
 
     def owned(self, name: str) -> dict[str, dict[str, int]]:
         """The positions of a reader's segments, by stream."""
@@ -236,10 +232,10 @@ class Membership:
                 found.setdefault(stream, {})[segment] = self.settled_at((stream, segment))
         return found
 
-    def share(self, graphs: Graphs, now: int) -> tuple[int, int]:
+    def share(self, graphs: Graphs, moment: Moment) -> tuple[int, int]:
         """How many of the segments that can be read now each reader may have, the even share, rounded up; and how many
         of them nobody owns."""
-        alive = sum(not self.is_silent(name, now) for name in self.readers)
+        alive = sum(not self.is_silent(name, moment) for name in self.readers)
         readable = list(self.readable(graphs))
         return -(-len(readable) // max(1, alive)), sum(place not in self.owners for place in readable)
 
@@ -358,6 +354,7 @@ class Membership:
             if place in self.unsettled:
                 self._put(place, self.unsettled[place])
 
-    def _heard(self, name: str, reader: Reader, now: int) -> None:
-        reader.heard_at = max(reader.heard_at, now)
+    def _heard(self, name: str, reader: Reader, moment: Moment) -> None:
+        reader.heard_at = moment.now
+        reader.served_at = max(reader.served_at, moment.served)
         self.touched.readers.add(name)

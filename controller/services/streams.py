@@ -21,7 +21,7 @@ from controller.services.store import Store
 from controller.storage import schema
 from controller.storage.reading import missing_mark, stream_names, stream_steps
 from controller.storage.rows import Origin
-from controller.storage.spells import Gaps
+from controller.storage.spells import Restores
 from controller.storage.writing import Spell
 from strandline.aggregate import Holder
 from strandline.changes import Registered
@@ -32,17 +32,18 @@ from strandline.names import check_name
 from strandline.protocol.wire import config_to_wire
 from strandline.segment import NewSegment, SegmentGraph
 from strandline.stream import Stream
+from strandline.unserved import Moment
 
 
 class Streams:
     """Every stream by its name, each at most once in memory."""
 
-    def __init__(self, store: Store, committer: Committer, clock: Clock, spell: Spell, gaps: Gaps) -> None:
+    def __init__(self, store: Store, committer: Committer, clock: Clock, spell: Spell, restores: Restores) -> None:
         self._store = store
         self._committer = committer
         self._clock = clock
         self._spell = spell
-        self._gaps = gaps
+        self._restores = restores
         self._shelf: Shelf[Live] = Shelf(self._load)
         self.load_wait_ms = LOAD_WAIT_MS
         self.deadlines = Deadlines(clock, committer.keep)
@@ -117,34 +118,34 @@ class Streams:
         await self._shelf.stop()
 
     async def _load(self, name: str) -> Live | None:
-        began = self._clock.now()
-        stored = await self._store.load(stream_steps, name, self._gaps)
+        began = self._clock.moment()
+        stored = await self._store.load(stream_steps, name, self._clock.unserved)
         if stored is None:
             return None
         live = Live.loaded(stored, self._watch, self._counts_of(name))
-        now = self._clock.now()
+        moment = self._clock.moment()
         if len(live.stream.writers) <= STEP_ITEMS:
-            changed = self._bring_up(live, stored.fence, began, now)
+            changed = self._bring_up(live, stored.fence, began, moment)
         else:
-            changed = await self._store.aside(self._bring_up, live, stored.fence, began, now)
+            changed = await self._store.aside(self._bring_up, live, stored.fence, began, moment)
         if changed:
             self._committer.keep(live)
         self._watch(live)
         return live
 
-    def _bring_up(self, live: Live, fence: int, began: int, now: int) -> bool:
+    def _bring_up(self, live: Live, fence: int, began: Moment, moment: Moment) -> bool:
         """Brings a stream that was loaded, and which nobody knows of yet, to the present; whether that changed it.
 
         `fence` is that of the spell that wrote it last. Since `began` nobody could be heard who writes to it.
         """
         stream = live.stream
         stream.clock = max(stream.clock, self._spell.started_at)
-        restored_at = self._gaps.restored_at(fence)
+        restored_at = self._restores.since(fence)
         if restored_at is not None:
             live.begin_anew(restored_at)
         for writer in stream.writers.values():
-            writer.forgive(now - began, now)
-        return bool(stream.advance(now)) or restored_at is not None
+            writer.forgive(moment.served - began.served, moment.served)
+        return bool(stream.advance(moment.now)) or restored_at is not None
 
     def _watch(self, live: Live) -> None:
         """Looks again at when a stream has something to do by itself."""
@@ -271,7 +272,7 @@ class Streams:
                 raise exists
             await self.touch(found)
             return False
-        stream = Stream(name, config, graph, now=now)
+        stream = Stream(name, config, graph, now=now, unserved=self._clock.unserved)
         counts = self._counts_of(name)
         live = Live(stream, origin, stored_fence=None, watch=self._watch, counts=counts)
         live.journal.act(Act("created", by, config_to_wire(config)), now)

@@ -26,7 +26,7 @@ class StoredGroup:
     caught_up: bool
     created_at: int
     fence: int
-    readers: dict[str, tuple[int, int]]  # epoch, heard_at
+    readers: dict[str, tuple[int, int, int]]  # epoch, heard_at, served_at
     offsets: dict[tuple[str, str], int]
     unsettled: dict[tuple[str, str], int]  # how far it is settled, where that is less
     owners: dict[tuple[str, str], str]
@@ -77,7 +77,7 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
         caught_up=row.caught_up,
         created_at=row.created_at,
         fence=row.fence,
-        readers={each.name: (each.epoch, each.heard_at) for each in readers},
+        readers={each.name: (each.epoch, each.heard_at, each.served_at) for each in readers},
         offsets={(each.stream, each.segment): each.offset for each in places},
         unsettled={(each.stream, each.segment): each.settled for each in places if each.settled is not None},
         owners={(each.stream, each.segment): each.reader for each in places if each.reader is not None},

@@ -23,7 +23,6 @@ from controller.storage.rows import (
     rows_of,
     segment_of,
 )
-from controller.storage.spells import Gaps
 from controller.storage.steps import Step, Steps, at_once, pages
 from controller.storage.writer_states import StoredLog, writer_steps
 from strandline.aggregate import Remainder
@@ -34,6 +33,7 @@ from strandline.errors import StoreCorrupt, StrandlineError
 from strandline.mark import Mark
 from strandline.segment import Segment, SegmentGraph
 from strandline.stream import Stream
+from strandline.unserved import Unserved
 from strandline.writer import Writer
 
 # Made once: putting a query together costs more than running it.
@@ -78,15 +78,14 @@ class StoredStream:
     noted_at: dict[str, int]  # when each segment was last noted, as far as that was stored
     journal: Ends
     log: StoredLog
-    old_writers: set[str]  # which a spell wrote that is old: to be written anew
 
 
-def load_stream(connection: Connection, name: str, gaps: Gaps | None = None) -> StoredStream | None:
-    """A stream by its name, all of it from one moment; None where there is none."""
-    return at_once(stream_steps(connection, name, gaps if gaps is not None else Gaps([])))
+def load_stream(connection: Connection, name: str, unserved: Unserved | None = None) -> StoredStream | None:
+    """A stream by its name, all of it from one moment; None where there is none. `unserved` is its owner's."""
+    return at_once(stream_steps(connection, name, unserved if unserved is not None else Unserved()))
 
 
-def stream_steps(connection: Connection, name: str, gaps: Gaps) -> Steps[StoredStream | None]:
+def stream_steps(connection: Connection, name: str, unserved: Unserved) -> Steps[StoredStream | None]:
     """The same in steps, which have to be taken to their end, or closed, in one thread.
 
     It takes as long as what is there is large: rows, times what is in each.
@@ -100,7 +99,7 @@ def stream_steps(connection: Connection, name: str, gaps: Gaps) -> Steps[StoredS
         chains, heads, first_seqs = yield from _newest_marks(connection, name, step)
         last_marks = [chain.last for chain in chains.values() if chain.last is not None]
         graph, places, noted_at = yield from _segments(connection, name, row.open, step)
-        stored = yield from writer_steps(connection, name, gaps)
+        stored = yield from writer_steps(connection, name)
         stream = Stream.restored(
             name,
             config,
@@ -112,6 +111,7 @@ def stream_steps(connection: Connection, name: str, gaps: Gaps) -> Steps[StoredS
             writers=(),
             last_marks=last_marks,
             remainders=remainders,
+            unserved=unserved,
         )
         last_times = {mark.key: mark.time for mark in last_marks}
         for writer in stored.writers.values():
@@ -131,7 +131,6 @@ def stream_steps(connection: Connection, name: str, gaps: Gaps) -> Steps[StoredS
             noted_at=noted_at,
             journal=journal,
             log=stored.log,
-            old_writers=stored.old,
         )
 
 

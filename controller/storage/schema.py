@@ -57,6 +57,7 @@ served = Table(
     Column("started_at", BigInteger, nullable=False),
     Column("served_until", BigInteger, nullable=False),
     Column("clock_bound", BigInteger, nullable=False),
+    Column("unserved_ms", BigInteger, nullable=False, server_default="0"),  # nobody was heard, until served_until
 )
 
 stream = Table(
@@ -161,6 +162,7 @@ reader = Table(
     Column("name", _NAME, primary_key=True),
     Column("epoch", BigInteger, nullable=False),
     Column("heard_at", BigInteger, nullable=False),
+    Column("served_at", BigInteger, nullable=False, server_default="0"),  # the served time when it was heard
     _checksum(),
 )
 

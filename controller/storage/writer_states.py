@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -20,7 +19,6 @@ from controller.limits import ITEM_CHARACTERS
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISSING, corrupt
 from controller.storage.rows import AnyRow, Values, rows_of
-from controller.storage.spells import Gaps
 from controller.storage.steps import Step, Steps, pages
 from strandline.cut import NOTHING, Cut
 from strandline.writer import Entry, Phase, Standing, Writer
@@ -45,7 +43,8 @@ class StoredStanding(msgspec.Struct, array_like=True, frozen=True):
 
 class StoredWriter(msgspec.Struct, array_like=True, frozen=True):
     """A writer. Without `noted`, it noted what its position says. Without a standing, which every writer has, it says
-    that the writer of this name is forgotten."""
+    that the writer of this name is forgotten. Without `served_at`, it was stored before revision 0009, when nothing had
+    been unserved yet as far as the store knows."""
 
     name: str
     heard_at: int
@@ -58,6 +57,7 @@ class StoredWriter(msgspec.Struct, array_like=True, frozen=True):
     position: dict[str, int]
     standings: dict[str, StoredStanding]
     registration: str | None = None
+    served_at: int | None = None
 
 
 _encoder = msgspec.json.Encoder()
@@ -85,6 +85,7 @@ def document_of(writer: Writer, *, whole: bool) -> Document:
     return (
         writer.name, writer.heard_at, writer.tail, writer.epoch, writer.closed, writer.closed_epoch,
         writer.excluded_at, None if noted == offsets else noted, offsets, standings, writer.registration,
+        writer.served_at,
     )  # fmt: skip
 
 
@@ -159,37 +160,25 @@ class StoredLog:
 
 @dataclass(frozen=True, slots=True)
 class StoredWriters:
-    """The writers of a stream by name, as the newest spell begins; their log; and who is to be written anew."""
+    """The writers of a stream by name, and their log."""
 
     writers: dict[str, Writer]
     log: StoredLog
-    old: set[str]
 
 
-def writer_steps(connection: Connection, stream: str, gaps: Gaps) -> Steps[StoredWriters]:
-    """The writers of a stream, and its log. Within a transaction of the caller's.
-
-    Silence while nobody served counts against no writer. It is told by the fence of the row that has the writer, so no
-    writer is written anew only because another spell began; but for those whose spell is old.
-    """
-    found, step = StoredWriters({}, StoredLog(), set()), Step()
-    of_stream, silence_ms, is_old = {"stream": stream}, cache(gaps.since), cache(gaps.is_old)
+def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
+    """The writers of a stream, and its log. Within a transaction of the caller's."""
+    found, step = StoredWriters({}, StoredLog()), Step()
+    of_stream = {"stream": stream}
     writers, log, through = found.writers, found.log, dict[str, int]()
 
-    def take(stored: StoredWriter, before: Writer | None, fence: int) -> str:
-        writer = _applied(stored, before)
-        if silence_ms(fence):
-            writer.forgive(silence_ms(fence), gaps.ended_at)
-        writers[writer.name] = writer
-        if is_old(fence):
-            found.old.add(writer.name)
-        else:
-            found.old.discard(writer.name)
+    def take(stored: StoredWriter, before: Writer | None) -> str:
+        writer = writers[stored.name] = _applied(stored, before)
         return writer.name
 
     for page in pages(connection, _STATES, of_stream, "", "name", lambda row: len(row.state)):
         for row in page:
-            name = take(_STATE_ROWS.decoded(row, state_of), None, row.fence)
+            name = take(_STATE_ROWS.decoded(row, state_of), None)
             through[name] = row.through
             log.seq = max(log.seq, row.through)
             if step.did(1 + len(writers[name].standings) + len(row.state) // ITEM_CHARACTERS):
@@ -207,10 +196,9 @@ def writer_steps(connection: Connection, stream: str, gaps: Gaps) -> Steps[Store
                     forgotten.append(stored.name)
                     if row.seq > through.get(stored.name, 0):
                         writers.pop(stored.name, None)
-                        found.old.discard(stored.name)
                     continue
                 if row.seq > through.get(stored.name, 0):
-                    names.append(take(stored, before, row.fence))
+                    names.append(take(stored, before))
                     unknown.append(names[-1])
                 else:
                     assert before is not None  # its own row knows more
@@ -245,6 +233,7 @@ def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
     return Writer(
         name=stored.name,
         heard_at=stored.heard_at,
+        served_at=stored.heard_at if stored.served_at is None else stored.served_at,
         tail=stored.tail,
         epoch=stored.epoch,
         closed=stored.closed,

@@ -73,6 +73,7 @@ class Spell:
     fence: int
     owner: str
     started_at: int
+    unserved_ms: int = 0  # in which nobody could be heard before it
 
 
 @dataclass(slots=True)
@@ -82,6 +83,7 @@ class Writing:
     spell: Spell
     served_until: int
     clock_bound: int
+    unserved_ms: int = 0
     owned: set[str] = field(default_factory=set)  # streams that must be this controller's own
     taken: dict[str, int] = field(default_factory=dict)  # streams that it takes over and puts, with the fence they had
     logged: list[Values] = field(default_factory=list)  # logs of writers: stream, seq of the first row to stay
@@ -107,7 +109,7 @@ class Writing:
 _KEEP_SERVING = (
     update(schema.served)
     .where(schema.served.c.fence == bindparam("at_fence"))
-    .values(served_until=bindparam("until"), clock_bound=bindparam("bound"))
+    .values(served_until=bindparam("until"), clock_bound=bindparam("bound"), unserved_ms=bindparam("unserved"))
 )
 _TAKE = (
     update(schema.stream)
@@ -203,7 +205,12 @@ class Scribe:
         line, spell = self._line, writing.spell
         names = sorted(writing.owned)
         with line.together():
-            kept = {"at_fence": spell.fence, "until": writing.served_until, "bound": writing.clock_bound}
+            kept = {
+                "at_fence": spell.fence,
+                "until": writing.served_until,
+                "bound": writing.clock_bound,
+                "unserved": writing.unserved_ms,
+            }
             line.run(self._keep_serving, kept)
             newest = line.run(self._newest, {})
             takings = {}

@@ -114,8 +114,11 @@ class InProcessController:
     async def _pass_time(self, milliseconds: int) -> None:
         controller: Controller = self.app.state.controller
         deadlines, until = controller.streams.deadlines, self.clock.now + milliseconds
-        while (moment := deadlines.next_moment) is not None and moment < until:
-            self.clock.now = max(self.clock.now, moment)
+        while (moment := deadlines.next_moment) is not None:
+            wait_ms = max(0, moment - controller.clock.now())
+            if self.clock.now + wait_ms >= until:
+                break
+            self.clock.now += wait_ms
             deadlines.run_due()
             await asyncio.sleep(0)  # who waits for what that brought about has a turn
         self.clock.now = until

@@ -12,6 +12,7 @@ from strandline.mark import Mark
 from strandline.note import Note
 from strandline.segment import SegmentGraph
 from strandline.stream import Stream
+from strandline.unserved import Unserved
 
 START_MS = 1_000
 LIMIT_NOTES = 64
@@ -32,7 +33,16 @@ class Book:
         graph = SegmentGraph(open=True) if open else SegmentGraph.equal_shares(2, START_MS)
         self.now = START_MS
         self.gone_kept_ms = gone_kept_ms
-        self.stream = Stream("s", config, graph, now=self.now, history_notes=history_notes, gone_kept_ms=gone_kept_ms)
+        self.unserved = Unserved()
+        self.stream = Stream(
+            "s",
+            config,
+            graph,
+            now=self.now,
+            history_notes=history_notes,
+            gone_kept_ms=gone_kept_ms,
+            unserved=self.unserved,
+        )
         self.marks: list[Mark] = []
 
     def after(self, passed_ms: int) -> Book:

@@ -183,22 +183,6 @@ def test_a_joined_writer_keeps_its_floor_over_a_restart_and_is_told_that_it_is_l
     assert (again.late, again.floor) == (True, 100)
 
 
-def test_a_gap_in_serving_counts_against_nobody_and_moves_nobody_who_closed() -> None:
-    book = Book()
-    book.note("open", 10)
-    book.note("closed", 10)
-    book.call("close", "closed", None)
-    book.stream.drain()
-    book.stream.resume(book.now + 9, book.now)  # it was served for longer than that
-    assert {writer.heard_at for writer in book.stream.writers.values()} == {book.now}
-    book.stream.resume(book.now, book.now + 500)
-    assert book.stream.drain().writers == {"open"}
-    assert {name: writer.heard_at for name, writer in book.stream.writers.items()} == {
-        "open": book.now + 500,
-        "closed": book.now,
-    }
-
-
 STEPS = st.lists(
     st.sampled_from(["note", "note", "again", "note", "mark", "drain", "begin anew", "forget"]), max_size=60
 )

@@ -237,12 +237,44 @@ def test_what_a_repeated_note_is_told_ends_with_the_registration_after_which_not
     assert book.note("b", 120, {"1": 1}).floor is None
 
 
-def test_silence_does_not_count_while_nobody_served() -> None:
+def test_silence_does_not_count_while_nobody_could_be_heard() -> None:
     book = Book(writer_timeout_ms=100)
     book.note("a", 10)
     book.after(60).call("advance")
-    book.stream.resume(book.now, book.now + 10_000)
-    book.after(10_000 + 39).call("advance")
+    book.after(10_000).unserved.skip(10_000)
+    book.after(39).call("advance")
+    assert book.state("a") == "active"
+    book.after(1).call("advance")
+    assert book.state("a") == "timed_out"
+
+
+def test_silence_stands_still_from_the_first_commit_that_fails_to_the_next_that_does_not() -> None:
+    book = Book(writer_timeout_ms=100)
+    book.note("a", 10)
+    book.note("b", 20)
+    book.after(60).unserved.begin(book.now)
+    book.unserved.fail()
+    for _ in range(9):
+        book.after(1_000).call("advance")
+        book.unserved.begin(book.now)  # each beat of the heart tries again
+        book.unserved.fail()
+    held = book.stream.held_by("", book.now)
+    assert held is not None and (held.writer, held.last_heard_ms_ago, held.released_in_ms) == ("a", 60, 40)
+    book.unserved.succeed(book.now)
+    book.after(39).call("advance")
+    assert book.state("a") == "active"
+    book.after(1).call("advance")
+    assert book.state("a") == "timed_out"
+
+
+def test_a_writer_that_was_heard_while_the_store_was_away_has_its_whole_timeout_after_that() -> None:
+    book = Book(writer_timeout_ms=100)
+    book.note("a", 10)
+    book.after(99).unserved.begin(book.now)
+    book.unserved.fail()
+    book.after(5_000).note("a", 20)
+    book.after(5_000).unserved.succeed(book.now)
+    book.after(99).call("advance")
     assert book.state("a") == "active"
     book.after(1).call("advance")
     assert book.state("a") == "timed_out"

@@ -24,7 +24,6 @@ from controller.services.streams import Streams
 from controller.services.writer_log import WriterLog
 from controller.storage import reading as stored_module
 from controller.storage import rows as rows_module
-from controller.storage.spells import Gaps
 from strandline import admission
 from strandline import stream as stream_module
 from strandline.aggregate import Aggregate, Role
@@ -35,6 +34,7 @@ from strandline.errors import TimeWentBack
 from strandline.mark import Mark
 from strandline.note import DEFAULT_KEY
 from strandline.stream import Stream
+from strandline.unserved import Unserved
 from strandline.window import window_between
 from strandline.writer import Phase
 
@@ -170,7 +170,7 @@ def let_joined_writers_not_hold() -> None:
 
 
 def count_silence_while_nobody_served() -> None:
-    patch(Gaps, "since", lambda _: lambda self, fence: 0)
+    patch(Unserved, "served", lambda _: lambda self, now: now)
 
 
 def leave_a_writer_out_of_each_cut() -> None:

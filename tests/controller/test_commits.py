@@ -20,6 +20,7 @@ from strandline.errors import Overloaded, StoreUnavailable
 from strandline.note import Note
 from strandline.segment import SegmentGraph
 from strandline.stream import Stream
+from strandline.testing import ManualClock
 
 
 class HeldStore:
@@ -57,7 +58,7 @@ def note(live: Live, time: int) -> None:
 def run(scene: Callable[[HeldStore, Committer], object], **limits: Any) -> None:
     async def play() -> None:
         store = HeldStore()
-        committer = Committer(store.commit, Spell(1, "test", 0), Clock(lambda: 0), **limits)
+        committer = Committer(store.commit, Spell(1, "test", 0), Clock(ManualClock(0)), **limits)
         committer.start()
         await scene(store, committer)  # type: ignore[misc]  # every scene is a coroutine function
 

@@ -198,7 +198,7 @@ class TestBeside:
         controller.call("GET", "/readyz", expect=503)
         controller.call("DELETE", "/v1/reader-groups/g", expect=204)
 
-        assert controller.call("GET", "/readyz") == {"status": "ready"}
+        assert controller.call("GET", "/readyz")["status"] == "ready"
         assert "strandline_store_corrupt_rows 0.0" in controller.request("GET", "/metrics").text
         controller.call("PUT", "/v1/streams/s", CONFIG)
         controller.note("a", 1, {"0": 1})

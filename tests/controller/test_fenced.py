@@ -137,4 +137,4 @@ class TestPostgresql:
             assert controller.call("GET", "/readyz", expect=503)["code"] == "store_unavailable"
 
         controller.note("a", 100, {"0": 1})
-        assert controller.call("GET", "/readyz") == {"status": "ready"}
+        assert controller.call("GET", "/readyz")["status"] == "ready"

@@ -77,5 +77,5 @@ def test_time_spent_on_loading_counts_as_silence_of_nobody(filled: InProcess) ->
     assert filled.request("GET", "/v1/streams/large").status_code == 503
     filled.clock.now += 5_000
     until_loaded(filled, "large")
-    heard = filled.call("GET", "/v1/streams/large/writers?limit=1")["writers"][0]["last_heard_at"]
-    assert heard == filled.clock.now
+    live = filled.app.state.controller.streams.at_hand("large")
+    assert {live.stream.silent_ms(each, filled.clock.now) for each in live.stream.writers.values()} == {0}

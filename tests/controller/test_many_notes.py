@@ -23,6 +23,7 @@ from controller.storage.spells import begin_spell
 from controller.storage.writing import Writing
 from strandline.errors import StoreUnavailable, StrandlineError
 from strandline.note import Note
+from strandline.testing import ManualClock
 from tests.served import NOON, InProcess
 
 MANY = 2_000
@@ -133,11 +134,11 @@ def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -
 
     async def whole() -> None:
         database = open_database(str(path))
-        spell, gaps = begin_spell(database.writer, "test", NOON)
-        store, clock = Store(database, spell), Clock(lambda: NOON)
+        spell, restores = begin_spell(database.writer, "test", NOON)
+        store, clock = Store(database, spell), Clock(ManualClock(NOON))
         commits = FaultyCommits(store)
         committer = Committer(commits, spell, clock)
-        streams = Streams(store, committer, clock, spell, gaps)
+        streams = Streams(store, committer, clock, spell, restores)
         committer.start()
         await streams.create("s", 1, {"mark_interval_ms": None})
         commits.states.clear()

@@ -13,6 +13,7 @@ from controller.services.membership import Membership
 from strandline.errors import StrandlineError
 from strandline.protocol.group_wire import GroupSettings
 from strandline.segment import NewSegment, SegmentGraph
+from strandline.unserved import Moment
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 GROUP = "/v1/reader-groups/g"
@@ -183,7 +184,7 @@ def test_nothing_settled_is_read_again_and_nothing_unsettled_is_passed_over(
     back only where somebody says so (registering, or `offline`)."""
     graph = SegmentGraph.equal_shares(2, 0)
     graph.scale({"0": 10, "1": 10}, [NewSegment("2", 0.0, 1.0)], 0)
-    graphs, now = {"s": graph}, 0
+    graphs, moment = {"s": graph}, Moment(0, 0)
     members = Membership("g", GroupSettings(streams=("s",), reader_timeout_ms=100))
     for what, name, given_positions in calls:
         read = {"s": {segment: max(pair) for segment, pair in given_positions.items()}}
@@ -193,20 +194,20 @@ def test_nothing_settled_is_read_again_and_nothing_unsettled_is_passed_over(
         try:
             match what:
                 case "register":
-                    members.register(name, read, graphs, now)
+                    members.register(name, read, graphs, moment)
                 case "report":
-                    members.report(name, epoch, read, graphs, now, settled)
+                    members.report(name, epoch, read, graphs, moment, settled)
                 case "plain":
-                    members.report(name, epoch, read, graphs, now)
+                    members.report(name, epoch, read, graphs, moment)
                 case "acquire":
-                    members.acquire(name, epoch, 3, graphs, lambda place, offset: offset, now)
+                    members.acquire(name, epoch, 3, graphs, lambda place, offset: offset, moment)
                 case "release":
-                    members.release(name, epoch, read, graphs, now, settled)
+                    members.release(name, epoch, read, graphs, moment, settled)
                 case "offline":
-                    members.offline(name, read, graphs, now)
+                    members.offline(name, read, graphs, moment)
                 case _:
-                    now += 100
-                    members.let_silent_go(now)
+                    moment = Moment(moment.now + 100, moment.served + 100)
+                    members.let_silent_go(moment)
         except StrandlineError:
             pass
         for segment in SEGMENTS:

@@ -163,7 +163,7 @@ class TestSqlite:
         beside.execute("ROLLBACK")
 
         controller.note("a", 100, {"0": 100})
-        assert controller.call("GET", "/readyz") == {"status": "ready"}
+        assert controller.call("GET", "/readyz")["status"] == "ready"
         beside.close()
 
 

@@ -34,10 +34,11 @@ class NaiveCalls(NaiveStream):
             raise Refusal("wrong_domain")
         self.check_room(name)
         self.store_rest(now)
-        writer = self.writers.setdefault(name, NaiveWriter(name, now))
+        writer = self.writers.setdefault(name, NaiveWriter(name, self.heard_now(now), now))
         self.begin_anew(writer)
         self.epochs += 1
-        writer.epoch, writer.closed_epoch, writer.excluded_at, writer.heard = self.epochs, None, None, now
+        writer.epoch, writer.closed_epoch, writer.excluded_at = self.epochs, None, None
+        self.hear(writer, now)
         floors = {}
         for key in wanted:
             times = [time for time in (writer.time(key), self.last_time(key)) if time is not None]
@@ -110,14 +111,14 @@ class NaiveCalls(NaiveStream):
             self.store_rest(now)
         for key in back:
             del writer.lost_at[key]
-        writer.heard = max(writer.heard, now)
+        self.hear(writer, now)
         self.leave_out_at_once()
 
     def take(self, note: Note, times: Mapping[str, int], *, tail: bool, now: int) -> None:
         for segment in note.position:
             self.before.setdefault(segment, ())
         self.store_rest(now)
-        writer = self.writers.setdefault(note.writer, NaiveWriter(note.writer, now))
+        writer = self.writers.setdefault(note.writer, NaiveWriter(note.writer, self.heard_now(now), now))
         self.begin_anew(writer)
         writer.tail = writer.tail or tail
         cut = self.closed(note.position)
@@ -130,7 +131,7 @@ class NaiveCalls(NaiveStream):
             last = self.last_time(key)
             if last is None or time > last:
                 writer.story.setdefault(key, []).append(("note", time, len(writer.said) - 1))
-        writer.heard = max(writer.heard, now)
+        self.hear(writer, now)
         self.leave_out_at_once()
 
     def begin_anew(self, writer: NaiveWriter) -> None:
@@ -155,7 +156,7 @@ class NaiveCalls(NaiveStream):
         for key in writer.phase:
             writer.phase[key], writer.floor[key] = "idle", None
         writer.lost_at.clear()
-        writer.heard = max(writer.heard, now)
+        self.hear(writer, now)
         return self.evaluate(writer.phase, now)
 
     def close(self, name: str, epoch: int | None, now: int) -> list[NaiveMark]:
@@ -175,7 +176,7 @@ class NaiveCalls(NaiveStream):
         else:
             self.end(writer, epoch, now)
         if writer.closed:
-            writer.heard = max(writer.heard, now)
+            self.hear(writer, now)
         return self.evaluate(writer.phase, now)
 
     def was_forgotten(self, name: str, epoch: int | None) -> bool:

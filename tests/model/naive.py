@@ -63,7 +63,8 @@ class Said:
 @dataclass
 class NaiveWriter:
     name: str
-    heard: int
+    heard: int  # moved on by the time in which nobody could be
+    heard_at: int
     tail: bool = False
     life: int = 0
     epoch: int | None = None
@@ -147,6 +148,7 @@ class NaiveStream:
         self.gone: list[NaiveWriter] = []  # who was forgotten: nothing that they gave may be missing for it
         self.newest_of_gone: dict[str, list[int | None]] = {}  # by key
         self.uppers: dict[tuple[str, int], int] = {}  # which upper the core chose for a mark, by key and seq
+        self.deaf_since: int | None = None  # since when the store has been away
 
     # -- roles and time ------------------------------------------------------------------------------------------
 
@@ -358,8 +360,8 @@ class NaiveStream:
     def has_lapsed(self, writer: NaiveWriter, now: int) -> bool:
         """Whether it closed, or has been lost for long in every key that is not idle; and nothing was heard of it."""
         if writer.closed:
-            return now - writer.heard >= self.kept_ms
-        if writer.excluded_at is not None or not writer.lost_at or now - writer.heard < self.kept_ms:
+            return now - writer.heard_at >= self.kept_ms
+        if writer.excluded_at is not None or not writer.lost_at or now - writer.heard_at < self.kept_ms:
             return False
         lost = [writer.lost_at.get(key) for key in writer.phase if key in writer.lost_at or writer.phase[key] != "idle"]
         return all(moment is not None and now - moment >= self.config.forget_after_ms for moment in lost)
@@ -422,18 +424,38 @@ class NaiveStream:
             return now
         keys: set[str] = set()
         for writer in self.writers.values():
-            if writer.heard + timeout <= now:
+            over = self.silence(writer, now) - timeout
+            if over >= 0:
                 for key in self.awaited(writer):
-                    writer.lost_at[key] = writer.heard + timeout
+                    writer.lost_at[key] = now - over
                     keys.add(key)
         self.evaluate(keys, now)
         return now
 
-    def resume(self, served_until: int, now: int) -> None:
-        self.clock = max(now, self.clock)
+    def heard_now(self, now: int) -> int:
+        """The moment at which someone is heard: while the store is away, that when it went."""
+        return now if self.deaf_since is None else self.deaf_since
+
+    def hear(self, writer: NaiveWriter, now: int) -> None:
+        writer.heard, writer.heard_at = max(writer.heard, self.heard_now(now)), now
+
+    def silence(self, writer: NaiveWriter, now: int) -> int:
+        return max(0, self.heard_now(now) - writer.heard)
+
+    def unheard(self, passed: int) -> None:
+        """Nobody could be heard for so long until now: that is nobody's silence."""
         for writer in self.writers.values():
-            if not writer.closed:
-                writer.heard = min(writer.heard + max(0, now - served_until), self.clock)
+            writer.heard += passed
+        if self.deaf_since is not None:
+            self.deaf_since += passed
+
+    def store_goes(self, now: int) -> None:
+        self.deaf_since = now
+
+    def store_comes_back(self, now: int) -> None:
+        assert self.deaf_since is not None
+        away, self.deaf_since = now - self.deaf_since, None
+        self.unheard(away)
 
     def next_wake(self) -> int | None:
         if self.sealed:
@@ -447,24 +469,26 @@ class NaiveStream:
                 moments.append(marks[-1].created_at + self.config.mark_interval_ms)
         return min(moments, default=None)
 
-    def held_by(self, key: str, now: int) -> tuple[str | None, str] | None:
-        """Who holds time back, and in which state."""
+    def held_by(self, key: str, now: int) -> tuple[str | None, str, int | None] | None:
+        """Who holds time back, in which state, and how long it has been silent."""
         if self.sealed:
             return None
         if not self.enough(key):
-            return None, "min_writers"
+            return None, "min_writers", None
         counted = self.counted(key)
         without = sorted(writer.name for writer in counted if writer.value(key) is None)
         if without:
-            return without[0], self.state(self.writers[without[0]], key)
+            holder = self.writers[without[0]]
+            return holder.name, self.state(holder, key), self.silence(holder, max(now, self.clock))
         if not counted:
             return self.holder_of_rest(key, max(now, self.clock))
         if self.next_time(key) is not None:
             return None
-        least = min((value, writer.name) for writer in counted if (value := writer.value(key)) is not None)
-        return least[1], self.state(self.writers[least[1]], key)
+        values = [(value, writer.name) for writer in counted if (value := writer.value(key)) is not None]
+        holder = self.writers[without[0] if without else min(values)[1]]
+        return holder.name, self.state(holder, key), self.silence(holder, max(now, self.clock))
 
-    def holder_of_rest(self, key: str, now: int) -> tuple[str, str] | None:
+    def holder_of_rest(self, key: str, now: int) -> tuple[str, str, int] | None:
         """Who keeps an ingestion stream from resting in which everyone else said idle or closed: of the lost ones that
         are neither excluded nor forgotten, the one that was lost last."""
         if self.config.time_domain is not TimeDomain.INGESTION or key != "":
@@ -479,7 +503,10 @@ class NaiveStream:
             and (since := self.lost_since(writer, key)) is not None
             and now - since < self.config.forget_after_ms
         ]
-        return (max(lost)[1], self.state(self.writers[max(lost)[1]], key)) if lost else None
+        if not lost:
+            return None
+        holder = self.writers[max(lost)[1]]
+        return holder.name, self.state(holder, key), self.silence(holder, now)
 
     # -- segments ------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from strandline.mark import Mark
 from strandline.note import Note
 from strandline.segment import SegmentGraph
 from strandline.stream import Stream
+from strandline.unserved import Unserved
 from tests.model.calls import NaiveAnswer, NaiveCalls
 from tests.model.naive import NaiveMark, Refusal
 from tests.simulation.controller import Store
@@ -98,9 +99,20 @@ class Pair:
         graph = SegmentGraph(open=True) if is_open else SegmentGraph.equal_shares(count, START_MS)
         self.store = Store(config, {each.id: each for each in graph}, is_open, START_MS, START_MS)
         self.kept_ms = choices.pick((0, 0, 90))
-        self.core = Stream("s", config, graph, now=START_MS, history_notes=self.bound, gone_kept_ms=self.kept_ms)
+        self.unserved = Unserved()
         again = SegmentGraph(graph, open=is_open)
-        self.unstopped = Stream("s", config, again, now=START_MS, history_notes=self.bound, gone_kept_ms=self.kept_ms)
+        self.core, self.unstopped = (
+            Stream(
+                "s",
+                config,
+                each,
+                now=START_MS,
+                history_notes=self.bound,
+                gone_kept_ms=self.kept_ms,
+                unserved=self.unserved,
+            )
+            for each in (graph, again)
+        )
         self.uppers: dict[str, int] = {}
         segments = () if is_open else tuple(self.log.pieces)
         self.naive = NaiveCalls(config, segments, now=START_MS, open=is_open, bound=self.bound, kept_ms=self.kept_ms)
@@ -116,7 +128,7 @@ class Pair:
     def step(self) -> None:
         """One call, drawn from the choices, at a moment that is drawn too; sometimes before the last one."""
         self.now += self.choices.pick((1, 0, 7, 30, 70, 150, -20))
-        what = self.choices.integer(0, 20)
+        what = self.choices.integer(0, 22)
         writer = self.choices.pick(WRITERS)
         if what < 9:
             self.note(writer)
@@ -140,6 +152,10 @@ class Pair:
             self.both("seal", self.choices.pick(({}, self.log.end())) if not self.log.open else {})
         elif what == 19:
             self.drop()
+        elif what == 20:
+            self.pause()
+        elif what == 21:
+            self.lose_or_find_the_store()
         else:
             self.both("advance")
 
@@ -225,18 +241,32 @@ class Pair:
             self.both("configure", {name: getattr(drawn, name)})
 
     def restart(self) -> None:
-        """Only the core stops and starts; a gap in which nobody served is told to both."""
-        served_until = self.core.clock
-        gap = self.choices.pick((0, 0, 30, 200))
-        self.core = self.store.load(self.bound, self.kept_ms)
-        self.now = max(self.now, served_until) + gap
-        self.tell(lambda: f"restart, {gap} ms unserved")
-        self.core.resume(served_until, self.now)
-        self.naive.resume(served_until, self.now)
-        self.unstopped.resume(served_until, self.now)
-        self.unstopped.drain()
-        self.store.take(self.core, self.core.drain())
-        self.compare([])
+        """Only the core stops and starts; the next one goes on with the time in which nobody could be heard."""
+        self.core = self.store.load(self.bound, self.kept_ms, self.unserved)
+        self.tell(lambda: "restart")
+        self.pause()
+
+    def pause(self) -> None:
+        """Time passes in which nobody could be heard."""
+        passed = self.choices.pick((0, 0, 30, 200))
+        self.now = max(self.now, self.core.clock) + passed
+        self.tell(lambda: f"{passed} ms unserved")
+        self.unserved.skip(passed)
+        self.naive.unheard(passed)
+        self.both("advance")  # the controller's clock has come so far, and does not go back
+
+    def lose_or_find_the_store(self) -> None:
+        """What is in memory stays: what becomes of that is not the core's affair."""
+        self.now = max(self.now, self.core.clock)
+        if self.naive.deaf_since is None:
+            self.unserved.begin(self.now)
+            self.unserved.fail()
+            self.naive.store_goes(self.now)
+        else:
+            self.unserved.succeed(self.now)
+            self.naive.store_comes_back(self.now)
+        self.tell(lambda: f"the store is away: {self.naive.deaf_since is not None}")
+        self.both("advance")
 
     # -- both ----------------------------------------------------------------------------------------------------
 
@@ -296,7 +326,8 @@ class Pair:
                 self.check_upper(mark, told)
                 self.uppers[key] = mark.upper
             held = self.core.held_by(key, self.now)
-            self.same("held_by", None if held is None else (held.writer, held.state), self.naive.held_by(key, self.now))
+            its_holder = None if held is None else (held.writer, held.state, held.last_heard_ms_ago)
+            self.same("held_by", its_holder, self.naive.held_by(key, self.now))
         self.same("writers", set(self.core.writers), set(self.naive.writers))
         for name, writer in self.core.writers.items():
             mine = self.naive.writers[name]

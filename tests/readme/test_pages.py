@@ -33,6 +33,7 @@ TASKS = [
     "check",
     "retention",
     "behind-a-proxy",
+    "clocks",
     "writers-that-come-and-go",
     "windows-that-survive",
     "join-two-streams",

@@ -45,6 +45,7 @@ RUN = {
     "docs/how-to/existing-kafka-topic.md": (
         "tests/logs/test_kafka_page.py::test_the_page_about_an_existing_topic_makes_its_windows_exact",
     ),
+    "docs/how-to/clocks.md": (TASKS,),
     "docs/how-to/join-two-streams.md": (TASKS,),
     "docs/how-to/keep-it-running.md": (
         "tests/readme/test_pages.py::test_the_page_about_running_a_controller_rescues_a_store_that_was_removed",

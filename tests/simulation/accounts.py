@@ -23,7 +23,8 @@ class Account:
     idle_in: set[str] = field(default_factory=set)  # the keys that it has not noted since it said idle
     position: Cut = NOTHING
     noted: dict[str, int] = field(default_factory=dict)  # the time of its newest note in this life, by key
-    heard: int = 0  # by the controller's clock, moved on by as long as nobody served
+    heard: int = 0  # how much time callers could be heard in, until it was
+    heard_at: int = 0  # by the clock
     least_timeout: int | None = None  # that was in force since it was heard
     aside: int | None = None  # since when an operator has set it aside
     left: int | None = None  # since when it is a tail reporter that closed
@@ -51,6 +52,7 @@ class Accounts:
     def __init__(self, keys: tuple[str, ...], config: StreamConfig) -> None:
         self.keys = keys
         self.config = config
+        self.served = 0  # how much time callers could be heard in, until the moment that is judged
         self._accounts: dict[str, Account] = {}
 
     def __getitem__(self, name: str) -> Account:
@@ -70,8 +72,8 @@ class Accounts:
     def lost(self, account: Account, key: str, now: int) -> list[int]:
         """Since when it is lost, for each of the causes that there may be."""
         causes = [account.aside, account.left, account.silent_from.get(key)]
-        if self._is_silent(account, now):
-            causes.append(account.heard + (account.least_timeout or 0))
+        if self._is_silent(account):
+            causes.append(self._silent_from(account, now))
         return [moment for moment in causes if moment is not None]
 
     def forgotten(self, key: str, now: int) -> frozenset[str]:
@@ -87,15 +89,13 @@ class Accounts:
 
     def heard(self, account: Account, now: int) -> None:
         self._notice_silence(account, now)
-        account.heard = max(account.heard, now)
+        account.heard, account.heard_at = max(account.heard, self.served), now
         account.least_timeout = self.config.writer_timeout_ms
 
-    def resumed(self, gap: int, served: int, now: int) -> None:
-        """The stream was not served for a while: that silence counts against nobody."""
+    def notice_silence(self, now: int) -> None:
+        """Whoever has been silent for too long has been lost since then, whatever comes."""
         for account in self._accounts.values():
-            self._notice_silence(account, max(served, now - gap))
-            if account.last_word != "closed":
-                account.heard = min(account.heard + gap, now)
+            self._notice_silence(account, now)
 
     def reconfigured(self, now: int) -> None:
         timeout = self.config.writer_timeout_ms
@@ -103,12 +103,17 @@ class Accounts:
             self._notice_silence(account, now)
             if timeout is not None and (account.least_timeout is None or timeout < account.least_timeout):
                 account.least_timeout = timeout
+            self._notice_silence(account, now)
 
-    def _is_silent(self, account: Account, now: int) -> bool:
+    def _is_silent(self, account: Account) -> bool:
         timeout = account.least_timeout
-        return timeout is not None and now - account.heard >= timeout and not account.ended
+        return timeout is not None and self.served - account.heard >= timeout and not account.ended
+
+    def _silent_from(self, account: Account, now: int) -> int:
+        """The moment when it had been silent for too long."""
+        return now - (self.served - account.heard - (account.least_timeout or 0))
 
     def _notice_silence(self, account: Account, now: int) -> None:
-        if self._is_silent(account, now):
+        if self._is_silent(account):
             for key in self.keys:
-                account.silent_from.setdefault(key, account.heard + (account.least_timeout or 0))
+                account.silent_from.setdefault(key, self._silent_from(account, now))

@@ -87,7 +87,6 @@ class Checker:
         self.first_told: dict[tuple[str, str], tuple[Call, int]] = {}  # with the answer to the newest note
         self.rest: Mark | None = None  # the furthest that time was told to have reached at rest
         self.epochs = 0
-        self.served = 0  # when something was last executed
         self.counts: Counter[str] = Counter()  # how often each thing happened that there is to prove
         self.sealed = False
 
@@ -218,8 +217,9 @@ class Checker:
             fail(f"{mark} has below its cut what was noted at {noted}")
         self.newest_below[mark.key], self.noted_below[mark.key] = newest, noted
 
-    def resting(self, mark: Mark) -> None:
+    def resting(self, mark: Mark, served: int) -> None:
         """A mark that is told but not stored."""
+        self.accounts.served = served
         marks = self.marks[mark.key]
         self._follows(mark, marks[-1].mark if marks else None)
         self.rest = mark
@@ -238,7 +238,7 @@ class Checker:
 
     def done(self, done: Done) -> None:
         """Something was executed, and is durable."""
-        self.served = done.now
+        self.accounts.served = done.served
         result, marks = done.result, done.changes.marks
         for name in sorted(done.changes.forgotten):  # before anything else that the call brought about
             self._forgotten(name, done.now)
@@ -272,8 +272,8 @@ class Checker:
         self.counts["forgotten, closed" if account.last_word == "closed" else "forgotten, lost"] += 1
         if account.aside is not None:
             self.complain(f"{name!r} is forgotten, but an operator has set it aside")
-        if now - account.heard < GONE_KEPT_MS:
-            self.complain(f"{name!r} is forgotten at {now}, but was heard at {account.heard}")
+        if now - account.heard_at < GONE_KEPT_MS:
+            self.complain(f"{name!r} is forgotten at {now}, but was heard at {account.heard_at}")
         if account.last_word != "closed":
             awaited = account.held - account.idle_in
             if not awaited:
@@ -482,9 +482,13 @@ class Checker:
                 if not event.below(self.accounts[name].position):
                     event.owed.get(key, {}).pop(name, None)
 
-    def resumed(self, known: Iterable[str], gap: int, now: int) -> None:
-        """The stream was not served for a while; `known` are the writers that the next controller found."""
+    def restarted(self, known: Iterable[str]) -> None:
+        """Another controller begins; `known` are the writers that it found."""
         for name in known:
             if self.accounts[name].forgotten:
                 self.complain(f"{name!r} was forgotten, and is back after a restart")
-        self.accounts.resumed(gap, self.served, now)
+
+    def notice_silence(self, now: int, served: int) -> None:
+        """Time is about to pass, and maybe nobody can be heard in it."""
+        self.accounts.served = served
+        self.accounts.notice_silence(now)

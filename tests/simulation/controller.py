@@ -1,7 +1,8 @@
 """A controller: a Stream in memory, and a store that keeps what the stream says has changed.
 
 Calls are executed one by one and become durable together; an answer goes out when its call is durable. A crash
-takes everything back that was not: the next controller starts from the store.
+takes everything back that was not: the next controller starts from the store. While the store is away it can be read,
+but commits fail, and each takes back what it should have made durable.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
+from controller.services.clock import Clock
 from strandline.aggregate import Remainder
 from strandline.changes import Answer, Changes, Registered
 from strandline.config import StreamConfig
@@ -19,10 +21,31 @@ from strandline.errors import Refused
 from strandline.mark import Mark
 from strandline.segment import Segment, SegmentGraph
 from strandline.stream import Stream
+from strandline.unserved import Unserved
 from tests.simulation.network import Call, Kind
 
 HEARTBEAT_MS = 100
 GONE_KEPT_MS = 50  # as everything here, shorter than in earnest
+
+
+@dataclass(slots=True)
+class Host:
+    """The host's two clocks, the truth about time, and how much of it callers could be heard in."""
+
+    wall_ms: int
+    passed_ms: int = 0
+    served_ms: int = 0
+
+    def wall(self) -> int:
+        return self.wall_ms
+
+    def monotonic(self) -> int:
+        return self.passed_ms
+
+    def move(self, passed_ms: int) -> None:
+        """Lets time pass."""
+        self.wall_ms += passed_ms
+        self.passed_ms += passed_ms
 
 
 @dataclass(slots=True)
@@ -36,6 +59,7 @@ class Done:
     result: Answer | Registered | Refused | None
     changes: Changes
     config: StreamConfig
+    served: int  # the time in which callers could be heard until then
     sealed: bool = False
     closed: bool = False  # whether the writer is closed after it
 
@@ -49,6 +73,7 @@ class Store:
     open: bool
     clock: int
     served_until: int
+    unserved_ms: int = 0
     sealed: bool = False
     epochs: int = 0
     head: Cut = NOTHING
@@ -75,7 +100,7 @@ class Store:
                 self.last_marks[key] = replace(mark, cut=mark.cut.without(segment))
         self.clock = max(self.clock, stream.clock)
 
-    def load(self, history_notes: int, gone_kept_ms: int) -> Stream:
+    def load(self, history_notes: int, gone_kept_ms: int, unserved: Unserved) -> Stream:
         return Stream.restored(
             "orders",
             self.config,
@@ -89,26 +114,44 @@ class Store:
             remainders=self.remainders,
             history_notes=history_notes,
             gone_kept_ms=gone_kept_ms,
+            unserved=unserved,
         )
 
 
 class Controller:
     """Serves one stream, or is down (`stream` is None)."""
 
-    def __init__(self, config: StreamConfig, graph: SegmentGraph, now: int, history_notes: int) -> None:
+    def __init__(self, config: StreamConfig, graph: SegmentGraph, host: Host, history_notes: int) -> None:
+        now = host.wall()
         self.history_notes = history_notes
+        self.host = host
         self.store = Store(config, {segment.id: segment for segment in graph}, graph.open, now, now)
+        self._clock = self._new_clock()
         self.stream: Stream | None = Stream(
-            "orders", config, graph, now=now, history_notes=history_notes, gone_kept_ms=GONE_KEPT_MS
+            "orders",
+            config,
+            graph,
+            now=now,
+            history_notes=history_notes,
+            gone_kept_ms=GONE_KEPT_MS,
+            unserved=self._clock.unserved,
         )
         self.pending: list[Done] = []
+        self.failing = False  # whether the last commit failed
 
-    def serve(self, call: Call, wall: int) -> None:
+    def _new_clock(self) -> Clock:
+        """As a controller has it that starts: not below any time that was told, and served time goes on."""
+        clock = Clock(self.host, self.store.clock)
+        clock.unserved.total_ms = self.store.unserved_ms + clock.now() - self.store.served_until
+        clock.watched = True
+        return clock
+
+    def serve(self, call: Call) -> None:
         """Executes a call of a process."""
         stream = self._up()
         name = call.process.name
         if call.kind is Kind.REGISTER and call.keys is None:
-            self.operate("advance", wall)  # whoever is forgotten is so before it is asked who is known
+            self.operate("advance")  # whoever is forgotten is so before it is asked who is known
 
         def run(now: int) -> Answer | Registered | None:
             match call.kind:
@@ -131,9 +174,9 @@ class Controller:
                 case _:
                     assert_never(call.kind)
 
-        self._do(str(call.kind), name, call, run, wall)
+        self._do(str(call.kind), name, call, run)
 
-    def operate(self, what: str, wall: int, *arguments: Any) -> None:
+    def operate(self, what: str, *arguments: Any) -> None:
         """Does what no process asks for: `exclude`, `include`, `close`, `configure`, `advance`, `evaluate` …"""
         stream = self._up()
         writer = arguments[0] if what in ("exclude", "include", "close") else None
@@ -141,7 +184,7 @@ class Controller:
         def run(now: int) -> None:
             getattr(stream, what)(*arguments, now)
 
-        self._do(what, writer, None, run, wall)
+        self._do(what, writer, None, run)
 
     def _do(
         self,
@@ -149,10 +192,9 @@ class Controller:
         writer: str | None,
         call: Call | None,
         run: Callable[[int], Answer | Registered | None],
-        wall: int,
     ) -> None:
         stream = self._up()
-        now = self.clock(wall)
+        now = self.clock()
         result: Answer | Registered | Refused | None
         try:
             result = run(now)
@@ -160,39 +202,48 @@ class Controller:
             result = refusal
         known = stream.writers.get(writer) if writer is not None else None
         closed = known is not None and known.closed
-        self.pending.append(Done(what, now, writer, call, result, stream.drain(), stream.config, stream.sealed, closed))
+        served, config, sealed = self.host.served_ms, stream.config, stream.sealed
+        self.pending.append(Done(what, now, writer, call, result, stream.drain(), config, served, sealed, closed))
 
-    def commit(self) -> list[Done]:
-        """Makes everything durable that was executed; returns it, to be answered and checked."""
+    def commit(self, *, away: bool = False) -> list[Done]:
+        """Makes everything durable that was executed; returns it, to be answered and checked. While the store is
+        away, nothing of it has happened."""
+        now, unserved = self.clock(), self._clock.unserved
+        unserved.begin(now)
         done, self.pending = self.pending, []
+        self.failing = away
+        if away:
+            unserved.fail()
+            self.stream = self.store.load(self.history_notes, GONE_KEPT_MS, unserved)
+            return []
         for each in done:
             self.store.take(self._up(), each.changes)
+        self.store.served_until, self.store.unserved_ms = unserved.served_until(now), unserved.total_ms
+        unserved.succeed(now)
         return done
 
-    def clock(self, wall: int) -> int:
-        """The controller's clock: it never steps back, nor does the next controller's."""
-        self.store.clock = max(self.store.clock, wall)
-        return self.store.clock
+    def beat(self) -> None:
+        """Keeps, now and then, until when callers could be heard."""
+        now, unserved = self.clock(), self._clock.unserved
+        if now >= self.store.served_until + HEARTBEAT_MS:
+            self.store.served_until, self.store.unserved_ms = unserved.served_until(now), unserved.total_ms
+            unserved.succeed(now)
 
-    def beat(self, wall: int) -> None:
-        """Keeps, now and then, until when the stream was served."""
-        now = self.clock(wall)
-        if self.stream is not None and now >= self.store.served_until + HEARTBEAT_MS:
-            self.store.served_until = now
+    def clock(self) -> int:
+        """The controller's clock: it never steps back, nor does the next controller's."""
+        now = self._clock.now()
+        self.store.clock = max(self.store.clock, now)
+        return now
 
     def crash(self) -> None:
         self.stream = None
         self.pending = []
 
-    def start(self, wall: int) -> int:
-        """Serves again; returns for how long the stream was not served."""
-        now = self.clock(wall)
-        gap = now - self.store.served_until
-        self.stream = self.store.load(self.history_notes, GONE_KEPT_MS)
-        self.stream.resume(self.store.served_until, now)
+    def start(self) -> None:
+        """Serves again, as another controller."""
+        self._clock, self.failing = self._new_clock(), False
+        self.stream = self.store.load(self.history_notes, GONE_KEPT_MS, self._clock.unserved)
         self.store.take(self.stream, self.stream.drain())
-        self.store.served_until = now
-        return gap
 
     def _up(self) -> Stream:
         assert self.stream is not None

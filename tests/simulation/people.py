@@ -60,10 +60,10 @@ class Reader:
         """Asks how far time has come at rest; it is told nothing that a crash could take back."""
         controller = self.world.controller
         if controller.stream is not None and not controller.pending:
-            mark = controller.stream.resting(controller.clock(self.world.wall))
+            mark = controller.stream.resting(controller.clock())
             if mark is not None:
                 self.world.tell(lambda: f"    at rest: {mark}")
-                self.world.checker.resting(mark)
+                self.world.checker.resting(mark, self.world.host.served_ms)
 
 
 def interfere(world: World) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from strandline.config import LateWriters, StreamConfig, TimeDomain
+from strandline.limits import CLOCK_STEP_BOUND_MS
 
 LONG_MS = 1_000_000
+HOUR_MS = 3_600_000
+CLOCK_STEPS = (300, 300, 10_000, HOUR_MS, 2 * CLOCK_STEP_BOUND_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """Settings of the stream, who writes to it, and how often what goes wrong (shares of a hundred).
 
-    `churn`: how often a writer that is gone, or dead, is followed by one of another name.
+    `churn`: how often a writer that is gone, or dead, is followed by one of another name. At a `pace` of 200 everything
+    takes 200 times as long: then a clock that was set lasts long enough to be believed.
     """
 
     config: StreamConfig
@@ -28,7 +32,11 @@ class Scenario:
     loss: int
     repeats: int
     crashes: int
+    pauses: int
+    outages: int
     clock_steps: int
+    clock_far: tuple[int, ...]  # how far somebody sets the host's clock at most, forward or back
+    pace: int
     operators: int
     impolite: int
     unregistered: int
@@ -41,8 +49,29 @@ class Scenario:
         return self.config.time_domain is TimeDomain.INGESTION
 
 
-def draw(random: Random) -> Scenario:
-    """A small world: two to four writers, one to four segments, faults from none to many."""
+def draw(random: Random, host: Random) -> Scenario:
+    """A small world: two to four writers, one to four segments, faults from none to many.
+
+    What happens to the host and to the store is drawn from `host`: most worlds know nothing of that.
+    """
+    scenario = undisturbed(random)
+    if not scenario.clock_steps and host.random() < 0.6:
+        return scenario
+    disturbed = replace(scenario, pauses=host.choice((0, 0, 2)), outages=host.choice((0, 0, 3)))
+    return slowed_down(disturbed, host.choice((1, 1, 200)))
+
+
+def followed(random: Random, _host: Random) -> Scenario:
+    """One in which somebody sets the host's clock by up to an hour, the controller's follows, and silence is judged by
+    far less than that."""
+    scenario = undisturbed(random)
+    config = replace(scenario.config, writer_timeout_ms=2_000)
+    slow = slowed_down(replace(scenario, config=config, crashes=0, steps=180), 200)
+    return replace(slow, clock_steps=2, clock_far=(HOUR_MS,))
+
+
+def undisturbed(random: Random, _host: Random | None = None) -> Scenario:
+    """A world in which neither the host nor the store is in trouble, but for small steps of the clock."""
     ingestion = random.random() < 0.35
     tails = 0
     if ingestion:
@@ -73,11 +102,34 @@ def draw(random: Random) -> Scenario:
         loss=0 if calm else random.choice((0, 10, 30)),
         repeats=0 if calm else random.choice((0, 15, 30)),
         crashes=0 if calm else random.choice((0, 2, 6)),
+        pauses=0,
+        outages=0,
         clock_steps=0 if calm else random.choice((0, 0, 10)),
+        clock_far=CLOCK_STEPS,
+        pace=1,
         operators=random.choice((0, 2, 6)),
         impolite=random.choice((0, 0, 20)),
         unregistered=random.choice((0, 20, 60)),
         churn=random.choice((0, 40, 90)),
         eager_commits=random.choice((100, 80, 40)),
         seals=random.random() < 0.2,
+    )
+
+
+def slowed_down(scenario: Scenario, pace: int) -> Scenario:
+    """The same in a world in which everything takes so many times as long."""
+    if pace == 1:
+        return scenario
+    config = scenario.config
+    return replace(
+        scenario,
+        config=replace(
+            config,
+            writer_timeout_ms=None if config.writer_timeout_ms is None else config.writer_timeout_ms * pace,
+            mark_interval_ms=None if config.mark_interval_ms is None else config.mark_interval_ms * pace,
+            idle_lag_ms=config.idle_lag_ms * pace,
+            forget_after_ms=config.forget_after_ms * pace,
+        ),
+        clock_steps=min(scenario.clock_steps, 2),
+        pace=pace,
     )

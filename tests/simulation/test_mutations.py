@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
-from strandline import admission
+from controller.services.clock import Clock
+from strandline import admission, steadyclock
 from strandline import stream as stream_module
 from strandline.admission import Admitted
 from strandline.aggregate import Aggregate, Remainder, Role
@@ -24,14 +26,19 @@ from strandline.mark import Mark
 from strandline.note import Note
 from strandline.roster import Roster
 from strandline.sharing import Sharing
+from strandline.steadyclock import SteadyClock
 from strandline.stream import Stream
+from strandline.unserved import Unserved
 from strandline.writer import Contribution, Entry, Phase, Standing, Writer
+from tests.simulation import scenario
 from tests.simulation.checker import Broken, FalseClaim
-from tests.simulation.controller import Store
+from tests.simulation.controller import Controller, Store
+from tests.simulation.scenario import Scenario
 from tests.simulation.world import World
 from tests.simulation.writers import Process
 
 SEEDS = 1_500
+FOLLOWED_SEEDS = 40  # of a scenario in which every fourth catches it
 
 Patch = pytest.MonkeyPatch
 Mutation = Callable[[Patch], None]
@@ -155,7 +162,7 @@ def a_repeated_note_wakes_an_idle_writer(patch: Patch) -> None:
             standing = writer.standings[key]
             if standing.phase is Phase.IDLE:
                 standing.phase = Phase.NOTED
-        writer.hear(now)
+        self._hear(writer, now)
         self._roster.changed(writer, now)
 
     patch.setattr(Stream, "_hear_again", broken)
@@ -207,7 +214,64 @@ def thinning_keeps_the_earlier_note(patch: Patch) -> None:
 
 
 def downtime_counts_as_silence(patch: Patch) -> None:
-    patch.setattr(Roster, "resume", lambda self, gap, now: None)
+    new_clock = Controller._new_clock
+
+    def broken(self: Controller) -> Clock:
+        clock = new_clock(self)
+        clock.unserved.total_ms = self.store.unserved_ms
+        return clock
+
+    patch.setattr(Controller, "_new_clock", broken)
+
+
+def a_process_that_stood_still_counts_as_silence(patch: Patch) -> None:
+    patch.setattr(Unserved, "skip", lambda self, passed_ms: None)
+
+
+def a_store_that_was_away_counts_as_silence(patch: Patch) -> None:
+    patch.setattr(Unserved, "fail", lambda self: None)
+
+
+def what_is_served_is_stored_as_of_a_commit_that_came_after_failures(patch: Patch) -> None:
+    patch.setattr(Unserved, "served_until", lambda self, now: now)
+
+
+def the_clock_stands_still_while_the_wall_clock_is_behind(patch: Patch) -> None:
+    read = SteadyClock.read
+
+    def broken(self: SteadyClock, monotonic: int) -> int:
+        return self._last if self._to_slew_ms < 0 else read(self, monotonic)
+
+    patch.setattr(SteadyClock, "read", broken)
+
+
+def the_wall_clock_is_believed_at_once(patch: Patch) -> None:
+    patch.setattr(steadyclock, "CLOCK_CONFIRM_MS", 0)
+
+
+def the_wall_clock_is_believed_however_far_it_went(patch: Patch) -> None:
+    patch.setattr(steadyclock, "CLOCK_STEP_BOUND_MS", 10**15)
+
+
+def the_clock_follows_a_wall_clock_that_is_set_back(patch: Patch) -> None:
+    look = SteadyClock.look
+
+    def broken(self: SteadyClock, wall: int, monotonic: int) -> int:
+        step = look(self, wall, monotonic)
+        self._base = self._last = min(self._base, wall)
+        return step
+
+    patch.setattr(SteadyClock, "look", broken)
+
+
+def a_clock_that_follows_counts_as_silence(patch: Patch) -> None:
+    look = SteadyClock.look
+
+    def broken(self: SteadyClock, wall: int, monotonic: int) -> int:
+        look(self, wall, monotonic)
+        return 0
+
+    patch.setattr(SteadyClock, "look", broken)
 
 
 def a_returning_writer_is_told_no_floor(patch: Patch) -> None:
@@ -420,6 +484,13 @@ LEADING_TO_FALSE_CLAIMS: Sequence[Mutation] = (
 BREAKING_OTHER_RULES: Sequence[Mutation] = (
     a_repeated_note_wakes_an_idle_writer,
     downtime_counts_as_silence,
+    a_process_that_stood_still_counts_as_silence,
+    a_store_that_was_away_counts_as_silence,
+    what_is_served_is_stored_as_of_a_commit_that_came_after_failures,
+    the_clock_stands_still_while_the_wall_clock_is_behind,
+    the_wall_clock_is_believed_at_once,
+    the_wall_clock_is_believed_however_far_it_went,
+    the_clock_follows_a_wall_clock_that_is_set_back,
     a_returning_writer_is_told_no_floor,
     a_repeat_is_not_told_what_the_first_was,
     a_writer_is_forgotten_although_its_time_is_above_the_last_mark,
@@ -431,10 +502,16 @@ BREAKING_OTHER_RULES: Sequence[Mutation] = (
 )
 
 
-def first_caught(only_claims: bool, *, transactions: bool = False) -> tuple[int, Broken] | None:
-    for seed in range(SEEDS):
+def first_caught(
+    only_claims: bool,
+    *,
+    transactions: bool = False,
+    seeds: int = SEEDS,
+    draw: Callable[[Random, Random], Scenario] = scenario.draw,
+) -> tuple[int, Broken] | None:
+    for seed in range(seeds):
         try:
-            World(seed, only_claims=only_claims, transactions=transactions).run()
+            World(seed, only_claims=only_claims, transactions=transactions, draw=draw).run()
         except Broken as broken:
             return seed, broken
     return None
@@ -463,3 +540,9 @@ def test_a_note_that_passes_an_open_transaction_gives_a_false_mark(domain: TimeD
     monkeypatch.setattr(Process, "may_note", broken)
     caught = first_caught(only_claims=True, transactions=True)
     assert caught is not None and isinstance(caught[1], FalseClaim)
+
+
+def test_a_clock_that_follows_its_host_counts_as_nobodys_silence(monkeypatch: Patch) -> None:
+    assert first_caught(only_claims=False, seeds=FOLLOWED_SEEDS, draw=scenario.followed) is None
+    a_clock_that_follows_counts_as_silence(monkeypatch)
+    assert first_caught(only_claims=False, seeds=FOLLOWED_SEEDS, draw=scenario.followed) is not None

@@ -28,7 +28,7 @@ def test_no_history_holds_a_false_claim_and_time_moves_on_once_faults_stop(first
 
 
 def test_the_histories_hold_all_that_there_is_to_prove() -> None:
-    counts = counted(0) + counted(BATCH)
+    counts = sum((counted(first) for first in range(0, 5 * BATCH, BATCH)), Counter[str]())
     wanted = {
         "mark": 2000,
         "mark, incomplete": 500,
@@ -41,6 +41,10 @@ def test_the_histories_hold_all_that_there_is_to_prove() -> None:
         "debt settled": 50,
         "rest told": 20,
         "restart": 50,
+        "paused": 50,
+        "store away": 50,
+        "clock set": 200,
+        "clock followed": 1,
         "fenced": 50,
         "time_went_back": 5,
         "position_went_back": 5,

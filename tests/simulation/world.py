@@ -8,10 +8,17 @@ from random import Random
 from typing import Any
 
 from strandline.errors import Refused, UnknownWriter
+from strandline.limits import (
+    CLOCK_CONFIRM_MS,
+    CLOCK_NEAR_SLEW_PART,
+    CLOCK_SLEW_PART,
+    CLOCK_STEP_BOUND_MS,
+    CLOCK_STEP_MS,
+)
 from strandline.segment import SegmentGraph
 from tests.simulation import scenario as scenarios
 from tests.simulation.checker import Checker
-from tests.simulation.controller import Controller
+from tests.simulation.controller import Controller, Host
 from tests.simulation.ending import end
 from tests.simulation.log import Event, Log, Piece, Scaling
 from tests.simulation.network import Call, Kind, Network, Reply
@@ -22,6 +29,7 @@ from tests.simulation.writers import Phase, Process
 START_MS = 1_000
 MOST_NEW_NAMES = 6
 TRANSACTION_TURNS = 25  # of a hundred acts of a process: it begins a transaction, or ends it
+PULSE_MS = 1_000
 
 
 class World:
@@ -34,13 +42,18 @@ class World:
         trace: Callable[[str], None] | None = None,
         only_claims: bool = False,
         transactions: bool = False,
+        draw: Callable[[Random, Random], Scenario] = scenarios.draw,
     ) -> None:
         self.seed = seed
         self.random = Random(seed)
+        self.host_random = Random(f"host {seed}")
         self.trace = trace
         self.transactions = transactions
-        self.scenario: Scenario = scenarios.draw(self.random)
-        self.wall = self.start_time = self.source_time = START_MS
+        self.scenario: Scenario = draw(self.random, self.host_random)
+        self.start_time = self.source_time = START_MS
+        self.host = Host(START_MS)
+        self.away_steps = 0  # for how many more the store is away
+        self.ahead_since: int | None = None  # since when the host's clock has been ahead by a step
         self.log = Log(self.scenario.segments, open=self.scenario.open)
         self.network = Network()
         self.faults = True
@@ -50,7 +63,7 @@ class World:
             if self.scenario.open
             else SegmentGraph.equal_shares(self.scenario.segments, START_MS)
         )
-        self.controller = Controller(self.scenario.config, graph, START_MS, self.scenario.history_notes)
+        self.controller = Controller(self.scenario.config, graph, self.host, self.scenario.history_notes)
         tails = [f"tail-{n}" for n in range(self.scenario.tails)]
         self.keys_of: dict[str, tuple[str, ...]] = dict.fromkeys(tails, ("",))
         self.processes: dict[str, list[Process]] = {}
@@ -66,7 +79,7 @@ class World:
 
     def tell(self, what: Callable[[], str]) -> None:
         if self.trace is not None:
-            self.trace(f"{self.wall:>6} {what()}")
+            self.trace(f"{self.controller.clock():>6} {what()}")
 
     def chance(self, percent: float) -> bool:
         return self.random.random() * 100 < percent
@@ -214,7 +227,7 @@ class World:
     def land(self, event: Event) -> None:
         if self.scenario.ingestion:
             skew = self.scenario.config.clock_skew_ms
-            event.times[""] = self.controller.clock(self.wall) + self.random.randint(-skew, skew)
+            event.times[""] = self.controller.clock() + self.random.randint(-skew, skew)
         self.log.append(event, self.random.choice(self.log.live()))
         self.tell(lambda: f"landed: {event}")
         self.checker.landed(event)
@@ -239,7 +252,7 @@ class World:
 
     def scale(self) -> None:
         """Splits or merges segments. In an open stream the controller hears of it before anybody writes there."""
-        if len(self.log.pieces) >= 8:
+        if len(self.log.pieces) >= 8 or (self.scenario.open and self.away_steps):
             return
         pairs = self.log.neighbours()
         parents: list[Piece]
@@ -273,23 +286,29 @@ class World:
             return
         index = self.random.randrange(len(calls))
         call = calls[index]
+        if call.fragile and self.away_steps:
+            return  # who hears that nothing was changed, calls again
         del calls[index]
         if self.faults and not call.fragile and self.chance(self.scenario.repeats):
             self.network.slow.append((self.steps + self.random.randint(0, 40), call))
-        self.controller.serve(call, self.wall)
+        self.controller.serve(call)
         self.tell(lambda: f"served: {call} -> {self.controller.pending[-1].result}")
         if call.fragile or self.chance(self.scenario.eager_commits) or not self.faults:
             self.commit()
 
     def operate(self, what: str, *arguments: Any) -> None:
-        self.controller.operate(what, self.wall, *arguments)
+        self.controller.operate(what, *arguments)
         self.tell(lambda: f"operator: {what} {arguments} -> {self.controller.pending[-1].result}")
 
     def commit(self) -> None:
         stream = self.controller.stream
         if stream is None:
             return
-        for done in self.controller.commit():
+        away = self.faults and self.away_steps > 0
+        if away and not self.controller.failing:
+            self.checker.counts["store away"] += 1
+            self.tell(lambda: "the store is away")
+        for done in self.controller.commit(away=away):
             for mark in done.changes.marks:
                 self.tell(partial(str, mark))
             self.checker.done(done)
@@ -313,12 +332,13 @@ class World:
         self.controller.crash()
 
     def start_controller(self) -> None:
-        gap = self.controller.start(self.wall)
+        self.checker.notice_silence(self.controller.clock(), self.host.served_ms)
+        self.controller.start()
         self.checker.counts["restart"] += 1
         stream = self.controller.stream
         assert stream is not None
-        self.checker.resumed(stream.writers, gap, self.controller.clock(self.wall))
-        self.tell(lambda: f"controller starts after {gap} ms")
+        self.checker.restarted(stream.writers)
+        self.tell(lambda: "controller starts")
 
     def serve(self) -> None:
         """What the controller does by itself."""
@@ -327,18 +347,85 @@ class World:
             if self.chance(12):
                 self.start_controller()
             return
-        self.controller.beat(self.wall)
+        if not self.away_steps and not self.controller.failing:
+            self.controller.beat()
+        elif self.chance(40):
+            self.commit()
+            stream = self.controller.stream
+            assert stream is not None
         wake = stream.next_wake()
-        if wake is not None and wake <= self.controller.clock(self.wall) and self.chance(70):
+        if wake is not None and wake <= self.controller.clock() and self.chance(70):
             self.operate("advance")
         if self.chance(10) and self.scenario.config.mark_interval_ms is None:
             self.operate("evaluate", self.random.choice(self.scenario.keys))
         if self.chance(self.scenario.eager_commits / 2):
             self.commit()
-        if self.scalings and self.chance(20):
+        if self.scalings and not self.away_steps and self.chance(20):
             self.tell_scalings()
         elif self.chance(self.scenario.crashes):
             self.crash_controller()
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def pass_time(self, passed_ms: int) -> None:
+        """Lets time pass, and asks the controller's clock now and then, as its heart does."""
+        while passed_ms > 0:
+            part = min(passed_ms, PULSE_MS)
+            passed_ms -= part
+            self._pass(part)
+
+    def pause(self, passed_ms: int) -> None:
+        """The controller's process stands still."""
+        self.checker.counts["paused"] += 1
+        self._pass(passed_ms, running=False)
+        self.tell(lambda: f"the controller stood still for {passed_ms} ms")
+
+    def _pass(self, passed_ms: int, *, running: bool = True) -> None:
+        before = self.controller.clock()
+        if not running or self.ahead_since is not None:
+            self.commit()  # what the checker does not know of before the clock goes further than served time, it misses
+        self.checker.notice_silence(before, self.host.served_ms)
+        served = running and self.controller.stream is not None and not self.controller.failing
+        self.host.move(passed_ms)
+        self.source_time += passed_ms
+        went = self.controller.clock() - before
+        self.check_clock(passed_ms, went)
+        if served:
+            self.host.served_ms += min(went, passed_ms + passed_ms // CLOCK_SLEW_PART + 1)
+
+    def check_clock(self, passed_ms: int, went: int) -> None:
+        """The controller's clock goes on as time does, to an eighth, or to a half where the host's is behind it, unless
+        the host's was ahead for long enough."""
+        ahead = self.host.wall_ms - self.controller.clock() + went - passed_ms
+        slower, faster = (passed_ms // part + 1 for part in (CLOCK_NEAR_SLEW_PART, CLOCK_SLEW_PART))
+        if passed_ms - slower <= went <= passed_ms + faster:
+            self.ahead_since = None if ahead < CLOCK_STEP_MS else self.ahead_since or self.host.passed_ms
+            return
+        lasted = 0 if self.ahead_since is None else self.host.passed_ms - self.ahead_since
+        if went < passed_ms or lasted < CLOCK_CONFIRM_MS or went - passed_ms > CLOCK_STEP_BOUND_MS:
+            self.checker.complain(f"in {passed_ms} ms the clock went {went} ms, the host's ahead for {lasted} ms")
+        self.checker.counts["clock followed"] += 1
+        self.ahead_since = None
+
+    def move_host(self) -> None:
+        """Somebody sets the host's clock, or stops the controller's process for a while."""
+        scenario, random = self.scenario, self.host_random
+
+        def chance(percent: float) -> bool:
+            return random.random() * 100 < percent
+
+        if chance(scenario.clock_steps):
+            far = random.choice(scenario.clock_far)
+            step = random.randint(-far, far)
+            self.host.wall_ms += step
+            self.checker.counts["clock set"] += 1
+            self.tell(lambda: f"the host's clock is set by {step} ms")
+        if chance(scenario.pauses):
+            self.pause(random.choice((2_000, 10_000)) * scenario.pace)
+        if self.away_steps:
+            self.away_steps -= 1
+        elif chance(scenario.outages):
+            self.away_steps = random.choice((5, 30))
 
     # -- a history -----------------------------------------------------------------------------------------------
 
@@ -346,12 +433,8 @@ class World:
         scenario, random = self.scenario, self.random
         self.steps += 1
         self.network.come_up(self.steps)
-        passed = random.choice((0, 1, 3, 10, 25))
-        self.wall += passed
-        self.source_time += passed
-        if scenario.clock_steps and self.chance(scenario.clock_steps):
-            self.wall += random.randint(-300, 300)
-        self.controller.clock(self.wall)
+        self.pass_time(random.choice((0, 1, 3, 10, 25)) * scenario.pace)
+        self.move_host()
         everyone = [process for each in self.processes.values() for process in each if process.alive]
         if everyone:
             self.act(random.choice(everyone))

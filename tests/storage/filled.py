@@ -26,6 +26,7 @@ from strandline.note import Note
 from strandline.protocol.group_wire import GroupSettings
 from strandline.segment import NewSegment, SegmentGraph
 from strandline.stream import Stream
+from strandline.unserved import Moment
 
 OF_GROUPS = (schema.reader_group, schema.reader, schema.reader_position)
 NOTES = 20
@@ -106,7 +107,7 @@ def note(live: Live, time: int) -> None:
 def group(name: str) -> LiveGroup:
     membership = Membership(name, GroupSettings(streams=("s", "t")))
     graphs = {each: SegmentGraph.equal_shares(2, 0) for each in ("s", "t")}
-    membership.register("r", {"s": {"0": 3}}, graphs, 0)
+    membership.register("r", {"s": {"0": 3}}, graphs, Moment(0, 0))
     membership.start("t", Cut({"1": 7}))
     membership.held = {"": 5}
     return LiveGroup(membership, 0, None)

@@ -16,7 +16,7 @@ from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.reading import load_stream
 from controller.storage.rows import Origin
-from controller.storage.spells import Gaps, begin_spell
+from controller.storage.spells import Restores, begin_spell
 from controller.storage.writing import OwnershipLost, Scribe, Spell, SpellOver, Writing
 from strandline.config import StreamConfig
 from strandline.note import Note
@@ -188,13 +188,24 @@ def test_a_spell_begins_no_earlier_than_any_time_that_one_before_it_may_have_tol
         assert begin_spell(database.writer, "three", 10_000)[0].started_at == 10_000
 
 
-def test_the_time_without_service_is_that_between_the_spells_since_a_stream_was_written() -> None:
-    #   spell     1 ──── 10      30 ── 40   45 ── 50
-    #   fence       1              2          3
-    gaps = Gaps([(1, 1, 10), (2, 30, 40), (3, 45, 50)], restores=[(2, 28), (4, 60)])
-    assert [gaps.since(fence) for fence in (1, 2, 3)] == [25, 5, 0]
-    assert [gaps.restored_at(fence) for fence in (1, 2, 3, 4)] == [60, 60, 60, None]
-    assert Gaps([(1, 0, 10), (2, 7, 20)]).since(1) == 0  # a clock that was behind is no gap
+def test_a_stream_is_restored_that_was_written_before_the_last_restore() -> None:
+    restores = Restores([(2, 28), (4, 60)])
+    assert [restores.since(fence) for fence in (1, 2, 3, 4)] == [60, 60, 60, None]
+
+
+def test_served_time_goes_on_where_the_last_commit_of_the_spell_before_left_it(store_url: str) -> None:
+    #   spell         1 ─────────────── 300       1000 ────────────────── 1700       1000, its clock behind
+    #   unserved      0   70 of them     70            770                 790            790
+    with open_database(store_url) as database:
+        scribe = Scribe(database.writer)
+        first, _ = begin_spell(database.writer, "one", 1)
+        scribe.commit(Writing(first, served_until=300, clock_bound=900, unserved_ms=70))
+        second, _ = begin_spell(database.writer, "two", 1_000)
+        scribe.commit(Writing(second, served_until=1_700, clock_bound=1_700, unserved_ms=790))
+        third, _ = begin_spell(database.writer, "three", 1_000)
+
+    assert (first.unserved_ms, second.unserved_ms, third.unserved_ms) == (0, 770, 790)
+    assert [second.started_at - second.unserved_ms, third.started_at - third.unserved_ms] == [300 - 70, 1_700 - 790]
 
 
 def test_of_rows_with_the_same_key_the_last_counts(store_url: str) -> None:

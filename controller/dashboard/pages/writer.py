@@ -140,13 +140,13 @@ class WriterView:
         self._keys.show(rows)
 
     def _show_tiles(self, live: Live, writer: Writer, now: int) -> None:
-        silent, timeout = max(0, now - writer.heard_at), live.stream.config.writer_timeout_ms
+        silent, timeout = live.stream.silent_ms(writer, now), live.stream.config.writer_timeout_ms
         in_play = not writer.closed and writer.excluded_at is None and not writer.lost
         letting = letting_go(None if timeout is None else max(0, timeout - silent)).removeprefix("let go ")
         late = live.counts.late_by_writer[self._name]
         refused = live.counts.refused_by_writer[self._name]
         since = "since this controller started"
-        self._tiles["Last heard"].show(f"{span(silent)} ago")
+        self._tiles["Last heard"].show(f"{span(max(0, now - writer.heard_at))} ago")
         self._tiles["Let go"].show(letting.removesuffix(" let go by itself") if in_play else "already")
         self._tiles["Epoch"].show(NOTHING if writer.epoch is None else str(writer.epoch))
         self._tiles["Late notes"].show(str(late), "sl-warn" if late else "", since)

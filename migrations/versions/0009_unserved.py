@@ -1,0 +1,39 @@
+"""Time in which nobody could be heard, as one number, in place of gaps between spells."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from alembic import op
+
+from migrations.checksums import fill
+
+revision: str = "0009"
+down_revision: str | None = "0008"
+branch_labels: Sequence[str] | None = None
+depends_on: Sequence[str] | None = None
+
+
+def upgrade() -> None:
+    """Adds up the gaps between spells. When writers and readers were heard stays as it is stored, as if before all of
+    these gaps: after the upgrade nobody is let go too early, and whoever is gone maybe later, by at most that sum."""
+    op.add_column("served", sa.Column("unserved_ms", sa.BigInteger(), nullable=False, server_default="0"))
+    op.drop_column("reader", "checksum")  # it stands last
+    op.add_column("reader", sa.Column("served_at", sa.BigInteger(), nullable=False, server_default="0"))
+    op.add_column("reader", sa.Column("checksum", sa.BigInteger(), nullable=True))
+    op.execute("UPDATE reader SET served_at = heard_at")
+    connection = op.get_bind()
+    fill(connection, "reader", ("group", "name"), ("epoch", "heard_at", "served_at"), ())
+    entered = sa.text("UPDATE served SET unserved_ms = :unserved WHERE fence = :fence")
+    unserved, before = 0, None
+    for row in connection.execute(sa.text("SELECT fence, started_at, served_until FROM served ORDER BY fence")).all():
+        if before is not None:
+            unserved += max(0, row.started_at - before)
+        before = row.served_until
+        connection.execute(entered, {"unserved": unserved, "fence": row.fence})
+
+
+def downgrade() -> None:
+    """Drops both. Writers' documents stay as they are: what is new at their end is not read."""
+    op.drop_column("reader", "served_at")
+    fill(op.get_bind(), "reader", ("group", "name"), ("epoch", "heard_at"), ())
+    op.drop_column("served", "unserved_ms")
