@@ -118,8 +118,6 @@ class Roster:
             standing.lasting = False  # what it gave to the last mark is worked out again
             aggregate = self.aggregates.get(key) or self._begin(key)
             aggregate.place(writer, now)
-            if aggregate.let_go:
-                aggregate.let_go.discard(writer.name)
             standing.seen = writer.state(standing, aggregate.last.time if aggregate.last is not None else None)
         self._await_lapse(writer)
         self._arm(writer)
@@ -195,8 +193,7 @@ class Roster:
     def stay(self, writer: Writer) -> None:
         """A writer is not to be forgotten for the time being."""
         for key in writer.standings:
-            if key in self.aggregates:
-                self.aggregates[key].passing.drop(writer.name)
+            self.aggregates[key].passing.drop(writer.name)
 
     def forget_passed(self, now: int) -> None:
         """Forgets writers that are gone and passed by marks: at most `FORGOTTEN_PER_CALL`, and the rest later."""

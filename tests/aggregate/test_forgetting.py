@@ -471,3 +471,13 @@ def test_a_limit_on_writers_that_makes_no_sense_is_refused(value: Any) -> None:
     with pytest.raises(InvalidConfig, match=f"max_writers cannot be .*from 1 to {STANDINGS_PER_STREAM}"):
         quick(max_writers=value)
     assert quick().stream.config.max_writers == MAX_WRITERS_DEFAULT
+
+
+def test_where_no_mark_was_made_nobody_makes_room() -> None:
+    book = Book(max_writers=2, min_writers=3)
+    book.note("a", 10)
+    book.stream.close("a", None, book.now)
+    book.note("b", 20)
+    with pytest.raises(TooMany):
+        book.note("c", 30)
+    assert set(book.stream.writers) == {"a", "b"}

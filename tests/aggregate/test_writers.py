@@ -280,6 +280,19 @@ def test_a_writer_that_was_heard_while_the_store_was_away_has_its_whole_timeout_
     assert book.state("a") == "timed_out"
 
 
+def test_silence_that_is_forgiven_does_not_count() -> None:
+    book = Book(writer_timeout_ms=1_000)
+    book.note("a", 10)
+    book.now += 600
+    writer = book.stream.writers["a"]
+    assert book.stream.silent_ms(writer, book.now) == 600
+    writer.forgive(400, writer.served_at + 600)
+    assert book.stream.silent_ms(writer, book.now) == 200
+    book.stream.close("a", None, book.now)
+    writer.forgive(400, writer.served_at + 600)
+    assert book.stream.silent_ms(writer, book.now) == 0
+
+
 def test_with_a_timeout_of_nothing_whoever_would_hold_time_is_left_out_at_once() -> None:
     book = Book(writer_timeout_ms=0)
     book.note("a", 10)
@@ -289,6 +302,15 @@ def test_with_a_timeout_of_nothing_whoever_would_hold_time_is_left_out_at_once()
     book.register("c")
     book.note("b", 40)
     assert book.last.excluded == ("a", "c")
+
+
+def test_with_a_timeout_of_nothing_whoever_is_out_stays_out_over_a_restart() -> None:
+    book = Book(writer_timeout_ms=0)
+    book.note("a", 10)
+    book.note("b", 20)
+    book.restart()
+    book.note("b", 30)
+    assert (book.times(), book.last.excluded) == ([10, 20, 30], ("a",))
 
 
 def test_without_a_timeout_a_silent_writer_holds_until_an_operator_sets_it_aside() -> None:

@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 import strandline
 from strandline.errors import (
     Fenced,
+    Forbidden,
     InvalidConfig,
     InvalidName,
     InvalidNote,
+    StoreUnavailable,
     StrandlineError,
     TooMany,
     UnknownSegment,
@@ -233,3 +235,15 @@ def test_an_error_without_a_place_in_the_table_goes_as_an_internal_failure_that_
     problem = to_problem(Elsewhere())
     assert problem["status"] == 500
     assert from_problem(problem).values == InternalFailure(reason="elsewhere has no place on the wire").values
+
+
+@pytest.mark.parametrize(
+    ("since", "told"), [(1_700_000_000_000, "2023-11-14 22:13:20 UTC"), (2**60, str(2**60)), (None, "(disk full)")]
+)
+def test_a_store_that_is_away_says_since_when(since: int | None, told: str) -> None:
+    assert told in str(StoreUnavailable(reason="disk full", since=since))
+
+
+def test_who_may_not_do_something_with_any_stream_is_told_the_role_alone() -> None:
+    told = str(Forbidden(role="reader", call="list tokens", needs="admin"))
+    assert told == "a token with the role 'reader' may not list tokens: that takes the role 'admin'"

@@ -79,3 +79,15 @@ def test_only_stars_allow_every_stream() -> None:
 def test_an_admin_may_what_the_others_may_and_they_not_what_each_other_may() -> None:
     may = {(own, needed) for own in Role for needed in Role if own.covers(needed)}
     assert may == {(own, own) for own in Role} | {(Role.ADMIN, needed) for needed in Role}
+
+
+def test_a_writers_token_speaks_for_those_whose_names_fit() -> None:
+    bound = Grant(name="till", role=Role.WRITER, writers="till-7*")
+    assert bound.speaks_for("till-7") and bound.speaks_for("till-70") and not bound.speaks_for("till-8")
+    assert Grant(name="till", role=Role.WRITER).speaks_for("anybody")
+
+
+@pytest.mark.parametrize("role", [Role.READER, Role.ADMIN])
+def test_only_a_writers_token_is_bound_to_writers(role: Role) -> None:
+    with pytest.raises(InvalidConfig, match="only a token with the role 'writer'"):
+        Grant(name="till", role=role, writers="till-7*")
