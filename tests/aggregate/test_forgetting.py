@@ -477,7 +477,7 @@ def test_where_no_mark_was_made_nobody_makes_room() -> None:
     book = Book(max_writers=2, min_writers=3)
     book.note("a", 10)
     book.stream.close("a", None, book.now)
-    book.note("b", 20)
+    book.after(GONE_KEPT_MS + 1).note("b", 20)
     with pytest.raises(TooMany):
         book.note("c", 30)
     assert set(book.stream.writers) == {"a", "b"}

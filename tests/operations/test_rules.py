@@ -21,8 +21,8 @@ DASHBOARD = ROOT / "controller" / "operations" / "dashboard.json"
 DOCUMENT = (ROOT / "docs" / "metrics.md").read_text()
 OF_THE_SCRAPE = {"instance", "job"}  # labels that Prometheus adds
 WORDS = {
-    "absent", "and", "by", "for", "histogram_quantile", "increase", "max", "min", "on", "or", "rate", "sum", "unless",
-    "vector", "without",
+    "abs", "absent", "and", "by", "for", "histogram_quantile", "increase", "max", "min", "on", "or", "rate", "sum",
+    "unless", "vector", "without",
 }  # fmt: skip
 
 
