@@ -34,7 +34,7 @@ from controller.storage.refusals import StoreRefused
 from controller.storage.tokens import has_tokens
 from controller.storage.upgrade import newest_revision
 from controller.storage.worker import within
-from controller.storage.writing import RESTORE, SpellOver
+from controller.storage.writing import RESTORE, REWIND, SpellOver
 from strandline.errors import InvalidConfig, Overloaded
 from strandline.hosts import AllowedHosts
 
@@ -161,7 +161,7 @@ def _serve(settings: Settings) -> int:
         raise Failure(str(app.state.refused))
     controller = getattr(app.state, "controller", None)
     if controller is not None and controller.replaced is not None:
-        taken = isinstance(controller.replaced, SpellOver) and controller.replaced.owner != RESTORE
+        taken = isinstance(controller.replaced, SpellOver) and controller.replaced.owner not in (RESTORE, REWIND)
         raise Failure(f"{controller.replaced}; this one has ended", TAKEN_OVER_STATUS if taken else 1)
     return 0 if server.started else 1
 

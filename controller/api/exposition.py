@@ -63,7 +63,7 @@ class Exposition:
         samples.add(families.STORE_CORRUPT, len(health.rows))
         samples.add(families.WAITING_READERS, controller.reading.waiting)
         samples.add_ms(families.HOST_AHEAD, controller.clock.host_ahead_ms)
-        samples.add_ms(families.UNSERVED, controller.clock.unserved_ms)
+        samples.add_ms(families.UNSERVED, max(0, controller.clock.unserved_ms))  # less than 0 after `rewind`
         samples.add(families.EVENT_CONNECTIONS, controller.following.readers)
         samples.add(families.EVENT_LIMIT, controller.following.limit)
         for status, count in sorted(controller.counts.responses.items()):

@@ -12,6 +12,7 @@ COMMANDS: Final = (
     "token",
     "backup",
     "restore",
+    "rewind",
     "check",
     "create",
     "streams",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
@@ -13,10 +14,12 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from controller.storage import upgrade
 from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.postgresql import reading_engine, writing_engine
-from controller.storage.refusals import BadDatabaseUrl, NotKnown, StoreAway, StoreRefused
+from controller.storage.refusals import BadDatabaseUrl, NoStore, NotKnown, StoreAway, StoreRefused
+from controller.storage.rewinding import Rewound, rewind
 from controller.storage.session import Session, SocketSession
 from controller.storage.sqlite import ServedFiles, SqliteLock, check_no_backup, sqlite_engine, unusable
 from controller.storage.transaction import CommitUnknown, transaction
+from strandline.errors import StoreCorrupt
 from strandline.redaction import redact
 
 
@@ -30,6 +33,11 @@ def parse_url(url: str) -> URL:
     if not supported or not parsed.database or parsed.database == ":memory:":
         raise BadDatabaseUrl(shown(parsed))
     return parsed
+
+
+def exists(url: URL) -> bool:
+    """Whether there can be anything in a store: an SQLite file may not be there yet."""
+    return url.get_backend_name() != "sqlite" or Path(str(url.database)).exists()
 
 
 def shown(url: URL) -> str:
@@ -138,6 +146,26 @@ class _Sides(NamedTuple):
     reading: Engine
     loading: Engine
     sessions: Sessions
+
+
+def set_clock_back(url: str, now: int) -> Rewound:
+    """Sets a store's clock back to `now`, the host's, where it ran ahead. Raises StoreRefused, and so CannotRewind."""
+    parsed = parse_url(url)
+    if not exists(parsed):
+        raise NoStore(shown(parsed))
+    with ExitStack() as opened:
+        try:
+            sides = _opening(parsed, opened, statement_timeout_ms=0)
+            with sides.writing.connect() as connection, transaction(connection):
+                upgrade.check_ours(connection, shown(parsed))
+                upgrade.check(connection)
+                return rewind(connection, shown(parsed), now)
+        except DBAPIError as error:
+            raise away(parsed, error) from error
+        except CommitUnknown as error:
+            raise NotKnown(shown(parsed), error.reason) from error
+        except StoreCorrupt as error:
+            raise StoreAway(shown(parsed), f"{error}: see `strandline check`") from error
 
 
 def _opening(url: URL, opened: ExitStack, **more: int) -> _Sides:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.limits import TABLES_SHOWN
+from controller.limits import STREAMS_NAMED, TABLES_SHOWN
 from strandline.redaction import redact
 
 
@@ -58,6 +58,24 @@ class NoStore(StoreRefused):
 
     def __str__(self) -> str:
         return f"there is no store at {self.store}: name the one that the controller serves with --database"
+
+
+class CannotRewind(StoreRefused):
+    """The store has marks whose promise the clock would break if it were set back."""
+
+    def __init__(self, store: str, streams: Sequence[str]) -> None:
+        super().__init__(store, streams)
+        self.store = store
+        self.streams = streams
+
+    def __str__(self) -> str:
+        named = ", ".join(map(repr, self.streams[:STREAMS_NAMED]))
+        more = f" and {len(self.streams) - STREAMS_NAMED} more" if len(self.streams) > STREAMS_NAMED else ""
+        return (
+            f"the clock of {self.store} cannot be set back: marks of streams in the ingestion time domain are ahead of "
+            f"the host's clock, and what is appended from now on would be older than they say ({named}{more}): seal or "
+            f"delete these streams first, and go on in new ones"
+        )
 
 
 class StoreAway(StoreRefused):

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 from controller.limits import CLOCK_LEAD_MS, FENCES_SINCE_S
 from controller.storage import schema
 from controller.storage.transaction import transaction
-from controller.storage.writing import RESTORE, Spell, SpellOver
+from controller.storage.writing import RESTORE, REWIND, Spell, SpellOver
 
 
 class Restores:
@@ -25,7 +25,8 @@ class Restores:
 
 
 def begin_spell(connection: Connection, owner: str, now: int) -> tuple[Spell, Restores]:
-    """Starts a spell at `now`, or at the time up to which the clock may have been told before, if that is later.
+    """Starts a spell at `now`, or at the time up to which the clock may have been told before, if that is later: since
+    it was last set back, if it ever was.
 
     Served time goes on where the spell before left it: nobody could be heard since.
 
@@ -44,7 +45,8 @@ def begin_spell(connection: Connection, owner: str, now: int) -> tuple[Spell, Re
             oldest = min((fence for fence in written if fence is not None), default=newest)
             connection.execute(delete(table).where(table.c.fence < oldest))
         rows = connection.execute(select(table).order_by(table.c.fence)).all()
-        started_at = max([now, *(row.clock_bound for row in rows)])
+        set_back = max((place for place, row in enumerate(rows) if row.owner == REWIND), default=0)
+        started_at = max([now, *(row.clock_bound for row in rows[set_back:])])
         unserved_ms = rows[-1].unserved_ms + started_at - rows[-1].served_until if rows else 0
         spell = Spell((newest or 0) + 1, owner, started_at, unserved_ms)
         connection.execute(

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import URL, Connection, Engine, Row, func, insert, or_, select, update
@@ -18,7 +17,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from controller.limits import TOKENS
 from controller.storage import upgrade
-from controller.storage.database import away, parse_url, shown
+from controller.storage.database import away, exists, parse_url, shown
 from controller.storage.postgresql import sharing_engine
 from controller.storage.refusals import NoStore, NotKnown, StoreRefused
 from controller.storage.schema import token as table
@@ -97,11 +96,6 @@ def open_tokens(url: str, *, make: bool = False) -> Iterator[Connection]:
         raise NotKnown(shown(parsed), error.reason) from error
     finally:
         engine.dispose()
-
-
-def exists(url: URL) -> bool:
-    """Whether there can be anything in a store: an SQLite file may not be there yet."""
-    return url.get_backend_name() != "sqlite" or Path(str(url.database)).exists()
 
 
 def has_tokens(url: str) -> bool:

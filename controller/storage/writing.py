@@ -18,7 +18,9 @@ from controller.storage.pipeline import Fate
 from controller.storage.rows import Values, cut_json, cut_of
 from controller.storage.transaction import CommitUnknown, abandon, reason_of, transaction
 
-RESTORE: Final = "restore"  # the owner of a spell that stands for a restore; controllers have names with a colon
+# Owners of spells in which nobody served. Controllers have names with a colon.
+RESTORE: Final = "restore"
+REWIND: Final = "rewind"
 
 
 class OwnershipLost(StoreTrouble):
@@ -47,6 +49,8 @@ class SpellOver(StoreTrouble):
         fences = f"its fence is {self.newest}, ours {self.fence}"
         if self.owner == RESTORE:
             return f"the store was restored from a backup while this controller served it: {fences}"
+        if self.owner == REWIND:
+            return f"the store's clock was set back while this controller served it: {fences}"
         return f"controller {self.owner} took the store over: {fences}"
 
 

@@ -13,6 +13,7 @@ import yaml
 from controller.commands import COMMANDS
 from controller.limits import READY_WAIT_S
 from controller.server import TAKEN_OVER_STATUS
+from controller.storage.database import check_store
 from logs import Event
 from logs.sqlite import SqliteLog
 from reader_client import ReaderGroup
@@ -33,7 +34,6 @@ TASKS = [
     "check",
     "retention",
     "behind-a-proxy",
-    "clocks",
     "writers-that-come-and-go",
     "windows-that-survive",
     "join-two-streams",
@@ -61,6 +61,12 @@ def test_the_page_about_alerts_sets_them_up_and_knows_every_one(controller: str,
     rules = [rule["alert"] for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
     text = (ROOT / page).read_text()
     assert [rule for rule in rules if f"`{rule}`" not in text.partition("## What can go wrong")[0]] == []
+
+
+def test_the_page_about_clocks_has_the_way_out(controller: str, tmp_path: Path) -> None:
+    check_store(str(tmp_path / "store.db"))
+    with Stranger(tmp_path, controller=controller) as stranger:
+        stranger.walk("docs/how-to/clocks.md")
 
 
 def test_the_page_about_running_a_controller_rescues_a_store_that_was_removed(tmp_path: Path) -> None:
@@ -138,7 +144,7 @@ def test_every_command_of_the_page_about_the_command_line_does_something(control
             if "--servers" not in block.text:  # those need Kafka
                 stranger.do(block)
                 shown |= {line.split()[1] for line in block.text.splitlines()}
-    assert set(COMMANDS) - shown == {"backup", "check", "demo", "migrate", "restore", "serve"}
+    assert set(COMMANDS) - shown == {"backup", "check", "demo", "migrate", "restore", "rewind", "serve"}
 
 
 # -- the stranger --------------------------------------------------------------------------------------------------
