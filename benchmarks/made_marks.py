@@ -17,6 +17,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from controller.storage import schema
+from controller.storage.checksums import CHECKSUMS
 from strandline.chain import MarkChain
 from strandline.cut import Cut
 from strandline.mark import Mark
@@ -85,12 +87,16 @@ def store(path: Path, rows: Rows) -> None:
         for start in range(0, len(rows), PIECE):
             for seq, row in enumerate(rows[start : start + PIECE].tolist(), start=start + 1):
                 cut = {name: offset for name, offset in zip(names, row, strict=True) if offset}
-                yield STREAM, "", seq, seq, seq, json.dumps(cut, separators=(",", ":")), None, "[]", 0, fence
+                written = json.dumps(cut, separators=(",", ":"))
+                row = dict(zip(columns, (STREAM, "", seq, seq, seq, written, None, "[]", 0, fence), strict=True))
+                yield *row.values(), checksums.of(row)
 
+    checksums = CHECKSUMS[schema.mark]
+    columns = [column.name for column in schema.mark.columns if column.name != "checksum"]
     with sqlite3.connect(path) as connection:
         fence = connection.execute("SELECT fence FROM stream").fetchone()[0]
-        columns = "stream, key, seq, time, upper, cut, newest, excluded, created_at, fence"
-        connection.executemany(f"INSERT INTO mark ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values())
+        places = ", ".join("?" * (len(columns) + 1))
+        connection.executemany(f"INSERT INTO mark ({', '.join(columns)}, checksum) VALUES ({places})", values())
     connection.close()
 
 
