@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from itertools import count
 from typing import Any
 
 import pytest
@@ -90,6 +91,17 @@ def test_a_clock_that_is_behind_the_floor_says_nothing_until_it_is_there(
         while not writer.status().noted:
             assert writer.wait_until_answered()
         assert dict(writer.status().noted)[""] == 1_100
+
+
+def test_a_fast_clock_keeps_nobody_waiting_for_what_it_said_before(
+    controller: Any, make_background: Any, late_log: Any
+) -> None:
+    """A note of the clock is always under way here."""
+    stream, clock = controller.stream(), count(1_000)
+    automatic = AutomaticTime(period_ms=1, lag_ms=0, clock=lambda: next(clock))
+    with make_background(stream, log=late_log, automatically_note_time=automatic) as writer:
+        for _ in range(20):
+            assert writer.wait_until_answered(30_000)
 
 
 def test_the_controllers_clock_is_read_before_the_position(
