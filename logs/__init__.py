@@ -7,13 +7,13 @@ every log must pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from logs.errors import InvalidEvent
-from strandline.errors import TooMany
+from logs.errors import InvalidEvent, NotInLog
+from strandline.errors import TooMany, UnknownSegment
 from strandline.limits import BATCH_ROWS, EVENT_BYTES, MEMO_BYTES
 from strandline.names import check_name
 from strandline.segment import Segment
@@ -51,6 +51,22 @@ def check_size(event: Event) -> None:
         raise InvalidEvent(
             name="size", value=event.size_bytes, wanted=f"key and value have at most {EVENT_BYTES} bytes"
         )
+
+
+def check_range(known: Collection[str], segment: str, start: int, end: int) -> None:
+    """Raises UnknownSegment for a segment that is not among those of the log, and NotInLog for what is no range."""
+    if segment not in known:
+        raise UnknownSegment(segment=segment, known=tuple(known)[:10])
+    if not 0 <= start <= end:
+        raise NotInLog(segment=segment, start=start, end=end, found=0)
+
+
+def check_head(head: Position, ends: Position) -> None:
+    """Raises UnknownSegment, and NotInLog for an offset beyond the end: whoever truncates a log starts with this."""
+    for segment, offset in head.items():
+        check_range(ends, segment, offset, offset)
+        if offset > ends[segment]:
+            raise NotInLog(segment=segment, start=offset, end=offset, found=0)
 
 
 @dataclass(frozen=True, slots=True)

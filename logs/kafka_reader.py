@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from logs import Position, StoredEvent
+from logs import Position, StoredEvent, check_range
 from logs.columns import event_schema
 from logs.errors import LogUnavailable, NotInLog
 from logs.kafka_topic import Settings, Topic, connecting
-from strandline.errors import UnknownSegment
 from strandline.limits import (
     BATCH_BYTES,
     BATCH_FIRST_ROWS,
@@ -100,11 +99,7 @@ class KafkaLogReader:
         self.close()
 
     def _check_range(self, segment: str, start: int, end: int) -> None:
-        known = [str(number) for number in self._topic.partitions()]
-        if segment not in known:
-            raise UnknownSegment(segment=segment, known=tuple(known)[:10])
-        if not 0 <= start <= end:
-            raise NotInLog(segment=segment, start=start, end=end, found=0)
+        check_range([str(number) for number in self._topic.partitions()], segment, start, end)
         if start == end:
             return
         last = self._topic.ends(committed=True, partitions=[int(segment)])[segment]

@@ -20,9 +20,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from confluent_kafka.cimpl import RESOURCE_TOPIC
 
-from logs import Position
-from logs.errors import LogUnavailable, NotInLog, TopicMissing
-from strandline.errors import UnknownSegment
+from logs import Position, check_head
+from logs.errors import LogUnavailable, TopicMissing
 from strandline.limits import KAFKA_ASK_MS, KAFKA_ATTEMPT_MS, KAFKA_DELETE_MS, KAFKA_MISSING_MS, KAFKA_PAUSE_MS
 from strandline.protocol.processes import Origin
 
@@ -90,23 +89,16 @@ class Topic:
         Raises UnknownSegment and NotInLog with nothing removed, and LogUnavailable, after which some partitions may be
         cut: doing it again goes on from there.
         """
-        known = {str(number) for number in self.partitions()}
-        for segment in head:
-            if segment not in known:
-                raise UnknownSegment(segment=segment, known=tuple(sorted(known))[:10])
-        ends = self.ends(partitions=map(int, head)) if head else {}
-        for segment, offset in head.items():
-            if not 0 <= offset <= ends[segment]:
-                raise NotInLog(segment=segment, start=offset, end=offset, found=0)
+        check_head(head, self.ends())
+        begun = self.heads([int(segment) for segment in head])
+        further = {segment: offset for segment, offset in head.items() if offset > begun[segment]}
 
         def ask() -> Position:
-            asked = [TopicPartition(self.name, int(segment), offset) for segment, offset in head.items()]
+            asked = [TopicPartition(self.name, int(segment), offset) for segment, offset in further.items()]
             futures = self._admin.delete_records(asked, request_timeout=KAFKA_DELETE_MS / 1000)
             return {str(each.partition): future.result().low_watermark for each, future in futures.items()}
 
-        begun = self.heads(map(int, head)) if head else {}
-        head = {segment: offset for segment, offset in head.items() if offset > begun[segment]}
-        return {**begun, **(self._asked(ask) if head else {})}
+        return {**begun, **(self._asked(ask) if further else {})}
 
     def timestamp_type(self) -> str:
         """Whose clock its records carry: "CreateTime", the producer's, or "LogAppendTime", the broker's."""

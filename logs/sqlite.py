@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from logs import Event, Memo, Position, Transaction, check_size
+from logs import Event, Memo, Position, Transaction, check_head, check_size
 from logs.buffering import BufferedTransaction
 from logs.checksums import EventChecksums
 from logs.errors import (
@@ -22,7 +22,6 @@ from logs.errors import (
     LogMissing,
     LogUnavailable,
     NotALog,
-    NotInLog,
 )
 from logs.identity import (
     alone_in,
@@ -44,7 +43,6 @@ from logs.layout import (
     segment_of,
 )
 from logs.routing import Route
-from strandline.errors import UnknownSegment
 from strandline.limits import LOG_BUSY_TIMEOUT_MS, TRUNCATE_ROWS
 from strandline.protocol.processes import Origin
 from strandline.segment import NewSegment, Segment, SegmentGraph
@@ -193,11 +191,7 @@ class SqliteLog:
         doing it again goes on from there.
         """
         ends = self.end_offsets()
-        for segment, offset in head.items():
-            if segment not in ends:
-                raise UnknownSegment(segment=segment, known=tuple(ends)[:10])
-            if not 0 <= offset <= ends[segment]:
-                raise NotInLog(segment=segment, start=offset, end=offset, found=0)
+        check_head(head, ends)
         return {segment: self._truncate(segment, min(offset, ends[segment] - 1)) for segment, offset in head.items()}
 
     # -- inside ----------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from logs import StoredEvent
+from logs import StoredEvent, check_range
 from logs.checksums import EventChecksums
 from logs.columns import event_schema
 from logs.errors import LogCorrupt, LogMissing, LogUnavailable, NotALog, NotInLog
@@ -29,7 +29,6 @@ from logs.layout import (
     read_only_uri,
     segment_of,
 )
-from strandline.errors import UnknownSegment
 from strandline.limits import BATCH_BYTES, BATCH_FIRST_ROWS, BATCH_GROWTH_TIMES, BATCH_ROWS, LOG_BUSY_TIMEOUT_MS
 from strandline.protocol.processes import Origin
 from strandline.segment import Segment
@@ -137,11 +136,7 @@ class SqliteLogReader:
         return check_format(str(self.path), application_id, version)
 
     def _check_range(self, segment: str, start: int, end: int) -> None:
-        known = [one.id for one in self.segments()]
-        if segment not in known:
-            raise UnknownSegment(segment=segment, known=tuple(known)[:10])
-        if not 0 <= start <= end:
-            raise NotInLog(segment=segment, start=start, end=end, found=0)
+        check_range([one.id for one in self.segments()], segment, start, end)
 
     def _batches(self, segment: str, start: int, end: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
         rows = min(BATCH_FIRST_ROWS, batch_rows)
