@@ -206,12 +206,9 @@ class Roster:
                     self._await_lapse(writer)
         room = FORGOTTEN_PER_CALL
         for key in sorted(self._looking) if self._looking else ():
-            aggregate = self.aggregates.get(key)
-            if aggregate is not None and aggregate.last is not None:
-                names = aggregate.passing.due(aggregate.last.time, most=room)
-                for name in names:
-                    self._look_at_gone(self.writers[name], aggregate, aggregate.last.time, now)
-                room -= len(names)
+            for name, time in self._passed_in(key, room):
+                self._look_at_gone(self.writers[name], self.aggregates[key], time, now)
+                room -= 1
             if not room:
                 return
             self._looking.discard(key)
@@ -225,14 +222,20 @@ class Roster:
             else:
                 self._await_lapse(writer)
         for key in sorted(self._looking):  # those whose time has come, and whom only a mark of this call has passed
-            aggregate = self.aggregates.get(key)
-            if aggregate is not None and aggregate.last is not None:
-                for name in aggregate.passing.due(aggregate.last.time, most=FORGOTTEN_PER_CALL):
-                    writer = self.writers[name]
-                    if writer.closed and name != needed_by and self._is_passed(writer):
-                        self._forget(writer)
-                    else:
-                        aggregate.passing.put(name, aggregate.last.time)
+            for name, time in self._passed_in(key, FORGOTTEN_PER_CALL):
+                writer = self.writers[name]
+                if writer.closed and name != needed_by and self._is_passed(writer):
+                    self._forget(writer)
+                else:
+                    self.aggregates[key].passing.put(name, time)
+
+    def _passed_in(self, key: str, most: int) -> list[tuple[str, int]]:
+        """Takes out those who are gone and whom the last mark of a key may have passed, each with the mark's time."""
+        aggregate = self.aggregates.get(key)
+        if aggregate is None or aggregate.last is None:
+            return []
+        time = aggregate.last.time
+        return [(name, time) for name in aggregate.passing.due(time, most=most)]
 
     def _is_passed(self, writer: Writer) -> bool:
         """Whether the last marks have all that a writer gave.
