@@ -48,7 +48,7 @@ class _Ownership:
 
     @property
     def share(self) -> int:
-        """How many of the segments that can be read each reader may have, when all share them evenly."""
+        """How many segments each reader may have, when all share evenly what can be read or is owned."""
         return self._answer.share
 
     @property

@@ -233,11 +233,18 @@ class Membership:
         return found
 
     def share(self, graphs: Graphs, moment: Moment) -> tuple[int, int]:
-        """How many of the segments that can be read now each reader may have, the even share, rounded up; and how many
-        of them nobody owns."""
+        """How many segments each reader may have, the even share, rounded up; and how many readable ones nobody owns.
+
+        A segment counts when it can be read now, or is owned and not read to its end. One may be owned before it can be
+        read: its predecessor went back to what was settled when the reader of it was lost. Without such segments the
+        share could be so low that every reader has it, and nobody takes the predecessor.
+        """
         alive = sum(not self.is_silent(name, moment) for name in self.readers)
-        readable = list(self.readable(graphs))
-        return -(-len(readable) // max(1, alive)), sum(place not in self.owners for place in readable)
+        readable = set(self.readable(graphs))
+        owned = {
+            place for place in self.owners if place[0] in graphs and not self._is_finished(place, graphs[place[0]])
+        }
+        return -(-len(readable | owned) // max(1, alive)), len(readable - self.owners.keys())
 
     def position(self, stream: str, graph: SegmentGraph) -> Cut:
         """Where the group stands in a stream: the largest cut inside what its readers say."""
@@ -281,6 +288,11 @@ class Membership:
                     wanted = "left out: positions does not have it" if read is None else f"at most {read}, the position"
                     raise InvalidNote(name=f"settled of {stream}/{segment}", value=offset, wanted=wanted)
 
+    def _is_finished(self, place: Place, graph: SegmentGraph) -> bool:
+        """Whether a segment was read to its end. Nobody may have noted it yet, in an open stream: then it has none."""
+        segment = place[1]
+        return segment in graph and self.offsets.get(place, 0) == graph[segment].final_offset
+
     def readable(self, graphs: Graphs) -> Iterable[Place]:
         """The segments that are not read to their end, and whose predecessors all are."""
         for stream, graph in graphs.items():
@@ -316,10 +328,8 @@ class Membership:
         reader has started a successor."""
         over = [
             segment
-            for segment, offset in position.items()
-            if segment in graph  # nobody may have noted it yet, in an open stream
-            and offset == graph[segment].final_offset
-            and (stream, segment) not in self.unsettled
+            for segment in position
+            if self._is_finished((stream, segment), graph) and (stream, segment) not in self.unsettled
         ]
         if over:
             own = [segment for where, segment in self.owners if where == stream]

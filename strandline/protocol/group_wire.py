@@ -102,8 +102,8 @@ class GroupWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderAnswer:
-    """To a reader: its epoch, the segments it owns with their positions by stream, how many of those that can be read
-    now it may have when all readers share them evenly, how many of them are free, and the group's window."""
+    """To a reader: its epoch, the segments it owns with their positions by stream, its even share of the segments that
+    can be read now or are owned and not read to their end, how many readable ones are free, and the group's window."""
 
     epoch: int
     owned: Positions

@@ -146,6 +146,29 @@ def test_successors_are_read_before_what_comes_before_them_is_settled_and_it_is_
     assert report(group, "two", {"0": 40}, {"0": 40}, two)["owned"]["s"] == {"2": 3}  # 0 is over now
 
 
+def test_a_segment_that_came_back_is_free_for_somebody_who_has_its_successors() -> None:
+    """One of three readers is lost while it has a predecessor that is read to its end and not settled; the other two
+    have the successors by then. Somebody must have room for the predecessor, or the group stands still for ever."""
+    graph = SegmentGraph.equal_shares(1, 0)
+    graph.scale({"0": 10}, [NewSegment("1", 0.0, 0.5), NewSegment("2", 0.5, 1.0)], 0)
+    graphs, moment = {"s": graph}, Moment(0, 0)
+    members = Membership("g", GroupSettings(streams=("s",), reader_timeout_ms=100))
+    for name in ("one", "two", "three"):
+        members.register(name, {}, graphs, moment)
+    members.report("one", 1, {"s": {"0": 10}}, graphs, moment, {"s": {"0": 4}})
+    later = Moment(100, 100)
+    members.report("two", 2, {"s": {"1": 0}}, graphs, Moment(50, 50), {"s": {"1": 0}})
+    members.report("three", 3, {"s": {"2": 0}}, graphs, Moment(50, 50), {"s": {"2": 0}})
+
+    assert list(members.readable(graphs)) == [("s", "1"), ("s", "2")]
+    members.let_silent_go(later)
+
+    assert list(members.readable(graphs)) == [("s", "0")]
+    assert members.share(graphs, later) == (2, 1)
+    members.acquire("two", 2, 1, graphs, lambda place, offset: offset, later)
+    assert members.owned("two") == {"s": {"0": 4, "1": 0}}
+
+
 def test_both_positions_outlive_a_restart(start: Any) -> None:
     controller = start()
     controller.call("PUT", "/v1/streams/s", CONFIG)
@@ -216,3 +239,19 @@ def test_nothing_settled_is_read_again_and_nothing_unsettled_is_passed_over(
             assert known <= offset
             assert place in members.owners or known == offset
             assert known >= before[segment] or what in ("register", "offline")
+        check_that_somebody_has_room(members, graphs, moment)
+
+
+def check_that_somebody_has_room(members: Membership, graphs: dict[str, SegmentGraph], moment: Moment) -> None:
+    """While a segment is free and readable, some live reader has fewer unfinished segments than its share."""
+    share, free = members.share(graphs, moment)
+    alive = [name for name in members.readers if not members.is_silent(name, moment)]
+    if free and alive:
+        unfinished = {
+            name: sum(
+                offset != graphs["s"][segment].final_offset
+                for segment, offset in members.owned(name).get("s", {}).items()
+            )
+            for name in alive
+        }
+        assert min(unfinished.values()) < share
