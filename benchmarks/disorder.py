@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.figures import Figure, Report, arguments, run
-from strandline.config import StreamConfig
-from strandline.note import Note
-from strandline.segment import SegmentGraph
-from strandline.stream import Stream
-from strandline.window import ListedMarks, time_window
+from strandline.core.config import StreamConfig
+from strandline.core.note import Note
+from strandline.core.segment import SegmentGraph
+from strandline.core.stream import Stream
+from strandline.core.window import ListedMarks, time_window
 
 START_MS: Final = 1_700_000_000_000
 PERIOD_MS: Final = 500

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS
-from strandline.chain import MarkChain
-from strandline.cut import Cut
-from strandline.mark import Mark
+from strandline.core.chain import MarkChain
+from strandline.core.cut import Cut
+from strandline.core.mark import Mark
 
 STREAM: Final = "million"
 MOST_ADDED: Final = 20  # to a segment, from a mark to the next

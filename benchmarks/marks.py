@@ -31,9 +31,9 @@ from urllib.parse import urlsplit
 
 from benchmarks.figures import Figure, Report, arguments, median, percentile, run
 from benchmarks.servers import BARE, scratch, serving_stores
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.protocol.transport import Connection
+from strandline.client import calls
+from strandline.client.http import Connection
+from strandline.core.note import Note
 from tests.served import AT_ONCE
 
 SEGMENTS: Final = 4

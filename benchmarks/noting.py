@@ -20,8 +20,8 @@ from typing import Final
 
 from benchmarks.figures import Figure, Report, arguments, median, percentile, run
 from benchmarks.servers import scratch
-from logs.sqlite import SqliteLog
-from strandline.protocol import calls
+from strandline.client import calls
+from strandline.logs.sqlite import SqliteLog
 from tests.served import AT_ONCE, served
 from writer_client import BackgroundWriter, Event, Writer
 

@@ -20,11 +20,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.disorder import PhoneEvent, devices_of, disorder, generate, notes, stream_of
-from strandline.note import Note
-from strandline.order import Bound
-from strandline.progress import Progress, no_order
-from strandline.timeindex import bound_at
-from strandline.window import ListedMarks
+from strandline.core.note import Note
+from strandline.core.order import Bound
+from strandline.core.progress import Progress, no_order
+from strandline.core.time_index import bound_at
+from strandline.core.window import ListedMarks
 
 STREAM = "phones"
 PIECE = 100  # events of a segment that are fetched at a time

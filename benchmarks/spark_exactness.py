@@ -25,12 +25,12 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from benchmarks.disorder import NotedAt, PhoneEvent, devices_of, faster, generate, load, notes, own_segments
 from benchmarks.figures import Figure, Report, arguments, run
 from benchmarks.servers import scratch
-from logs import Event
-from logs.sqlite import SqliteLog
 from spark_integration import read_events
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.protocol.transport import Connection
+from strandline.client import calls
+from strandline.client.http import Connection
+from strandline.core.note import Note
+from strandline.logs import Event
+from strandline.logs.sqlite import SqliteLog
 from tests.served import AT_ONCE, served
 
 DELAYS_S: Final = (1, 5, 10, 60)

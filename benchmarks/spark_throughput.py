@@ -24,13 +24,13 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 from benchmarks.figures import Figure, Report, arguments, median, run
 from benchmarks.spark_exactness import Stage
-from logs import Event
-from logs.sqlite import SqliteLog
 from spark_integration import attach, detach, exact_watermark, register
 from spark_integration.options import BACKLOG_THRESHOLD
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.protocol.transport import Connection
+from strandline.client import calls
+from strandline.client.http import Connection
+from strandline.core.note import Note
+from strandline.logs import Event
+from strandline.logs.sqlite import SqliteLog
 from tests.served import AT_ONCE
 from tools.jars import JarsError, fetched
 
@@ -156,7 +156,7 @@ def _kafka_by_own(spark: SparkSession, controller: str, servers: str) -> DataFra
 
 
 def fill_kafka(connection: Connection, servers: str, rows: int) -> None:
-    from logs.kafka import KafkaLog
+    from strandline.logs.kafka import KafkaLog
 
     connection.run(calls.create_stream("theirs", "open", AT_ONCE))
     log = KafkaLog.connect(servers, "theirs")

@@ -42,9 +42,9 @@ from benchmarks.made_marks import (
 from benchmarks.servers import BARE, load, middle, scratch, serving_bare, serving_controller, without_wrk
 from controller.limits import LOADED_MARKS
 from reader_client import TimeWindows
-from strandline.protocol import calls
-from strandline.protocol.transport import Connection
-from strandline.window import time_window
+from strandline.client import calls
+from strandline.client.http import Connection
+from strandline.core.window import time_window
 from tests.served import AT_ONCE
 
 WINDOWS_AFTER: Final = 20

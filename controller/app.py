@@ -18,20 +18,27 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from controller.api import documentation, groups, journals, live_marks, marks, operations, streams, writers
-from controller.api.envelope import Envelope
-from controller.api.exposition import Exposition
-from controller.api.gate import Gate
-from controller.api.notes import AnsweredBefore
-from controller.api.openapi import describe
-from controller.api.problems import answer_with
-from controller.dashboard.mounting import add_dashboard
-from controller.services.clock import HostClock
-from controller.services.controller import Controller
+from controller.clock import HostClock
+from controller.controller import Controller
+from controller.dashboard.mount import add_dashboard
+from controller.http import documentation
+from controller.http.browser_gate import Gate
+from controller.http.metrics_text import Exposition
+from controller.http.middleware import Envelope
+from controller.http.notes import AnsweredBefore
+from controller.http.openapi import describe
+from controller.http.problems import answer_with
+from controller.http.routes import groups, journals, mark_events, marks, operations, streams, writers
 from controller.settings import Settings
 from controller.storage.refusals import StoreRefused
-from strandline.errors import InvalidParameter, StrandlineError
-from strandline.protocol.errors import BadRequest, InternalFailure, MethodNotAllowed, UnknownPath
+from strandline.errors import (
+    BadRequest,
+    InternalFailure,
+    InvalidParameter,
+    MethodNotAllowed,
+    StrandlineError,
+    UnknownPath,
+)
 
 
 class SystemClock:
@@ -121,7 +128,7 @@ def create_app(
     app.add_exception_handler(Exception, _failed)
     for path in ("/v1/streams/{stream}/notes", "/v1/notes"):
         app.router.routes.append(Route(path, AnsweredBefore(), methods=["POST"]))
-    for part in (marks, streams, writers, live_marks, journals, groups, operations):  # looked through in this order
+    for part in (marks, streams, writers, mark_events, journals, groups, operations):  # looked through in this order
         app.include_router(part.router)
     app.add_route("/docs", partial(_documentation, app), include_in_schema=False)
     if dashboard:

@@ -19,22 +19,22 @@ import uvicorn
 from fastapi import FastAPI
 
 from controller.app import create_app
-from controller.commands.options import Failure, say
-from controller.connection import HttpConnection, SocketConnection, Waits
+from controller.cli.options import Failure, say
 from controller.dashboard.limits import CHANNEL_BYTES
-from controller.dashboard.mounting import is_installed
+from controller.dashboard.mount import is_installed
+from controller.http.connection import HttpConnection, SocketConnection, Waits
+from controller.http.listener import Listener, connections_bound
 from controller.limits import DRAIN_DEADLINE_S, START_DEADLINE_S, STOP_DEADLINE_S, WAITS_LOOK_TICKS
-from controller.listener import Listener, connections_bound
-from controller.log_lines import log_lines
-from controller.services.operator_log import tell
+from controller.records.log_lines import log_lines
+from controller.records.operator_log import tell
 from controller.settings import Settings
 from controller.storage.database import check_store, parse_url, shown
 from controller.storage.diagnosis import StoreSilent
 from controller.storage.refusals import StoreRefused
+from controller.storage.save import RESTORE, REWIND, SpellOver
 from controller.storage.tokens import has_tokens
 from controller.storage.upgrade import newest_revision
 from controller.storage.worker import within
-from controller.storage.writing import RESTORE, REWIND, SpellOver
 from strandline.errors import InvalidConfig, Overloaded
 from strandline.hosts import AllowedHosts
 

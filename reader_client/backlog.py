@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from logs import LogReader
-from strandline.backlog import BacklogStrategy, BacklogWatch, RemainingOffsetsStrategy
-from strandline.protocol.group_wire import GroupWindow
-from strandline.segment import SegmentGraph
+from strandline.core.backlog import BacklogStrategy, BacklogWatch, RemainingOffsetsStrategy
+from strandline.core.segment import SegmentGraph
+from strandline.logs import LogReader
+from strandline.wire.groups import GroupWindow
 
 
 class _ByLag:

@@ -10,15 +10,15 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, Unpack
 
-from logs import LogReader
 from reader_client.items import EventItem, Item, ReaderState
 from reader_client.options import LateEvents, Options, OptionsGiven
-from reader_client.reading import Reading
+from reader_client.reader import Reading
 from reader_client.steps import drive, drive_async
+from strandline.client.http import AsyncConnection, Connection, reach, reach_async
+from strandline.core.order import Lag, Place
 from strandline.errors import StrandlineError
-from strandline.order import Lag, Place
-from strandline.protocol.group_wire import GroupWindow, Positions
-from strandline.protocol.transport import AsyncConnection, Connection, reach, reach_async
+from strandline.logs import LogReader
+from strandline.wire.groups import GroupWindow, Positions
 
 
 def _monotonic_ms() -> float:

@@ -7,13 +7,14 @@ from types import TracebackType
 from typing import Final, Self
 
 from reader_client.windows import PositionAt
-from strandline.coalesce import OnAllIdle
+from strandline.client import group_calls
+from strandline.client.http import AsyncConnection, Connection, reach, reach_async
+from strandline.core.coalesce import OnAllIdle
+from strandline.core.note import DEFAULT_KEY
 from strandline.errors import InvalidConfig
 from strandline.limits import READER_TIMEOUT_DEFAULT_MS
 from strandline.names import check_name
-from strandline.note import DEFAULT_KEY
-from strandline.protocol import group_calls
-from strandline.protocol.group_wire import (
+from strandline.wire.groups import (
     FromHead,
     GroupDescription,
     GroupLag,
@@ -23,8 +24,7 @@ from strandline.protocol.group_wire import (
     ReaderAnswer,
     Start,
 )
-from strandline.protocol.transport import AsyncConnection, Connection, reach, reach_async
-from strandline.protocol.wire import MarksAt
+from strandline.wire.streams import MarksAt
 
 CHANGEABLE: Final = ("streams", "backlog_threshold_ms", "reader_timeout_ms", "idle_timeout_ms", "on_all_idle")
 

@@ -10,13 +10,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from logs import StoredEvent
-from strandline.checks import check_time
+from strandline.core.checks import check_time
+from strandline.core.note import check_key, check_position
+from strandline.core.order import Place
+from strandline.core.plain import from_plain
 from strandline.errors import Invalid, InvalidConfig
+from strandline.logs import StoredEvent
 from strandline.names import check_name
-from strandline.note import check_key, check_position
-from strandline.order import Place
-from strandline.plain import from_plain
 
 Times: TypeAlias = int | Mapping[str, int]
 EventTime: TypeAlias = Callable[[StoredEvent], Times]

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict
 
-from logs import StoredEvent
 from reader_client.backlog import GroupBacklog
 from reader_client.items import EventItem, EventTime, ReaderState, ReadingDomain
 from reader_client.limits import LATE_WRITERS, REPORT_DEFAULT_MS
-from strandline.checks import check_whole
+from strandline.core.checks import check_whole
+from strandline.core.event_windows import EventWindows
+from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.errors import InvalidConfig
-from strandline.note import DEFAULT_KEY, check_key
-from strandline.windowing import EventWindows
+from strandline.logs import StoredEvent
 
 Recall: TypeAlias = Callable[[str, str], ReaderState | None]  # what is kept of a stream's segment
 

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, assert_never
 
-from strandline.protocol import driving
-from strandline.protocol.driving import Local, Remote
-from strandline.protocol.transport import AsyncConnection, Connection
+from strandline.client import loop
+from strandline.client.http import AsyncConnection, Connection
+from strandline.client.loop import Local, Remote
 
 Value = TypeVar("Value")
 
@@ -44,7 +44,7 @@ def drive(job: Job[Value], connection: Connection, sleep: Callable[[float], obje
             case _:
                 assert_never(step)
 
-    return driving.drive(job, take)
+    return loop.drive(job, take)
 
 
 async def drive_async(
@@ -68,7 +68,7 @@ async def drive_async(
             case _:
                 assert_never(step)
 
-    return await driving.drive_async(job, take)
+    return await loop.drive_async(job, take)
 
 
 def _in_turn(turns: threading.Lock, work: Callable[[], Any]) -> Any:

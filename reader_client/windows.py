@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from reader_client.cache import MarkCache
-from reader_client.following import Follower, Following, FollowingTask, FollowingThread
 from reader_client.limits import CACHED_MARKS_DEFAULT, FOLLOWED_KEYS, STALE_AFTER_DEFAULT_MS
-from strandline.checks import check_whole
+from reader_client.mark_cache import MarkCache
+from reader_client.mark_follower import Follower, Following, FollowingTask, FollowingThread
+from strandline.client import calls
+from strandline.client.http import AsyncConnection, Connection, reach, reach_async
+from strandline.core.checks import check_whole
+from strandline.core.note import DEFAULT_KEY, check_key
+from strandline.core.window import TimeWindow
+from strandline.fork import Origin
 from strandline.names import check_name
-from strandline.note import DEFAULT_KEY, check_key
-from strandline.protocol import calls
-from strandline.protocol.processes import Origin
-from strandline.protocol.transport import AsyncConnection, Connection, reach, reach_async
-from strandline.protocol.wire import MarksAt, MarksPage, TimeIndexPage, WireMark
-from strandline.window import TimeWindow
+from strandline.wire.streams import MarksAt, MarksPage, TimeIndexPage, WireMark
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,21 +2,21 @@
 
 from typing import TYPE_CHECKING
 
-from strandline.protocol.lazy import names_from
+from strandline.lazy_names import names_from
 
 if TYPE_CHECKING:
-    from spark_integration.attaching import attach as attach
-    from spark_integration.attaching import detach as detach
-    from spark_integration.chaining import LogSink as LogSink
-    from spark_integration.chaining import OutputNotes as OutputNotes
+    from spark_integration.attach import attach as attach
+    from spark_integration.attach import detach as detach
     from spark_integration.environment import prepare as prepare
     from spark_integration.environment import register as register
     from spark_integration.events import read_between as read_between
     from spark_integration.events import read_events as read_events
     from spark_integration.events import read_range as read_range
-    from spark_integration.files import FilePositions as FilePositions
+    from spark_integration.file_positions import FilePositions as FilePositions
+    from spark_integration.mark_watch import MarkWatch as MarkWatch
+    from spark_integration.output import LogSink as LogSink
+    from spark_integration.output import OutputNotes as OutputNotes
     from spark_integration.source import StrandlineSource as StrandlineSource
-    from spark_integration.watch import MarkWatch as MarkWatch
     from spark_integration.watermark import exact_watermark as exact_watermark
 
 __all__ = [
@@ -39,13 +39,13 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
     __getattr__ = names_from(
         __name__,
         {
-            "LogSink": "spark_integration.chaining",
-            "OutputNotes": "spark_integration.chaining",
-            "FilePositions": "spark_integration.files",
-            "MarkWatch": "spark_integration.watch",
+            "LogSink": "spark_integration.output",
+            "OutputNotes": "spark_integration.output",
+            "FilePositions": "spark_integration.file_positions",
+            "MarkWatch": "spark_integration.mark_watch",
             "StrandlineSource": "spark_integration.source",
-            "attach": "spark_integration.attaching",
-            "detach": "spark_integration.attaching",
+            "attach": "spark_integration.attach",
+            "detach": "spark_integration.attach",
             "exact_watermark": "spark_integration.watermark",
             "prepare": "spark_integration.environment",
             "read_between": "spark_integration.events",

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from spark_integration.errors import JavaMissing, PythonMismatch
-from spark_integration.marks import MarkSource
+from spark_integration.mark_source import MarkSource
+from spark_integration.mark_watch import MarkWatch
 from spark_integration.options import BACKLOG_THRESHOLD
 from spark_integration.source import StrandlineSource
-from spark_integration.watch import MarkWatch
-from strandline.backlog import BacklogStrategy
+from strandline.core.backlog import BacklogStrategy
 from strandline.limits import PROGRAM_CHECK_S
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from pyspark.sql.types import IntegralType, StructType, TimestampType
 from spark_integration.durations import time_ms
 from spark_integration.environment import register
 from spark_integration.errors import WrongColumn
+from spark_integration.log_location import open_reader
 from spark_integration.options import BACKLOG_THRESHOLD, SourceOptions
-from spark_integration.places import open_reader
-from spark_integration.ranges import ReadRange, find_range
+from spark_integration.read_range import ReadRange, find_range
 from spark_integration.rows import FLOOR, MARK, SCHEMA
 from spark_integration.watermark import OBSERVATION, exact_watermark
-from spark_integration.windows import ControllerWindows
-from strandline.backlog import BacklogStrategy
+from spark_integration.window_calls import ControllerWindows
+from strandline.core.backlog import BacklogStrategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

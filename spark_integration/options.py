@@ -10,7 +10,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from spark_integration.durations import duration_ms, time_ms
 from spark_integration.errors import InvalidOption
-from spark_integration.places import KafkaTopic, Place, SqliteFile
+from spark_integration.log_location import KafkaTopic, Place, SqliteFile
 from strandline.limits import BACKLOG_BATCH_DEFAULT_ROWS, CONTROLLER_WAIT_DEFAULT_MS, OFFSET_BOUND
 from strandline.names import check_name
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, TimestampType
 
-from logs.columns import event_schema
-from spark_integration.places import Place, open_reader
+from spark_integration.log_location import Place, open_reader
+from strandline.logs.columns import event_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,23 +24,23 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from spark_integration.batches import plan_end, split
 from spark_integration.errors import InvalidOffset, UnsupportedLimit
-from spark_integration.following import GroupFollower
+from spark_integration.group_reports import GroupFollower
+from spark_integration.log_location import SqliteFile, open_reader
 from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun
 from spark_integration.options import SourceOptions
-from spark_integration.places import SqliteFile, open_reader
-from spark_integration.planning import plan_end, split
-from spark_integration.ranges import begin, find_range
+from spark_integration.read_range import begin, find_range
 from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition, read_partition
-from spark_integration.windows import ControllerWindows
-from strandline.backlog import AnyBacklog, BacklogDetector, BacklogStrategy, RemainingOffsetsStrategy
-from strandline.eventlag import EventTimeLag
+from spark_integration.window_calls import ControllerWindows
+from strandline.core.backlog import AnyBacklog, BacklogDetector, BacklogStrategy, RemainingOffsetsStrategy
+from strandline.core.event_time_lag import EventTimeLag
 from strandline.limits import PARTITION_ROWS, WINDOW_FIRST_PAUSE_MS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from logs import LogReader
+    from strandline.logs import LogReader
 
 _log = logging.getLogger(__name__)
 

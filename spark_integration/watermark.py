@@ -14,7 +14,7 @@ Spark takes a row with event_time <= watermark for late; a mark of T says that e
 rows at T may still come. So what is fed is T - 1 ms, by a delay of one millisecond in step 1.
 
 The barrier holds back what comes after the call. A filter that a user puts before it takes the mark rows away all the
-same: `spark_integration.watch` notices that in what each batch reports.
+same: `spark_integration.mark_watch` notices that in what each batch reports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.types import TimestampType
 
 from spark_integration.errors import MarkDropped, WrongColumn
-from spark_integration.late import keep_late
+from spark_integration.late_rows import keep_late
 from spark_integration.rows import FLOOR, MARK
 
 WATERMARK_TAG: Final = "spark.watermarkDelayMs"  # Spark's own name, in the column's metadata

@@ -1,6 +1,6 @@
 """The vocabulary of Strandline: pure values and state machines, without a clock and without I/O."""
 
-from strandline.backlog import BacklogDetector
-from strandline.coalesce import Coalescer, Idle, Watermark
+from strandline.core.backlog import BacklogDetector
+from strandline.core.coalesce import Coalescer, Idle, Watermark
 
 __all__ = ["BacklogDetector", "Coalescer", "Idle", "Watermark"]

@@ -22,7 +22,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from logs.kafka_topic import Topic
+from strandline.logs.kafka_topic import Topic
 from tests.ports import free_ports
 
 START_DEADLINE_S = 60
@@ -195,7 +195,7 @@ class Kafka:
             # Of several, one that died is to be missed soon; one alone may hang for a while and is still the cluster.
             "broker.session.timeout.ms": "2000" if self.count > 1 else "60000",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._ports[number]}",
-            "controller.listener.names": "CONTROLLER",
+            "controller.http.listener.names": "CONTROLLER",
             "controller.quorum.voters": ",".join(f"{each}@127.0.0.1:{port}" for each, port in self._control.items()),
             "default.replication.factor": copies,
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 import httpx
 
-from strandline.config import StreamConfig
-from strandline.protocol import calls
-from strandline.protocol.calls import Call
-from strandline.protocol.transport import Connection
+from strandline.client import calls
+from strandline.client.calls import Call
+from strandline.client.http import Connection
+from strandline.core.config import StreamConfig
 from strandline.testing import NOON, InProcessController, ManualClock
 
 Value = TypeVar("Value")

@@ -7,19 +7,18 @@ with Writer("http://127.0.0.1:8433", "orders", "w1", log=log) as writer:
 
 from typing import TYPE_CHECKING
 
-from strandline.protocol.lazy import names_from
+from strandline.lazy_names import names_from
 
 if TYPE_CHECKING:
-    from logs import Event as Event
-    from logs import Log as Log
-    from logs.errors import TransactionUnderWay as TransactionUnderWay
-    from strandline.changes import Registered as Registered
-    from strandline.protocol.attempts import Patience as Patience
-    from strandline.protocol.transport import AsyncConnection as AsyncConnection
-    from strandline.protocol.transport import Connection as Connection
-    from strandline.protocol.wire import NoteAnswer as NoteAnswer
-    from writer_client.automatic import AutomaticTime as AutomaticTime
-    from writer_client.background import Background as Background
+    from strandline.client.http import AsyncConnection as AsyncConnection
+    from strandline.client.http import Connection as Connection
+    from strandline.client.retry import Patience as Patience
+    from strandline.core.changes import Registered as Registered
+    from strandline.logs import Event as Event
+    from strandline.logs import Log as Log
+    from strandline.logs.errors import TransactionUnderWay as TransactionUnderWay
+    from strandline.wire.streams import NoteAnswer as NoteAnswer
+    from writer_client.automatic_notes import AutomaticTime as AutomaticTime
     from writer_client.background_writer import BackgroundWriter as BackgroundWriter
     from writer_client.errors import CommittedWithoutNote as CommittedWithoutNote
     from writer_client.errors import ManualNote as ManualNote
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from writer_client.reports import NotesMoving as NotesMoving
     from writer_client.reports import NotesStuck as NotesStuck
     from writer_client.reports import Status as Status
+    from writer_client.sender import Background as Background
     from writer_client.writer import AsyncWriter as AsyncWriter
     from writer_client.writer import Writer as Writer
 
@@ -68,29 +68,29 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
     __getattr__ = names_from(
         __name__,
         {
-            "AsyncConnection": "strandline.protocol.transport",
+            "AsyncConnection": "strandline.client.http",
             "AsyncWriter": "writer_client.writer",
-            "AutomaticTime": "writer_client.automatic",
-            "Background": "writer_client.background",
+            "AutomaticTime": "writer_client.automatic_notes",
+            "Background": "writer_client.sender",
             "BackgroundWriter": "writer_client.background_writer",
             "CommittedWithoutNote": "writer_client.errors",
-            "Connection": "strandline.protocol.transport",
-            "Event": "logs",
-            "Log": "logs",
+            "Connection": "strandline.client.http",
+            "Event": "strandline.logs",
+            "Log": "strandline.logs",
             "ManualNote": "writer_client.errors",
             "NeverNoted": "writer_client.errors",
             "NewerBelow": "writer_client.errors",
             "NoLog": "writer_client.errors",
             "NotDrained": "writer_client.errors",
-            "NoteAnswer": "strandline.protocol.wire",
+            "NoteAnswer": "strandline.wire.streams",
             "NoteLate": "writer_client.reports",
             "NoteRefused": "writer_client.reports",
             "NotesMoving": "writer_client.reports",
             "NotesStuck": "writer_client.reports",
-            "Patience": "strandline.protocol.attempts",
-            "Registered": "strandline.changes",
+            "Patience": "strandline.client.retry",
+            "Registered": "strandline.core.changes",
             "Status": "writer_client.reports",
-            "TransactionUnderWay": "logs.errors",
+            "TransactionUnderWay": "strandline.logs.errors",
             "Writer": "writer_client.writer",
             "WriterClosed": "writer_client.errors",
         },

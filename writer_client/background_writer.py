@@ -8,22 +8,22 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
-from logs import Event, Log, Position
-from strandline.changes import Registered
-from strandline.checks import check_whole
+from strandline.client.http import Connection
+from strandline.core.changes import Registered
+from strandline.core.checks import check_whole
+from strandline.core.note import DEFAULT_KEY, check_key, check_position, check_time
 from strandline.errors import PositionWentBack, StrandlineError, TimeWentBack
-from strandline.note import DEFAULT_KEY, check_key, check_position, check_time
-from strandline.protocol.processes import Origin
-from strandline.protocol.transport import Connection
-from strandline.protocol.wire import NoteAnswer
-from writer_client import leaving
-from writer_client.automatic import AutomaticTime
-from writer_client.background import Background
-from writer_client.driving import do
+from strandline.fork import Origin
+from strandline.logs import Event, Log, Position
+from strandline.wire.streams import NoteAnswer
+from writer_client import process_exit
+from writer_client.automatic_notes import AutomaticTime
 from writer_client.errors import ManualNote, WriterClosed
 from writer_client.limits import DRAIN_DEFAULT_MS, EXIT_DRAIN_MS
+from writer_client.loop import do
 from writer_client.outbox import Outbox
 from writer_client.reports import Report, Status
+from writer_client.sender import Background
 from writer_client.session import Begun, Session, Times, by_key
 
 
@@ -299,7 +299,7 @@ class BackgroundWriter:
         """Sends what was noted, and tells of what could not be sent."""
         self._background.send_now([self._outbox])
         unsent = self._outbox.leave(monotonic() + timeout_ms / 1000)
-        leaving.tell([unsent] if unsent is not None else [])
+        process_exit.tell([unsent] if unsent is not None else [])
 
     def _check(self) -> None:
         self._origin.check()

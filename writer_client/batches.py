@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from strandline.client import calls
+from strandline.client.calls import Call, Clocked, clocked
+from strandline.client.http import AsyncConnection
+from strandline.core.note import Note
 from strandline.errors import StrandlineError
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.protocol.calls import Call, Clocked, clocked
-from strandline.protocol.transport import AsyncConnection
-from strandline.protocol.wire import NoteAnswer
+from strandline.wire.streams import NoteAnswer
 from writer_client.limits import BATCH_BYTES, BATCH_NOTES, BATCHES_AT_ONCE, CALLS_AT_ONCE
 
 Results = tuple[NoteAnswer | StrandlineError, ...]

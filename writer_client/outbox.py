@@ -16,21 +16,28 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from time import monotonic
 
-from logs import Log, Position, Transaction
-from logs.errors import TransactionUnderWay
-from strandline.changes import Registered
-from strandline.errors import Fenced, PositionWentBack, Refused, StrandlineError, TimeWentBack, UnknownSegment
-from strandline.note import DEFAULT_KEY
-from strandline.protocol.errors import says_nothing_changed
-from strandline.protocol.wire import NoteAnswer
-from writer_client.automatic import AutomaticTime
+from strandline.core.changes import Registered
+from strandline.core.note import DEFAULT_KEY
+from strandline.errors import (
+    Fenced,
+    PositionWentBack,
+    Refused,
+    StrandlineError,
+    TimeWentBack,
+    UnknownSegment,
+    says_nothing_changed,
+)
+from strandline.logs import Log, Position, Transaction
+from strandline.logs.errors import TransactionUnderWay
+from strandline.wire.streams import NoteAnswer
+from writer_client.automatic_notes import AutomaticTime
 from writer_client.batches import Addressed
 from writer_client.errors import NeverNoted, NotDrained
-from writer_client.leaving import Unsent
 from writer_client.limits import DRAIN_DEFAULT_MS, TRANSACTION_LOOK_MS
+from writer_client.pending import Pending, WaitingNotes, merged
+from writer_client.process_exit import Unsent
 from writer_client.reports import NoteLate, NoteRefused, NotesMoving, NotesStuck, Report, Status
 from writer_client.session import Begun, Job, Session
-from writer_client.waiting import Pending, WaitingNotes, merged
 
 _log = logging.getLogger(__name__)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from logs import Position, TruncatableLog
-from strandline.config import TimeDomain
+from strandline.client import calls
+from strandline.client.http import Connection
+from strandline.core.config import TimeDomain
+from strandline.core.note import DEFAULT_KEY
 from strandline.limits import RETENTION_STEPS
-from strandline.note import DEFAULT_KEY
-from strandline.protocol import calls
-from strandline.protocol.transport import Connection
-from strandline.protocol.wire import WireMark
+from strandline.logs import Position, TruncatableLog
+from strandline.wire.streams import WireMark
 from writer_client.errors import NewerBelow
 
 

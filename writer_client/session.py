@@ -15,21 +15,20 @@ from secrets import token_hex
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakSet
 
-from logs import Event, Log, Memo, Position, Transaction
-from logs.errors import TransactionUnderWay
-from strandline.changes import Registered
-from strandline.errors import Fenced, Refused, StrandlineError, TimeWentBack
+from strandline.client import calls
+from strandline.client.calls import Call, Clocked, clocked
+from strandline.client.loop import Local, Remote, local, remote
+from strandline.core.changes import Registered
+from strandline.core.note import DEFAULT_KEY, Note, check_key
+from strandline.errors import Fenced, Refused, StrandlineError, TimeWentBack, says_nothing_changed
+from strandline.logs import Event, Log, Memo, Position, Transaction
+from strandline.logs.errors import TransactionUnderWay
 from strandline.names import check_name
-from strandline.note import DEFAULT_KEY, Note, check_key
-from strandline.protocol import calls
-from strandline.protocol.calls import Call, Clocked, clocked
-from strandline.protocol.driving import Local, Remote, local, remote
-from strandline.protocol.errors import says_nothing_changed
-from strandline.protocol.wire import NoteAnswer
+from strandline.wire.streams import NoteAnswer
 from writer_client.batches import Addressed
 from writer_client.errors import CommittedWithoutNote, NeverNoted, NoLog, WriterClosed
 from writer_client.limits import REGISTRATION_BYTES
-from writer_client.newest import Newest
+from writer_client.newest_time import Newest
 
 Value = TypeVar("Value")
 Times: TypeAlias = int | Mapping[str, int]

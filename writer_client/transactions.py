@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from logs import Event
-from strandline.protocol.wire import NoteAnswer
+from strandline.logs import Event
+from strandline.wire.streams import NoteAnswer
 from writer_client.session import Begun, Job, Session, Times, by_key
 
 

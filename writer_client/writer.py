@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self, TypeVar
 
-from logs import Event, Log, Position
-from strandline.changes import Registered
+from strandline.client.http import AsyncConnection, Connection, reach, reach_async
+from strandline.core.changes import Registered
+from strandline.core.note import DEFAULT_KEY
 from strandline.errors import StrandlineError
-from strandline.note import DEFAULT_KEY
-from strandline.protocol.processes import Origin
-from strandline.protocol.transport import AsyncConnection, Connection, reach, reach_async
-from strandline.protocol.wire import NoteAnswer
+from strandline.fork import Origin
+from strandline.logs import Event, Log, Position
+from strandline.wire.streams import NoteAnswer
 from writer_client.batches import notes_of
-from writer_client.driving import do, do_async
+from writer_client.loop import do, do_async
 from writer_client.session import Job, Session, Times
 from writer_client.transactions import AsyncWriterTransaction, WriterTransaction
 

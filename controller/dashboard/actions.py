@@ -7,12 +7,12 @@ from typing import Any
 
 from nicegui import ui
 
-from controller.dashboard.parts import heading
-from controller.dashboard.visiting import Visitor
-from controller.services.controller import Controller
-from controller.services.journal import Act
-from controller.wording import Times
-from strandline.config import StreamConfig
+from controller.controller import Controller
+from controller.dashboard.visitors import Visitor
+from controller.dashboard.widgets import heading
+from controller.format import Times
+from controller.records.journal import Act
+from strandline.core.config import StreamConfig
 from strandline.errors import InvalidConfig, StrandlineError
 
 Doing = Callable[[], Awaitable[str]]

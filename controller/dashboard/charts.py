@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from controller.wording import is_epoch
+from controller.format import is_epoch
 
 INK: Final = "#94a3b8"
 TEAL: Final = "#0d9488"

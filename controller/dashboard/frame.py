@@ -13,7 +13,7 @@ from fastapi import Request
 from nicegui import events, ui
 
 from controller.dashboard.limits import FIRST_UPDATE_S, REFRESH_S
-from controller.dashboard.visiting import THEME_COOKIE, Visitor
+from controller.dashboard.visitors import THEME_COOKIE, Visitor
 from strandline.errors import StrandlineError
 
 _SEEN: Final = "strandline_seen"

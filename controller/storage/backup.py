@@ -36,8 +36,8 @@ from controller.storage.refusals import (
     StoreAway,
     WrongSchema,
 )
-from controller.storage.spells import begin_anew
 from controller.storage.sqlite import BACKUP, SqliteLock, make_private, unusable
+from controller.storage.terms import begin_anew
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from controller.storage import upgrade
 from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.postgresql import reading_engine, writing_engine
 from controller.storage.refusals import BadDatabaseUrl, NoStore, NotKnown, StoreAway, StoreRefused
-from controller.storage.rewinding import Rewound, rewind
+from controller.storage.rewind import Rewound, rewind
 from controller.storage.session import Session, SocketSession
 from controller.storage.sqlite import ServedFiles, SqliteLock, check_no_backup, sqlite_engine, unusable
 from controller.storage.transaction import CommitUnknown, transaction

@@ -29,8 +29,8 @@ from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from controller.storage import schema
-from controller.storage.line import Answer, Line, Prepared, Values
 from controller.storage.pipeline import undone
+from controller.storage.statements import Answer, Line, Prepared, Values
 
 _encoder: Final = msgspec.json.Encoder()
 _stream: Final = schema.stream.c

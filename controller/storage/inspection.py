@@ -30,16 +30,16 @@ from controller.storage.checksums import CHECKSUMS, MISSING, check_name_of, corr
 from controller.storage.database import away, parse_url, shown
 from controller.storage.diagnosis import diagnose
 from controller.storage.groups import settings_and_held
+from controller.storage.load import stream_of
 from controller.storage.postgresql import reading_engine
-from controller.storage.reading import stream_of
 from controller.storage.refusals import StoreAway
 from controller.storage.rows import AnyRow, mark_of, segment_of
 from controller.storage.sqlite import looking_engine
 from controller.storage.writer_states import StoredWriter, changes_of, state_of
+from strandline.core.mark import Mark
+from strandline.core.segment import SegmentGraph
+from strandline.core.window import check_follows
 from strandline.errors import StoreCorrupt, StrandlineError
-from strandline.mark import Mark
-from strandline.segment import SegmentGraph
-from strandline.window import check_follows
 
 Value = TypeVar("Value")
 

@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 import msgspec
 from sqlalchemy import Row, Select, Table, bindparam, select
 
-from strandline.aggregate import Remainder
-from strandline.config import StreamConfig
-from strandline.cut import NOTHING, Cut
-from strandline.mark import Mark
-from strandline.segment import Segment
-from strandline.stream import Stream
+from strandline.core.aggregate import Remainder
+from strandline.core.config import StreamConfig
+from strandline.core.cut import NOTHING, Cut
+from strandline.core.mark import Mark
+from strandline.core.segment import Segment
+from strandline.core.stream import Stream
 
 Values: TypeAlias = dict[str, Any]
 AnyRow: TypeAlias = Row[Any]

@@ -1,7 +1,7 @@
 """Writers as documents and back: whole, one to a row, and as flushes changed them, in the rows of a log.
 
 What a flush changed is one row, however many writers it concerns: a row costs more than what is in it. A writer's own
-row is written anew when the log lets go of what is newer (`controller.services.writer_log`). Who loads a stream reads
+row is written anew when the log lets go of what is newer (`controller.commit.writer_log`). Who loads a stream reads
 both: each row as of its `through`, and after it what the log has with a greater seq.
 """
 
@@ -20,8 +20,8 @@ from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISSING, corrupt
 from controller.storage.rows import AnyRow, Values, rows_of
 from controller.storage.steps import Step, Steps, pages
-from strandline.cut import NOTHING, Cut
-from strandline.writer import Entry, Phase, Standing, Writer
+from strandline.core.cut import NOTHING, Cut
+from strandline.core.writer import Entry, Phase, Standing, Writer
 
 Document: TypeAlias = tuple[Any, ...]  # a StoredWriter, put together without one: every note makes some
 

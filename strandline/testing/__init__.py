@@ -17,7 +17,7 @@ The controller needs the extra `controller`. Nothing but tests imports this pack
 
 from typing import TYPE_CHECKING
 
-from strandline.protocol.lazy import names_from
+from strandline.lazy_names import names_from
 
 if TYPE_CHECKING:
     from strandline.testing.clock import NOON as NOON

@@ -20,14 +20,14 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from controller.app import create_app
-from controller.services.controller import Controller
+from controller.controller import Controller
 from controller.settings import Settings
-from strandline.checks import check_whole
-from strandline.config import StreamConfig
-from strandline.protocol import calls
-from strandline.protocol.attempts import Outcome, Patience
-from strandline.protocol.calls import Request
-from strandline.protocol.transport import AsyncConnection, AsyncHttpxTransport, AsyncTransport, Connection
+from strandline.client import calls
+from strandline.client.calls import Request
+from strandline.client.http import AsyncConnection, AsyncHttpxTransport, AsyncTransport, Connection
+from strandline.client.retry import Outcome, Patience
+from strandline.core.checks import check_whole
+from strandline.core.config import StreamConfig
 from strandline.testing.clock import ManualClock
 from strandline.testing.faults import AsyncFaultyTransport, Faults, FaultyTransport, Script
 

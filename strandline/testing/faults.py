@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import Protocol, TypeAlias, assert_never
 
-from strandline.checks import check_whole
+from strandline.client.calls import Request, Response
+from strandline.client.http import AsyncTransport, Seams, Transport
+from strandline.client.retry import AnswerLost, NotReached, Outcome
+from strandline.core.checks import check_whole
 from strandline.errors import StoreUnavailable
-from strandline.protocol.attempts import AnswerLost, NotReached, Outcome
-from strandline.protocol.calls import Request, Response
-from strandline.protocol.problems import MEDIA_TYPE, status_of, to_problem
-from strandline.protocol.transport import AsyncTransport, Seams, Transport
+from strandline.wire.problems import MEDIA_TYPE, status_of, to_problem
 
 
 class Fault(StrEnum):

@@ -1,4 +1,4 @@
-"""A log in memory, which acknowledges what is appended as it is told to. It keeps the contract of `logs.contract`."""
+"""A log in memory, which acknowledges what is appended as it is told to. It keeps the contract of `strandline.logs.contract`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from enum import StrEnum, auto
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from logs import Event, Memo, Position, StoredEvent, Transaction, check_size
-from logs.buffering import BufferedTransaction
-from logs.columns import event_schema
-from logs.errors import NotAcknowledged, NotInLog
-from logs.routing import Route
+from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.errors import StrandlineError, UnknownSegment
 from strandline.limits import BATCH_ROWS
-from strandline.segment import NewSegment, Segment, SegmentGraph
+from strandline.logs import Event, Memo, Position, StoredEvent, Transaction, check_size
+from strandline.logs.buffered_transaction import BufferedTransaction
+from strandline.logs.columns import event_schema
+from strandline.logs.errors import NotAcknowledged, NotInLog
+from strandline.logs.route import Route
 from strandline.testing.clock import ManualClock
 
 if TYPE_CHECKING:

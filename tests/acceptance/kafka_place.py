@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from logs import Event, Memo
-from logs.kafka import KafkaLog
-from logs.kafka_reader import KafkaLogReader
+from strandline.logs import Event, Memo
+from strandline.logs.kafka import KafkaLog
+from strandline.logs.kafka_reader import KafkaLogReader
 from tests.acceptance.story import Pace, Scaling
 from tests.kafka import Kafka
 

@@ -15,8 +15,8 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from strandline.protocol.wire import WireMark
-from strandline.segment import Segment
+from strandline.core.segment import Segment
+from strandline.wire.streams import WireMark
 
 
 @dataclass(frozen=True, slots=True, order=True)

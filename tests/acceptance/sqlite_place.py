@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader
-from strandline.segment import NewSegment
+from strandline.core.segment import NewSegment
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.acceptance.story import Scaling
 
 

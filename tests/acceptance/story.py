@@ -21,12 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from logs import LogReader
-from strandline.config import StreamConfig
-from strandline.protocol import calls
-from strandline.protocol.transport import Connection
-from strandline.protocol.wire import WireMark
-from strandline.segment import NewSegment
+from strandline.client import calls
+from strandline.client.http import Connection
+from strandline.core.config import StreamConfig
+from strandline.core.segment import NewSegment
+from strandline.logs import LogReader
+from strandline.wire.streams import WireMark
 from tests.acceptance.late_events import Evidence, Told, Written
 from tests.acceptance.writer_process import Part
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from strandline.protocol.transport import Connection
+from strandline.client.http import Connection
 from tests.acceptance.late_events import Evidence, Told, Written, judge
 from tests.acceptance.sqlite_place import SqlitePlace
 from tests.acceptance.story import FULL, Pace, tell

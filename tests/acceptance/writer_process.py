@@ -19,10 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TextIO
 
-from logs import Event, Log
-from logs.errors import LogFenced
-from strandline.errors import Fenced, Refused, StrandlineError, Unavailable
-from strandline.protocol.errors import Undecided
+from strandline.errors import Fenced, Refused, StrandlineError, Unavailable, Undecided
+from strandline.logs import Event, Log
+from strandline.logs.errors import LogFenced
 from writer_client import BackgroundWriter, CommittedWithoutNote, NoteRefused, Writer
 
 

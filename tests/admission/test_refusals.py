@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from strandline.config import StreamConfig
+from strandline.core.config import StreamConfig
+from strandline.core.note import Note
+from strandline.core.segment import NewSegment, SegmentGraph
+from strandline.core.stream import Stream
 from strandline.errors import (
     BeyondFinalOffset,
     Fenced,
@@ -23,9 +26,6 @@ from strandline.errors import (
     UnknownSegment,
     WrongDomain,
 )
-from strandline.note import Note
-from strandline.segment import NewSegment, SegmentGraph
-from strandline.stream import Stream
 
 NOW = 1_000
 FINE = Note(writer="w", times={"": 100}, position={"0": 10}, epoch=1)

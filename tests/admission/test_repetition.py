@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.config import StreamConfig, TimeDomain
+from strandline.core.config import StreamConfig, TimeDomain
+from strandline.core.note import Note
+from strandline.core.segment import NewSegment, SegmentGraph
+from strandline.core.stream import Stream
 from strandline.errors import PositionWentBack, Refused, TimeWentBack
-from strandline.note import Note
-from strandline.segment import NewSegment, SegmentGraph
-from strandline.stream import Stream
 
 NOW = 1_000
 KEYS = ("", "a", "b")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from strandline.changes import Answer, Registered
-from strandline.config import StreamConfig
+from strandline.core.changes import Answer, Registered
+from strandline.core.config import StreamConfig
+from strandline.core.mark import Mark
+from strandline.core.note import Note
+from strandline.core.segment import SegmentGraph
+from strandline.core.served_time import Unserved
+from strandline.core.stream import Stream
 from strandline.limits import GONE_KEPT_MS
-from strandline.mark import Mark
-from strandline.note import Note
-from strandline.segment import SegmentGraph
-from strandline.stream import Stream
-from strandline.unserved import Unserved
 
 START_MS = 1_000
 LIMIT_NOTES = 64

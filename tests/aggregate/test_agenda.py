@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.agenda import Agenda
+from strandline.core.agenda import Agenda
 
 STEPS = st.lists(st.tuples(st.sampled_from(["put", "drop", "due"]), st.integers(0, 5), st.integers(0, 20)), max_size=60)
 

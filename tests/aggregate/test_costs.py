@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from strandline.config import StreamConfig
-from strandline.note import Note
-from strandline.segment import SegmentGraph
-from strandline.stream import Stream
+from strandline.core.config import StreamConfig
+from strandline.core.note import Note
+from strandline.core.segment import SegmentGraph
+from strandline.core.stream import Stream
 from tests.counting import counted
 
 FEW, MANY = 20, 2_000

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from strandline.core.note import Note
 from strandline.errors import Fenced, InvalidConfig, InvalidScale, TooMany, UnknownWriter
 from strandline.limits import (
     FORGOTTEN_PER_CALL,
@@ -12,7 +13,6 @@ from strandline.limits import (
     MAX_WRITERS_DEFAULT,
     STANDINGS_PER_STREAM,
 )
-from strandline.note import Note
 from tests.aggregate.book import Book
 
 

@@ -5,12 +5,12 @@ from types import FrameType
 
 import pytest
 
-from strandline.cut import NOTHING
+from strandline.core.cut import NOTHING
+from strandline.core.mark import Mark
+from strandline.core.note import Note
+from strandline.core.segment import NewSegment
+from strandline.core.writer import Writer
 from strandline.errors import InvalidNote
-from strandline.mark import Mark
-from strandline.note import Note
-from strandline.segment import NewSegment
-from strandline.writer import Writer
 from tests.aggregate.book import Book
 
 

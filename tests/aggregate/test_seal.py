@@ -2,8 +2,8 @@
 
 import pytest
 
+from strandline.core.note import Note
 from strandline.errors import InvalidScale, StreamSealed
-from strandline.note import Note
 from tests.aggregate.book import Book
 
 

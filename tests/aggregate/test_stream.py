@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.changes import Changes
-from strandline.cut import NOTHING, Cut
-from strandline.note import Note
-from strandline.writer import Entry, Phase, Standing
+from strandline.core.changes import Changes
+from strandline.core.cut import NOTHING, Cut
+from strandline.core.note import Note
+from strandline.core.writer import Entry, Phase, Standing
 from tests.aggregate.book import Book
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from strandline.core.note import Note
+from strandline.core.stream import Stream
 from strandline.errors import Fenced, InvalidName, PositionWentBack, TimeWentBack, TooMany, UnknownWriter
 from strandline.limits import KEYS_PER_STREAM
-from strandline.note import Note
-from strandline.stream import Stream
 from tests.aggregate.book import Book
 
 

@@ -8,8 +8,8 @@ from typing import assert_never
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.asynchronous import Completed, OrderedWork, Ticket, UnorderedWork, Work
-from strandline.coalesce import Watermark
+from strandline.core.async_work import Completed, OrderedWork, Ticket, UnorderedWork, Work
+from strandline.core.coalesce import Watermark
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from strandline.asynchronous import Completed, OrderedWork, Ticket, UnorderedWork
-from strandline.coalesce import Watermark
+from strandline.core.async_work import Completed, OrderedWork, Ticket, UnorderedWork
+from strandline.core.coalesce import Watermark
 from strandline.errors import InvalidConfig, QueueFull, TooMany, UnknownTicket, WatermarkWentBack
 from strandline.limits import KEYS_PER_COALESCER
 

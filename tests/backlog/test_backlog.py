@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.backlog import (
+from strandline.core.backlog import (
     AnyBacklog,
     BacklogDetector,
     BacklogStrategy,

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.block import BLOCK_MARKS
-from strandline.chain import MarkChain
-from strandline.cut import NOTHING, Cut
+from strandline.core.block import BLOCK_MARKS
+from strandline.core.chain import MarkChain
+from strandline.core.cut import NOTHING, Cut
+from strandline.core.mark import Mark
 from strandline.limits import OFFSET_BOUND, SEGMENTS_PER_STREAM
-from strandline.mark import Mark
 
 KEY = "order_time"
 # How much a segment may grow from mark to mark: nothing, and enough to need each width of cell.

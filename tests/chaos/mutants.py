@@ -13,30 +13,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from controller.services import reading as reading_module
-from controller.services.clock import Clock
-from controller.services.commits import Durable
-from controller.services.live import Live
-from controller.services.live_group import LiveGroup
-from controller.services.membership import Membership
-from controller.services.store import Store
-from controller.services.streams import Streams
-from controller.services.writer_log import WriterLog
-from controller.storage import reading as stored_module
+from controller.clock import Clock
+from controller.commit.group_commit import Durable
+from controller.commit.store import Store
+from controller.commit.writer_log import WriterLog
+from controller.groups.loaded_group import LiveGroup
+from controller.groups.membership import Membership
+from controller.storage import load as stored_module
 from controller.storage import rows as rows_module
-from strandline import admission
-from strandline import stream as stream_module
-from strandline.aggregate import Aggregate, Role
-from strandline.chain import MarkChain
-from strandline.config import TimeDomain
-from strandline.cut import NOTHING, join_all
+from controller.streams import reads as reading_module
+from controller.streams.loaded_stream import Live
+from controller.streams.registry import Streams
+from strandline.core import admission
+from strandline.core import stream as stream_module
+from strandline.core.aggregate import Aggregate, Role
+from strandline.core.chain import MarkChain
+from strandline.core.config import TimeDomain
+from strandline.core.cut import NOTHING, join_all
+from strandline.core.mark import Mark
+from strandline.core.note import DEFAULT_KEY
+from strandline.core.served_time import Unserved
+from strandline.core.stream import Stream
+from strandline.core.window import window_between
+from strandline.core.writer import Phase
 from strandline.errors import TimeWentBack
-from strandline.mark import Mark
-from strandline.note import DEFAULT_KEY
-from strandline.stream import Stream
-from strandline.unserved import Unserved
-from strandline.window import window_between
-from strandline.writer import Phase
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
-from logs import Event, StoredEvent
 from reader_client import EventReader, TimeWindows, WatermarkItem
 from reader_client.items import EventItem
-from strandline.errors import StrandlineError, Unavailable
-from strandline.protocol.attempts import NotReached, Outcome, Patience
-from strandline.protocol.calls import Request, Response
-from strandline.protocol.errors import Undecided
-from strandline.protocol.transport import Connection, HttpxTransport
+from strandline.client.calls import Request, Response
+from strandline.client.http import Connection, HttpxTransport
+from strandline.client.retry import NotReached, Outcome, Patience
+from strandline.errors import StrandlineError, Unavailable, Undecided
+from strandline.logs import Event, StoredEvent
 from strandline.testing.log import ScriptedLog
 from tests.chaos.history import Call, Delivered, NotSent, Record, Said, Unknown, Watermark, Window
 from tests.chaos.history import Outcome as Recorded

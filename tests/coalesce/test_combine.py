@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.coalesce import combine, holder
+from strandline.core.coalesce import combine, holder
 
 INPUTS = ("a", "b", "c")
 LOOKS = st.lists(

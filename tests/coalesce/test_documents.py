@@ -5,7 +5,7 @@ In the timelines time runs to the right; `.` is a call that makes nothing known,
 
 import pytest
 
-from strandline.coalesce import Coalescer, Idle, Join, Watermark
+from strandline.core.coalesce import Coalescer, Idle, Join, Watermark
 from strandline.errors import InvalidConfig
 
 

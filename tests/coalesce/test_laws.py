@@ -9,7 +9,7 @@ from typing import assert_never
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.coalesce import Coalescer, Emission, Idle, Watermark
+from strandline.core.coalesce import Coalescer, Emission, Idle, Watermark
 from strandline.errors import InputDone, WatermarkWentBack
 
 KEYS = ("", "order", "ship")

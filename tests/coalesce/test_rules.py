@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strandline.coalesce import Coalescer, Idle, Watermark
+from strandline.core.coalesce import Coalescer, Idle, Watermark
 from strandline.errors import (
     InputDone,
     InvalidConfig,

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from controller import wording
+from controller import format
 from controller.cli import make_parser
-from controller.commands.speaking import suggestion
-from strandline.aggregate import Holder
+from controller.cli.client import suggestion
+from strandline.core.aggregate import Holder
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "command-line.md"
@@ -152,20 +152,20 @@ def test_a_command_that_asks_needs_nothing_of_the_server(served: Any, words: tup
 def test_who_holds_time_back_is_told_in_a_sentence() -> None:
     def told(**more: Any) -> str:
         known = {"writer": "w3", "state": "active", "time": 5, "last_heard_ms_ago": 12_000, "released_in_ms": 48_000}
-        return wording.holding(Holder(**{**known, **more}))
+        return format.holding(Holder(**{**known, **more}))
 
     assert told() == "w3 holds, 12 s silent, let go in 48 s"
     assert told(released_in_ms=None) == "w3 holds, 12 s silent, never let go by itself"
     assert told(state="joined", time=None) == "w3 (joined) holds and has no time yet, 12 s silent, let go in 48 s"
     assert told(released_in_ms=0) == "w3 holds, 12 s silent, let go now"
     assert told(writer=None) == "too few writers have noted (min_writers)"
-    assert wording.holding(None) == "nobody"
+    assert format.holding(None) == "nobody"
 
 
 def test_the_segments_of_a_position_stand_in_order() -> None:
-    assert wording.offsets({"10": 1, "b": 4, "2": 5, "a": 3}) == "2=5,10=1,a=3,b=4"
-    assert wording.offsets({str(segment): 1 for segment in range(200, 0, -1)}).startswith("1=1,2=1,3=1,")
-    assert wording.offsets({}) == "–"
+    assert format.offsets({"10": 1, "b": 4, "2": 5, "a": 3}) == "2=5,10=1,a=3,b=4"
+    assert format.offsets({str(segment): 1 for segment in range(200, 0, -1)}).startswith("1=1,2=1,3=1,")
+    assert format.offsets({}) == "–"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_the_segments_of_a_position_stand_in_order() -> None:
     ],
 )
 def test_a_span_is_told_in_the_units_that_matter(milliseconds: int, told: str) -> None:
-    assert wording.span(milliseconds) == told
+    assert format.span(milliseconds) == told
 
 
 @pytest.mark.parametrize(
@@ -198,8 +198,8 @@ def test_a_span_is_told_in_the_units_that_matter(milliseconds: int, told: str) -
     ],
 )
 def test_a_time_is_a_date_where_it_looks_like_one(time: int | None, told: str) -> None:
-    assert wording.Times().show(time) == told
-    assert wording.Times(plain=True).show(time) == ("–" if time is None else str(time))
+    assert format.Times().show(time) == told
+    assert format.Times(plain=True).show(time) == ("–" if time is None else str(time))
 
 
 def test_names_that_may_have_been_meant_are_close_ones_else_the_first_few() -> None:

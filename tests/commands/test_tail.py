@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from logs import Event, StoredEvent
-from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader
+from strandline.logs import Event, StoredEvent
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.flaky import FlakyProxy
 
 LINES, ROUNDS = 20, 8  # a round of lines, and then a mark
@@ -58,7 +58,7 @@ def stream(served: Any) -> str:
 def test_marks_of_a_topic_that_a_console_producer_writes_are_true_by_the_brokers_clock(
     three_brokers: Any, served: Any, start: Callable[..., subprocess.Popen[str]], stream: str
 ) -> None:
-    from logs.kafka_reader import KafkaLogReader
+    from strandline.logs.kafka_reader import KafkaLogReader
 
     three_brokers.create_topic(stream, 3, config={"message.timestamp.type": "LogAppendTime"})
     tails = [

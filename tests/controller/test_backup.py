@@ -15,8 +15,8 @@ from sqlalchemy import delete
 from controller.cli import main
 from controller.storage import schema
 from controller.storage.database import open_database
-from controller.storage.spells import begin_anew
-from controller.storage.writing import RESTORE
+from controller.storage.save import RESTORE
+from controller.storage.terms import begin_anew
 from tests.readme.pages import blocks_of, commands_of
 from tests.rows import rewrite
 from tests.served import NOON

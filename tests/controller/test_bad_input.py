@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.api.notes import _body, count_names
-from controller.request_bodies import check_no_name_twice, decode
+from controller.http.notes import _body, count_names
+from controller.http.request_bodies import check_no_name_twice, decode
 from strandline.errors import BadJson
 
 GOOD = {"writer": "a", "time": 5, "position": {"0": 1}}

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from controller.request_bodies import read_body, read_json_body
-from strandline.errors import BadJson, TooLarge
-from strandline.protocol.errors import WrongMediaType
+from controller.http.request_bodies import read_body, read_json_body
+from strandline.errors import BadJson, TooLarge, WrongMediaType
 
 SCOPE: dict[str, Any] = {"type": "http", "headers": []}
 JSON, FORM, TEXT = b"application/json", b"application/x-www-form-urlencoded", b"text/plain;charset=UTF-8"

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
+from controller.clock import Clock
+from controller.commit.group_commit import Committer, Durable
 from controller.limits import RECENT_MARKS
-from controller.services.clock import Clock
-from controller.services.commits import Committer, Durable
-from controller.services.live import Live
 from controller.storage import schema
 from controller.storage.rows import Origin
-from controller.storage.writing import Spell, Writing
-from strandline.config import StreamConfig
+from controller.storage.save import Spell, Writing
+from controller.streams.loaded_stream import Live
+from strandline.core.config import StreamConfig
+from strandline.core.note import Note
+from strandline.core.segment import SegmentGraph
+from strandline.core.stream import Stream
 from strandline.errors import Overloaded, StoreUnavailable
-from strandline.note import Note
-from strandline.segment import SegmentGraph
-from strandline.stream import Stream
 from strandline.testing import ManualClock
 
 

@@ -16,8 +16,8 @@ from controller.server import TAKEN_OVER_STATUS
 from controller.storage import schema
 from controller.storage.database import open_database, parse_url
 from controller.storage.postgresql import sharing_engine
-from controller.storage.spells import begin_spell
 from controller.storage.sqlite import sqlite_engine
+from controller.storage.terms import begin_spell
 from tests.postgres import Postgres
 from tests.served import InProcess, OwnProcess
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.coalesce import Coalescer, combine, holder
+from strandline.core.coalesce import Coalescer, combine, holder
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
 GROUP = "/v1/reader-groups/g"

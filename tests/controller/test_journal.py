@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from controller.limits import JOURNAL_ENTRIES, JOURNAL_REFUSALS_BURST_ENTRIES
-from controller.services.journal import Act, Journal
+from controller.records.journal import Act, Journal
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_OF_STREAM
-from controller.storage.writing import Spell, Writing
+from controller.storage.save import Spell, Writing
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 STREAM = "/v1/streams/s"

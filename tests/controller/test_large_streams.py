@@ -10,14 +10,14 @@ import httpx
 import pytest
 
 from controller.limits import STEP_ITEMS, STEPS_AT_HAND
-from controller.services.live import Live
 from controller.storage.database import open_database
 from controller.storage.rows import Origin
-from controller.storage.spells import begin_spell
-from controller.storage.writing import Scribe, Writing
-from strandline.note import Note
-from strandline.segment import SegmentGraph
-from strandline.stream import Stream
+from controller.storage.save import Scribe, Writing
+from controller.storage.terms import begin_spell
+from controller.streams.loaded_stream import Live
+from strandline.core.note import Note
+from strandline.core.segment import SegmentGraph
+from strandline.core.stream import Stream
 from tests.served import AT_ONCE, NOON, InProcess, ManualClock
 
 WRITERS = STEPS_AT_HAND * STEP_ITEMS

@@ -3,7 +3,7 @@
 from typing import Any
 
 from controller.limits import NOTED_AT_MS
-from controller.storage.reading import load_stream
+from controller.storage.load import load_stream
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None, "writer_timeout_ms": None}
 

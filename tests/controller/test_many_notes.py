@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
+from controller.clock import Clock
+from controller.commit.group_commit import Committer
+from controller.commit.store import Store
 from controller.limits import FLUSH_NOTES, PIECE_NOTES, SMALL_BODY_BYTES
-from controller.services.clock import Clock
-from controller.services.commits import Committer
-from controller.services.notes import Noted, Notes
-from controller.services.store import Store
-from controller.services.streams import Streams
 from controller.storage import schema
 from controller.storage.database import open_database
-from controller.storage.reading import load_stream
-from controller.storage.spells import begin_spell
-from controller.storage.writing import Writing
+from controller.storage.load import load_stream
+from controller.storage.save import Writing
+from controller.storage.terms import begin_spell
+from controller.streams.notes import Noted, Notes
+from controller.streams.registry import Streams
+from strandline.core.note import Note
 from strandline.errors import StoreUnavailable, StrandlineError
-from strandline.note import Note
 from strandline.testing import ManualClock
 from tests.served import NOON, InProcess
 

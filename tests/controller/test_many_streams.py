@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from controller.services.live import Live
 from controller.storage.database import open_database
 from controller.storage.rows import Origin
-from controller.storage.spells import begin_spell
-from controller.storage.writing import Scribe, Writing
-from strandline.config import StreamConfig
-from strandline.note import Note
-from strandline.segment import SegmentGraph
-from strandline.stream import Stream
+from controller.storage.save import Scribe, Writing
+from controller.storage.terms import begin_spell
+from controller.streams.loaded_stream import Live
+from strandline.core.config import StreamConfig
+from strandline.core.note import Note
+from strandline.core.segment import SegmentGraph
+from strandline.core.stream import Stream
 
 STREAMS = int(os.environ.get("MANY_STREAMS", "2000"))  # ten thousand in `make soak`
 WRITERS = 10

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.services.membership import Membership
+from controller.groups.membership import Membership
+from strandline.core.segment import NewSegment, SegmentGraph
+from strandline.core.served_time import Moment
 from strandline.errors import StrandlineError
-from strandline.protocol.group_wire import GroupSettings
-from strandline.segment import NewSegment, SegmentGraph
-from strandline.unserved import Moment
+from strandline.wire.groups import GroupSettings
 
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 GROUP = "/v1/reader-groups/g"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.services.shelf import Shelf, StillLoading
+from controller.streams.cache import Shelf, StillLoading
 
 
 @dataclass(eq=False)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from controller.services.clock import Clock
+from controller.clock import Clock
 from strandline.errors import StoreUnavailable
 from tests.postgres import Postgres
 from tests.served import InProcess, ManualClock, OwnProcess

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
+from controller.commit.lanes import CommitOrder, Lane
 from controller.limits import COMMIT_DEADLINE_S, DRAIN_DEADLINE_S, READY_WAIT_S
-from controller.services.lanes import CommitOrder, Lane
 from controller.storage.diagnosis import StoreSilent
 from controller.storage.session import Session
 from controller.storage.worker import within

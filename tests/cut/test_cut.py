@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.cut import NOTHING, Cut, join_all
+from strandline.core.cut import NOTHING, Cut, join_all
 
 SEGMENTS = ["0", "1", "2", "3"]
 cuts = st.dictionaries(st.sampled_from(SEGMENTS), st.integers(0, 5)).map(Cut)

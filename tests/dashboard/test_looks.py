@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from controller.services.clock import Clock
-from controller.services.looks import StreamDetails, Trouble
-from controller.services.overview import Look
-from controller.services.sharing import Shared
-from controller.services.slices import Slices
+from controller.clock import Clock
+from controller.status.census import Look
+from controller.status.single_flight import Shared
+from controller.status.stream_status import StreamDetails, Trouble
 from controller.storage.journal import Entry
+from controller.yielding import Slices
 from tests.served import InProcess, ManualClock
 
 

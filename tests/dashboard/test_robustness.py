@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import Page, expect
 
-from controller.dashboard import plain
+from controller.dashboard import plain_pages
 
 if TYPE_CHECKING:
     from tests.dashboard.conftest import World
@@ -50,7 +50,7 @@ def test_a_path_without_a_page_says_so_and_nothing_is_written_where_the_controll
 
 
 def test_a_page_that_failed_says_so_without_telling_what_is_inside() -> None:
-    answer = plain.failed(ValueError("a password"))
+    answer = plain_pages.failed(ValueError("a password"))
     assert answer.status_code == 500
     assert b"ValueError" in answer.body
     assert b"password" not in answer.body

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from controller.dashboard import actions
-from controller.dashboard.visiting import Visitor
+from controller.dashboard.visitors import Visitor
 from controller.storage.tokens import add_token, digest_of, open_tokens, revoke_token
 from strandline.access import Grant, Role
 from strandline.errors import Forbidden

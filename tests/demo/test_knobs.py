@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from spark_integration.demo.command import NEEDED, check_packages
-from spark_integration.demo.errors import PartMissing
-from spark_integration.demo.knobs import Choices, add_knobs, chosen
-from spark_integration.demo.settings import DemoSettings
+from strandline_demo.command import NEEDED, check_packages
+from strandline_demo.errors import PartMissing
+from strandline_demo.options import Choices, add_knobs, chosen
+from strandline_demo.settings import DemoSettings
 
 ROOT = Path(__file__).resolve().parents[2]
-DEMO = "import sys; from spark_integration.demo import main; sys.exit(main(sys.argv[1:]))"
+DEMO = "import sys; from strandline_demo import main; sys.exit(main(sys.argv[1:]))"
 
 
 def choose(*arguments: str, **environment: str) -> Choices:

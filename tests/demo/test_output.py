@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_integration.demo.messages import (
+from spark_integration.offsets import END_OF_TIME_MS
+from spark_integration.progress import epoch_ms
+from strandline.core.aggregate import Holder
+from strandline_demo.messages import (
     Drained,
     Emitted,
     Left,
@@ -22,14 +25,11 @@ from spark_integration.demo.messages import (
     from_line,
     to_line,
 )
-from spark_integration.demo.picture import Moment, Scene, draw, staircase
-from spark_integration.demo.progress import Observed, describe_holder
-from spark_integration.demo.settings import DemoSettings
-from spark_integration.demo.table import render
-from spark_integration.demo.truth import Emission, LoggedEvent, Outcome
-from spark_integration.offsets import END_OF_TIME_MS
-from spark_integration.progress import epoch_ms
-from strandline.aggregate import Holder
+from strandline_demo.picture import Moment, Scene, draw, staircase
+from strandline_demo.progress import Observed, describe_holder
+from strandline_demo.settings import DemoSettings
+from strandline_demo.table import render
+from strandline_demo.truth import Emission, LoggedEvent, Outcome
 
 whole = st.integers(-(2**53), 2**53)
 batches = st.builds(Progress, st.text(), whole, whole, whole, whole)

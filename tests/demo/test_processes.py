@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from spark_integration.demo import processes
-from spark_integration.demo.errors import PartFailed
-from spark_integration.demo.messages import Wrote
-from spark_integration.demo.processes import Ended, Heard, Inbox, Interrupted, Parts, Said, is_free, signals_to
+from strandline_demo import processes
+from strandline_demo.errors import PartFailed
+from strandline_demo.messages import Wrote
+from strandline_demo.processes import Ended, Heard, Inbox, Interrupted, Parts, Said, is_free, signals_to
 
 MakeModule = Callable[[str, str], str]
 
@@ -91,7 +91,7 @@ def test_a_part_that_fails_is_named_with_its_last_words(parts: Parts, module: Ma
     parts.start("unlucky", module("fails", "raise SystemExit('the disk is full')"))
     with pytest.raises(PartFailed, match=r"'unlucky' .* status 1; it said last:\nthe disk is full") as failed:
         hear_until(parts, Ended)
-    assert failed.value.status == 1
+    assert failed.value.exit_status == 1
 
 
 def test_nothing_said_in_time_is_none(parts: Parts, module: MakeModule) -> None:
@@ -134,7 +134,7 @@ KILLED = """
     import sys, time
     from pathlib import Path
     from queue import SimpleQueue
-    from spark_integration.demo.processes import Parts, Said
+    from strandline_demo.processes import Parts, Said
     with Parts(Path(sys.argv[1]), SimpleQueue()) as parts:
         part = parts.start("lasting", "waits")
         while not isinstance(parts.hear(30), Said):

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DEMO = "import sys; from spark_integration.demo import main; sys.exit(main(sys.argv[1:]))"
+DEMO = "import sys; from strandline_demo import main; sys.exit(main(sys.argv[1:]))"
 ROW = re.compile(r"^(?P<name>\S.{27}\S*) +(?P<exact>[\d ]*\d) {3,}(?P<plain>[\d ]*\d)$", re.MULTILINE)
 
 pytestmark = pytest.mark.spark

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_integration.demo.truth import (
+from strandline_demo.truth import (
     Emission,
     LoggedEvent,
     QueryRun,

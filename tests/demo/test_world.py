@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_integration.demo.errors import InvalidKnob
-from spark_integration.demo.settings import AROUND_OUTAGE_MS, DemoSettings
-from spark_integration.demo.world import (
+from strandline_demo.errors import InvalidKnob
+from strandline_demo.settings import AROUND_OUTAGE_MS, DemoSettings
+from strandline_demo.world import (
     TICK_MS,
     Happening,
     Leave,

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from logs.sqlite import SqliteLog
-from spark_integration.demo.messages import Left, Message, Registered, Rested, Returned, Vanished, Wrote
-from spark_integration.demo.settings import DemoSettings
-from spark_integration.demo.world import Role, happenings, steps, time_of
-from spark_integration.demo.writing import WriterPart, WriterRun
-from strandline.protocol.attempts import Outcome
-from strandline.protocol.calls import Request, Response
-from strandline.protocol.transport import Connection
+from strandline.client.calls import Request, Response
+from strandline.client.http import Connection
+from strandline.client.retry import Outcome
+from strandline.logs.sqlite import SqliteLog
+from strandline_demo.messages import Left, Message, Registered, Rested, Returned, Vanished, Wrote
+from strandline_demo.settings import DemoSettings
+from strandline_demo.world import Role, happenings, steps, time_of
+from strandline_demo.writer import WriterPart, WriterRun
 from writer_client import Writer
 
 START_MS = 1_700_000_000_000
@@ -79,7 +79,7 @@ class Stage:
 
 
 def read_times(path: Path, ends: dict[str, int]) -> dict[str, list[int]]:
-    from logs.sqlite_reader import SqliteLogReader
+    from strandline.logs.sqlite_reader import SqliteLogReader
 
     with SqliteLogReader(path) as log:
         return {

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from controller.api.access import RULES
+from controller.http.auth import RULES
 from controller.storage.tokens import add_token, digest_of, open_tokens
 from strandline.access import Grant, Role
 from strandline.redaction import TOKEN_PREFIX

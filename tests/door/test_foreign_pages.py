@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.api.access import RULES
+from controller.http.auth import RULES
 from tests.door.raw import Answer, ask
 from tests.served import OwnProcess
 from tests.tokens.test_serving import create

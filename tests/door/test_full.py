@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from controller.http.listener import connections_bound
 from controller.limits import (
     ACCEPTED_AT_ONCE,
     CONNECTIONS,
@@ -19,7 +20,6 @@ from controller.limits import (
     OTHER_FILES,
     RESERVED_CONNECTIONS,
 )
-from controller.listener import connections_bound
 from tests.door.raw import Raw
 from tests.served import OwnProcess
 from tests.tokens.test_serving import Certificate, certificate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.waits import WaitQueue, longest
+from controller.http.wait_queue import WaitQueue, longest
 
 LIMIT_S = 10.0
 # What happens, after how long, and to whom.

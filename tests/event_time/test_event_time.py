@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strandline.core.event_time_lag import EventTimeLag
+from strandline.core.ordering_buffer import EventTimeOrdering, Timed
 from strandline.errors import InvalidConfig, QueueFull, WatermarkWentBack
-from strandline.eventlag import EventTimeLag
-from strandline.ordering_buffer import EventTimeOrdering, Timed
 
 MINUTE_MS = 60_000
 TWELVE = 12 * 60 * MINUTE_MS

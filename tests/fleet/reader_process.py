@@ -14,8 +14,8 @@ import os
 import sys
 import time
 
-from logs.sqlite_reader import SqliteLogReader
 from reader_client import EventItem, EventReader
+from strandline.logs.sqlite_reader import SqliteLogReader
 
 
 def main(controller: str, group: str, name: str, stream: str, log: str, output: str) -> None:

@@ -15,12 +15,12 @@ from random import Random
 
 import pytest
 
-from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader
 from reader_client import ReaderGroup
-from strandline.protocol import calls
-from strandline.protocol.transport import Connection
-from strandline.segment import NewSegment, Segment
+from strandline.client import calls
+from strandline.client.http import Connection
+from strandline.core.segment import NewSegment, Segment
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.served import AT_ONCE, ROOT, served
 from writer_client import Event, Writer
 

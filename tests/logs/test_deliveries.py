@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logs import Event
-from logs.deliveries import Deliveries, Delivery
+from strandline.logs import Event
+from strandline.logs.deliveries import Deliveries, Delivery
 
 SEGMENTS = ("0", "1")
 STEPS = st.lists(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from logs import Event
-from logs.errors import NotALog
-from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader
+from strandline.logs import Event
+from strandline.logs.errors import NotALog
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
 
 EVENTS = [Event(b"%d" % number, key=b"k") for number in range(30)]
 

@@ -11,9 +11,10 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer, SerializingProducer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from logs import Event, Memo
-from logs.columns import event_schema
-from logs.errors import (
+from strandline.errors import UnknownSegment
+from strandline.logs import Event, Memo
+from strandline.logs.columns import event_schema
+from strandline.logs.errors import (
     InvalidSetting,
     LogFenced,
     LogUnavailable,
@@ -22,10 +23,9 @@ from logs.errors import (
     TopicMissing,
     TransactionUnderWay,
 )
-from logs.kafka import KafkaLog
-from logs.kafka_producer import TrackedProducer
-from logs.kafka_reader import KafkaLogReader
-from strandline.errors import UnknownSegment
+from strandline.logs.kafka import KafkaLog
+from strandline.logs.kafka_producer import TrackedProducer
+from strandline.logs.kafka_reader import KafkaLogReader
 from tests.kafka import Kafka
 
 NUMBERS = count(1)

@@ -8,14 +8,14 @@ from itertools import count
 
 import pytest
 
-from logs import Log
-from logs.kafka import KafkaLog
-from logs.kafka_reader import KafkaLogReader
+from strandline.logs import Log
+from strandline.logs.kafka import KafkaLog
+from strandline.logs.kafka_reader import KafkaLogReader
 from tests.kafka import Kafka
 
-pytest.register_assert_rewrite("logs.contract")
+pytest.register_assert_rewrite("strandline.logs.contract")
 
-from logs.contract import AppendContract, TransactionContract, TruncationContract  # noqa: E402  # only what is imported after that line is rewritten
+from strandline.logs.contract import AppendContract, TransactionContract, TruncationContract  # noqa: E402  # only what is imported after that line is rewritten
 
 NUMBERS = count(1)
 

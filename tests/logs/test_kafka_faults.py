@@ -9,10 +9,10 @@ from itertools import count, islice
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from logs import Event, Position, StoredEvent
-from logs.errors import LogUnavailable, LogUndecided, NotAcknowledged
-from logs.kafka import KafkaLog
-from logs.kafka_reader import KafkaLogReader
+from strandline.logs import Event, Position, StoredEvent
+from strandline.logs.errors import LogUnavailable, LogUndecided, NotAcknowledged
+from strandline.logs.kafka import KafkaLog
+from strandline.logs.kafka_reader import KafkaLogReader
 from tests.kafka import Kafka
 
 NUMBERS = count(1)

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from logs.errors import LogFenced, NotAcknowledged
-from logs.kafka import KafkaLog
-from strandline.protocol import calls
-from strandline.protocol.transport import Connection
+from strandline.client import calls
+from strandline.client.http import Connection
+from strandline.logs.errors import LogFenced, NotAcknowledged
+from strandline.logs.kafka import KafkaLog
 from tests.kafka import Kafka
 from tests.served import AT_ONCE, served
 from writer_client import Event, Writer

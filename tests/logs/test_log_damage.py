@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.cli import main
-from logs import Event
-from logs.checksums import EventChecksums
-from logs.errors import LogCorrupt
-from logs.inspection import LogFaultKind, LogInspection
-from logs.layout import WITHOUT_CHECKSUMS
-from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader
+from strandline.core.segment import NewSegment
 from strandline.errors import StrandlineError
-from strandline.segment import NewSegment
+from strandline.logs import Event
+from strandline.logs.checksums import EventChecksums
+from strandline.logs.errors import LogCorrupt
+from strandline.logs.inspection import LogFaultKind, LogInspection
+from strandline.logs.layout import WITHOUT_CHECKSUMS
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
 
 MARKED = b"seven-hundred-and-seven"
 EVENTS = [Event(b"%d" % number, key=b"key-%d" % number, segment="0") for number in range(2_000)]

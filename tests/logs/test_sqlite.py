@@ -16,9 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logs import Event, StoredEvent
-from logs.columns import event_schema
-from logs.errors import (
+from strandline.core.segment import NewSegment
+from strandline.errors import InvalidScale, TooMany, UnknownSegment
+from strandline.limits import EVENT_BYTES, TRANSACTION_BYTES
+from strandline.logs import Event, StoredEvent
+from strandline.logs.columns import event_schema
+from strandline.logs.errors import (
     InvalidEvent,
     LogBusy,
     LogExists,
@@ -30,12 +33,9 @@ from logs.errors import (
     NotInLog,
     SegmentSealed,
 )
-from logs.layout import key_place
-from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader
-from strandline.errors import InvalidScale, TooMany, UnknownSegment
-from strandline.limits import EVENT_BYTES, TRANSACTION_BYTES
-from strandline.segment import NewSegment
+from strandline.logs.layout import key_place
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -246,8 +246,8 @@ class TestScaling:
 
 WRITER = """
     import sys
-    from logs import Event
-    from logs.sqlite import SqliteLog
+    from strandline.logs import Event
+    from strandline.logs.sqlite import SqliteLog
     path, name, appends = sys.argv[1], sys.argv[2].encode(), int(sys.argv[3])
     with SqliteLog.create(path, 3) as log:
         for n in range(appends):
@@ -257,8 +257,8 @@ WRITER = """
 
 PAUSED = """
     import sys
-    from logs import Event
-    from logs.sqlite import SqliteLog
+    from strandline.logs import Event
+    from strandline.logs.sqlite import SqliteLog
     def pause():
         print("in the middle", flush=True)
         sys.stdin.read()

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from logs import Log
-from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader
+from strandline.logs import Log
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
 
-pytest.register_assert_rewrite("logs.contract")
+pytest.register_assert_rewrite("strandline.logs.contract")
 
-from logs.contract import LogContract, TruncationContract  # noqa: E402  # only what is imported after that line is rewritten
+from strandline.logs.contract import LogContract, TruncationContract  # noqa: E402  # only what is imported after that line is rewritten
 
 
 @dataclass

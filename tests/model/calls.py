@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from strandline.config import TimeDomain
-from strandline.note import Note
+from strandline.core.config import TimeDomain
+from strandline.core.note import Note
 from tests.model.naive import NaiveMark, NaiveStream, NaiveWriter, Refusal, Said, le
 
 

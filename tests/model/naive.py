@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from strandline.config import LateWriters, StreamConfig, TimeDomain
+from strandline.core.config import LateWriters, StreamConfig, TimeDomain
 
 Offsets = dict[str, int]
 

@@ -9,15 +9,15 @@ from typing import Any, Protocol, TypeVar
 
 from hypothesis import strategies as st
 
-from strandline.changes import Answer, Registered
-from strandline.config import LateWriters, StreamConfig, TimeDomain
-from strandline.cut import Cut
+from strandline.core.changes import Answer, Registered
+from strandline.core.config import LateWriters, StreamConfig, TimeDomain
+from strandline.core.cut import Cut
+from strandline.core.mark import Mark
+from strandline.core.note import Note
+from strandline.core.segment import SegmentGraph
+from strandline.core.served_time import Unserved
+from strandline.core.stream import Stream
 from strandline.errors import Refused
-from strandline.mark import Mark
-from strandline.note import Note
-from strandline.segment import SegmentGraph
-from strandline.stream import Stream
-from strandline.unserved import Unserved
 from tests.model.calls import NaiveAnswer, NaiveCalls
 from tests.model.naive import NaiveMark, Refusal
 from tests.simulation.controller import Store

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.commit.health import StoreHealth
 from controller.limits import (
     JOURNAL_REFUSALS_BURST_ENTRIES,
     LOG_BURST_LINES,
@@ -27,9 +28,8 @@ from controller.limits import (
     SLOW_FLUSH_MS,
     STORE_TELLING_MS,
 )
-from controller.log_lines import FORMATS, Paces, fields_of, log_lines
-from controller.services.health import StoreHealth
-from controller.services.operator_log import REQUEST_ID, tell
+from controller.records.log_lines import FORMATS, Paces, fields_of, log_lines
+from controller.records.operator_log import REQUEST_ID, tell
 from controller.storage.diagnosis import Cause
 from tests.operations.scraping import STREAM
 from tests.served import NOON, ROOT, InProcess, OwnProcess

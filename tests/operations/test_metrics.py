@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.api.families import FAMILIES, Kind
 from controller.limits import METRICS_KEYS_OF_STREAM, METRICS_LOADED_STREAMS, SLICE_MS
-from controller.services.counts import OTHER, Distribution, Held
-from controller.services.slices import Slices
+from controller.records.counts import OTHER, Distribution, Held
+from controller.status.metric_families import FAMILIES, Kind
+from controller.yielding import Slices
 from tests.operations.scraping import STREAM, Scrape, read, scrape
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
 

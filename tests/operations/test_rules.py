@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.api.families import FAMILIES
 from controller.limits import METRICS_GROUPS, METRICS_HOLDERS, METRICS_KEYS, METRICS_KEYS_OF_STREAM
+from controller.status.metric_families import FAMILIES
 from tests.operations.scraping import Scrape
 
 ROOT = Path(__file__).parents[2]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.chain import MarkChain
-from strandline.cut import NOTHING, Cut
-from strandline.mark import Mark
-from strandline.order import Head, Lag, Orderer, lag, lags, order
-from strandline.timeindex import Entry, TimeIndex, bound_at
-from strandline.window import ListedMarks, time_window
+from strandline.core.chain import MarkChain
+from strandline.core.cut import NOTHING, Cut
+from strandline.core.mark import Mark
+from strandline.core.order import Head, Lag, Orderer, lag, lags, order
+from strandline.core.time_index import Entry, TimeIndex, bound_at
+from strandline.core.window import ListedMarks, time_window
 
 AT_11_55, AT_12_00, AT_12_01, AT_12_02 = 1155, 1200, 1201, 1202
 

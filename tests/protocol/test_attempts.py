@@ -14,11 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.errors import InvalidConfig, Overloaded, StoreUnavailable, TimeWentBack
-from strandline.protocol.attempts import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Told, persist
-from strandline.protocol.calls import Call, Request, Response, ask
-from strandline.protocol.errors import ControllerAway, InternalFailure, OutcomeUnknown, UnexpectedAnswer
-from strandline.protocol.problems import to_problem
+from strandline.client.calls import Call, Request, Response, ask
+from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Told, persist
+from strandline.errors import (
+    ControllerAway,
+    InternalFailure,
+    InvalidConfig,
+    OutcomeUnknown,
+    Overloaded,
+    StoreUnavailable,
+    TimeWentBack,
+    UnexpectedAnswer,
+)
+from strandline.wire.problems import to_problem
 
 PATIENCE = Patience(deadline_ms=1000, attempt_ms=300, first_pause_ms=50, pause_bound_ms=200)
 OK = Response(200, {}, b'"done"')

@@ -8,16 +8,23 @@ from typing import Any
 
 import pytest
 
-from strandline.config import StreamConfig
-from strandline.errors import InvalidName, InvalidNote, StrandlineError, TimeWentBack, TooMany, UnknownStream
-from strandline.note import Note
-from strandline.protocol import calls, group_calls
-from strandline.protocol.calls import Call, Clocked, Request, Response
-from strandline.protocol.errors import UnexpectedAnswer
-from strandline.protocol.group_wire import FromPositions, FromTime, GroupSettings
-from strandline.protocol.problems import to_problem
-from strandline.protocol.wire import NoteAnswer
-from strandline.segment import NewSegment
+from strandline.client import calls, group_calls
+from strandline.client.calls import Call, Clocked, Request, Response
+from strandline.core.config import StreamConfig
+from strandline.core.note import Note
+from strandline.core.segment import NewSegment
+from strandline.errors import (
+    InvalidName,
+    InvalidNote,
+    StrandlineError,
+    TimeWentBack,
+    TooMany,
+    UnexpectedAnswer,
+    UnknownStream,
+)
+from strandline.wire.groups import FromPositions, FromTime, GroupSettings
+from strandline.wire.problems import to_problem
+from strandline.wire.streams import NoteAnswer
 
 NOTE = Note(writer="w1", times={"": 100}, position={"0": 5}, epoch=3)
 NOTE_BODY = {"writer": "w1", "time": 100, "position": {"0": 5}, "epoch": 3}

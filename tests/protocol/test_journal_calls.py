@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from strandline.errors import InvalidName
-from strandline.protocol import calls, group_calls
-from strandline.protocol.calls import Call, Response
-from strandline.protocol.errors import UnexpectedAnswer
-from strandline.protocol.journal_wire import JournalEntry, JournalPage
-from strandline.protocol.wire import TimeIndexPage
-from strandline.timeindex import Entry
+from strandline.client import calls, group_calls
+from strandline.client.calls import Call, Response
+from strandline.core.time_index import Entry
+from strandline.errors import InvalidName, UnexpectedAnswer
+from strandline.wire.journal import JournalEntry, JournalPage
+from strandline.wire.streams import TimeIndexPage
 
 
 def path_of(call: Call[Any]) -> str:

@@ -19,23 +19,24 @@ import strandline
 from strandline.errors import (
     Fenced,
     Forbidden,
+    InternalFailure,
     InvalidConfig,
     InvalidName,
     InvalidNote,
     StoreUnavailable,
     StrandlineError,
     TooMany,
+    UnexpectedAnswer,
     UnknownSegment,
     UnknownSeq,
 )
-from strandline.protocol.errors import InternalFailure, UnexpectedAnswer
-from strandline.protocol.limits import (
+from strandline.limits import (
     PROBLEM_DETAIL_CHARACTERS,
     PROBLEM_ENTRIES,
     PROBLEM_NUMBER,
     PROBLEM_TEXT_CHARACTERS,
 )
-from strandline.protocol.problems import BY_CODE, HINTS, RESERVED, STATUS, TITLES, from_problem, to_problem
+from strandline.wire.problems import BY_CODE, HINTS, RESERVED, TITLES, from_problem, to_problem
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=60)
 NUMBERS = st.integers(-PROBLEM_NUMBER, PROBLEM_NUMBER)
@@ -48,7 +49,7 @@ JSON = st.recursive(
 def leaves(kind: type[StrandlineError] = StrandlineError) -> Iterator[type[StrandlineError]]:
     """Every error that can be raised, of every module of the package."""
     for module in pkgutil.walk_packages(strandline.__path__, "strandline."):
-        if module.name not in ("strandline.block", "strandline.chain", "strandline.protocol.transport"):
+        if module.name not in ("strandline.core.block", "strandline.core.chain", "strandline.client.http"):
             importlib.import_module(module.name)
     found = [kind]
     while found:
@@ -81,7 +82,7 @@ def depth(value: object) -> int:
 
 
 def errors() -> st.SearchStrategy[StrandlineError]:
-    return st.sampled_from(list(STATUS)).flatmap(
+    return st.sampled_from(list(HINTS)).flatmap(
         lambda kind: st.builds(kind, **{name: values_of(hint) for name, hint in HINTS[kind].items()})
     )
 
@@ -91,25 +92,25 @@ def over_the_wire(error: StrandlineError) -> StrandlineError:
 
 
 def test_the_table_has_every_error_that_can_be_raised_and_no_other() -> None:
-    assert set(STATUS) == set(leaves())
+    assert set(HINTS) == set(leaves())
 
 
 def test_every_error_has_a_code_of_its_own() -> None:
-    assert len(BY_CODE) == len(STATUS)
+    assert len(BY_CODE) == len(HINTS)
     assert StrandlineError.code not in BY_CODE
 
 
 @settings(max_examples=2)
 @given(st.data())
 def test_every_error_says_in_words_of_its_own_what_went_wrong(data: st.DataObject) -> None:
-    for kind in STATUS:
+    for kind in HINTS:
         error = data.draw(st.builds(kind, **{name: values_of(hint) for name, hint in HINTS[kind].items()}))
         assert str(error) == error.detail != StrandlineError.detail.fget(error)  # type: ignore[attr-defined]  # a property
     assert str(StrandlineError()) == "StrandlineError"
 
 
 def test_no_field_of_an_error_is_named_like_a_member_of_a_problem() -> None:
-    assert not {(kind, name) for kind in STATUS for name in HINTS[kind] if name in RESERVED}
+    assert not {(kind, name) for kind in HINTS for name in HINTS[kind] if name in RESERVED}
 
 
 @given(errors())

@@ -16,19 +16,18 @@ from typing import Any
 import httpx
 import pytest
 
-from strandline.errors import InvalidConfig, Overloaded
-from strandline.protocol import calls
-from strandline.protocol.attempts import AnswerLost, NotReached, Outcome, Patience
-from strandline.protocol.calls import Call, Request, Response, ask
-from strandline.protocol.errors import ControllerAway, OutcomeUnknown, UnexpectedAnswer
-from strandline.protocol.problems import to_problem
-from strandline.protocol.transport import (
+from strandline.client import calls
+from strandline.client.calls import Call, Request, Response, ask
+from strandline.client.http import (
     AsyncConnection,
     AsyncHttpxTransport,
     Connection,
     HttpxTransport,
     Seams,
 )
+from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience
+from strandline.errors import ControllerAway, InvalidConfig, OutcomeUnknown, Overloaded, UnexpectedAnswer
+from strandline.wire.problems import to_problem
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -334,6 +333,6 @@ def test_a_token_that_cannot_be_sent_is_refused_and_not_repeated(token: str) -> 
 
 @pytest.mark.parametrize("module", ["problems", "wire", "group_wire", "calls", "group_calls", "attempts"])
 def test_the_protocol_needs_neither_httpx_nor_asyncio(module: str) -> None:
-    script = f"import sys, strandline.protocol.{module}; print({{'httpx', 'asyncio', 'numpy'}} & set(sys.modules))"
+    script = f"import sys, strandline.{module}; print({{'httpx', 'asyncio', 'numpy'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr) == ("set()", "")

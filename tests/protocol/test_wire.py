@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.aggregate import Holder
-from strandline.changes import Answer, Registered
-from strandline.config import LateWriters, StreamConfig, TimeDomain
+from strandline.core.aggregate import Holder
+from strandline.core.changes import Answer, Registered
+from strandline.core.config import LateWriters, StreamConfig, TimeDomain
+from strandline.core.mark import Mark
+from strandline.core.note import Note
+from strandline.core.segment import NewSegment, Segment, SegmentGraph
+from strandline.core.window import TimeWindow
 from strandline.errors import InvalidConfig, TimeWentBack
-from strandline.mark import Mark
-from strandline.note import Note
-from strandline.protocol import group_wire, wire
-from strandline.protocol.group_wire import GroupLag, GroupWindow, KeyWindow, ReaderAnswer, SegmentLag, StreamWindow
-from strandline.protocol.wire import NoteAnswer, SegmentDescription, WireMark
-from strandline.segment import NewSegment, Segment, SegmentGraph
-from strandline.window import TimeWindow
+from strandline.wire import groups, streams
+from strandline.wire.groups import GroupLag, GroupWindow, KeyWindow, ReaderAnswer, SegmentLag, StreamWindow
+from strandline.wire.streams import NoteAnswer, SegmentDescription, WireMark
 
 TIMES = st.integers(1 - 2**53, 2**53 - 1)
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,8}", fullmatch=True)
@@ -88,19 +88,19 @@ HOLDERS = st.builds(
 
 @given(marks())
 def test_a_mark_comes_back_with_its_frontier_for_a_cut(mark: Mark) -> None:
-    assert wire.mark_from_wire(over_the_wire(wire.mark_to_wire(mark, graph()))) == read(mark)
+    assert streams.mark_from_wire(over_the_wire(streams.mark_to_wire(mark, graph()))) == read(mark)
 
 
 @given(marks())
 def test_the_frontier_of_a_mark_closes_to_the_same_cut(mark: Mark) -> None:
-    back = wire.mark_from_wire(over_the_wire(wire.mark_to_wire(mark, graph())))
+    back = streams.mark_from_wire(over_the_wire(streams.mark_to_wire(mark, graph())))
     assert graph().cut(back.cut) == mark.cut
 
 
 @given(marks())
 def test_a_mark_on_the_wire_has_what_the_contract_names(mark: Mark) -> None:
     names = ["seq", "key", "time", "upper", "cut", "newest", "complete", "excluded", "created_at"]
-    assert list(wire.mark_to_wire(mark, graph())) == names
+    assert list(streams.mark_to_wire(mark, graph())) == names
 
 
 def test_a_covered_predecessor_is_not_on_the_wire() -> None:
@@ -115,21 +115,21 @@ def test_a_covered_predecessor_is_not_on_the_wire() -> None:
         created_at=1,
     )
     assert mark.cut.offset("0") == 300
-    assert wire.mark_to_wire(mark, graph())["cut"] == {"2": 5}
+    assert streams.mark_to_wire(mark, graph())["cut"] == {"2": 5}
 
 
 @given(st.lists(marks(), max_size=3), st.none() | TIMES)
 def test_a_page_of_marks_comes_back(page: list[Mark], resting: int | None) -> None:
-    sent = wire.marks_page_to_wire(page, graph(), resting)
+    sent = streams.marks_page_to_wire(page, graph(), resting)
     assert ("resting" in sent) == (resting is not None)
-    back = wire.marks_page_from_wire(over_the_wire(sent))
+    back = streams.marks_page_from_wire(over_the_wire(sent))
     assert back.marks == tuple(map(read, page))
     assert back.resting == resting
 
 
 @given(HOLDERS)
 def test_a_holder_comes_back(holder: Holder) -> None:
-    assert wire.holder_from_wire(over_the_wire(wire.holder_to_wire(holder))) == holder
+    assert streams.holder_from_wire(over_the_wire(streams.holder_to_wire(holder))) == holder
 
 
 @given(st.none() | TIMES, st.none() | TIMES, st.booleans(), st.booleans(), st.integers(1, 10**9))
@@ -142,16 +142,16 @@ def test_a_time_window_comes_back(
         if lower is not None
         else TimeWindow(None, upper, True, end_of_stream, None)
     )
-    assert wire.time_window_from_wire(over_the_wire(wire.time_window_to_wire(window))) == window
+    assert streams.time_window_from_wire(over_the_wire(streams.time_window_to_wire(window))) == window
 
 
 @given(st.integers(1, 10**9), FLOORS)
 def test_a_registration_comes_back_and_has_the_floor_of_the_default_key(
     epoch: int, floors: dict[str, int | None]
 ) -> None:
-    sent = over_the_wire(wire.registered_to_wire(Registered(epoch, floors)))
+    sent = over_the_wire(streams.registered_to_wire(Registered(epoch, floors)))
     assert sent["floor"] == floors.get("")
-    assert wire.registered_from_wire(sent) == Registered(epoch, floors)
+    assert streams.registered_from_wire(sent) == Registered(epoch, floors)
 
 
 @given(
@@ -163,28 +163,30 @@ def test_a_registration_comes_back_and_has_the_floor_of_the_default_key(
 def test_the_answer_to_a_keyed_note_comes_back(
     late: bool, floors: dict[str, int | None], brought: list[Mark], held_by: dict[str, Holder | None]
 ) -> None:
-    sent = wire.note_answer_to_wire(Answer(late, floors, brought), graph(), held_by, keyed=True)
+    sent = streams.note_answer_to_wire(Answer(late, floors, brought), graph(), held_by, keyed=True)
     held = {key: holder for key, holder in held_by.items() if holder is not None}
-    assert wire.note_answer_from_wire(over_the_wire(sent)) == NoteAnswer(late, floors, tuple(map(read, brought)), held)
+    assert streams.note_answer_from_wire(over_the_wire(sent)) == NoteAnswer(
+        late, floors, tuple(map(read, brought)), held
+    )
 
 
 @given(st.booleans(), st.none() | TIMES, st.lists(marks(st.just("")), max_size=2), st.none() | HOLDERS)
 def test_the_answer_to_a_note_of_the_default_key_comes_back(
     late: bool, floor: int | None, brought: list[Mark], holder: Holder | None
 ) -> None:
-    sent = wire.note_answer_to_wire(Answer(late, {"": floor}, brought), graph(), {"": holder}, keyed=False)
+    sent = streams.note_answer_to_wire(Answer(late, {"": floor}, brought), graph(), {"": holder}, keyed=False)
     assert sent.keys() - {"held_by"} == {"late", "floor", "marks"}
     held = {} if holder is None else {"": holder}
-    back = wire.note_answer_from_wire(over_the_wire(sent))
+    back = streams.note_answer_from_wire(over_the_wire(sent))
     assert back == NoteAnswer(late, {"": floor}, tuple(map(read, brought)), held)
     assert back.floor == floor
 
 
 def test_results_are_answers_and_errors_in_order() -> None:
     error = TimeWentBack(writer="w1", key="", time=1, stored_time=2)
-    answer = wire.note_answer_to_wire(Answer(True, {"": 5}, []), graph(), {}, keyed=False)
-    first, second, third = wire.note_results_from_wire(
-        over_the_wire(wire.note_results_to_wire([answer, error, answer]))
+    answer = streams.note_answer_to_wire(Answer(True, {"": 5}, []), graph(), {}, keyed=False)
+    first, second, third = streams.note_results_from_wire(
+        over_the_wire(streams.note_results_to_wire([answer, error, answer]))
     )
     assert first == third == NoteAnswer(True, {"": 5}, ())
     assert isinstance(second, TimeWentBack)
@@ -227,7 +229,7 @@ def test_results_are_answers_and_errors_in_order() -> None:
     ],
 )
 def test_a_note_on_the_wire_is_as_the_contract_shows_it(note: Note, body: dict[str, Any]) -> None:
-    assert over_the_wire(wire.note_to_wire(note)) == body
+    assert over_the_wire(streams.note_to_wire(note)) == body
 
 
 @given(
@@ -241,18 +243,18 @@ def test_a_note_on_the_wire_is_as_the_contract_shows_it(note: Note, body: dict[s
     )
 )
 def test_settings_come_back(config: StreamConfig) -> None:
-    assert wire.config_from_wire(over_the_wire(wire.config_to_wire(config))) == config
+    assert streams.config_from_wire(over_the_wire(streams.config_to_wire(config))) == config
 
 
 def test_a_setting_that_cannot_be_is_an_error_that_names_it() -> None:
     with pytest.raises(InvalidConfig, match="min_writers"):
-        wire.config_from_wire({"min_writers": 0})
+        streams.config_from_wire({"min_writers": 0})
 
 
 @pytest.mark.parametrize("segment", list(graph()))
 def test_a_segment_comes_back(segment: Segment) -> None:
-    sent = over_the_wire(wire.segment_to_wire(segment, 77))
-    assert wire.segment_from_wire(sent) == SegmentDescription(segment, 77)
+    sent = over_the_wire(streams.segment_to_wire(segment, 77))
+    assert streams.segment_from_wire(sent) == SegmentDescription(segment, 77)
 
 
 GROUP_WINDOWS = st.builds(
@@ -286,8 +288,8 @@ GROUP_WINDOWS = st.builds(
 @given(st.integers(1, 10**9), st.dictionaries(NAMES, st.dictionaries(NAMES, COUNTS, max_size=2)), GROUP_WINDOWS)
 def test_the_answer_to_a_reader_comes_back(epoch: int, owned: dict[str, dict[str, int]], window: GroupWindow) -> None:
     answer = ReaderAnswer(epoch=epoch, owned=owned, share=epoch % 7, free=epoch % 5, window=window)
-    sent = over_the_wire(group_wire.reader_answer_to_wire(answer))
-    assert group_wire.reader_answer_from_wire(sent) == answer
+    sent = over_the_wire(groups.reader_answer_to_wire(answer))
+    assert groups.reader_answer_from_wire(sent) == answer
 
 
 SEGMENT_LAGS = st.builds(
@@ -298,7 +300,7 @@ SEGMENT_LAGS = st.builds(
 @given(st.none() | TIMES, st.dictionaries(NAMES, st.dictionaries(NAMES, SEGMENT_LAGS, max_size=2), max_size=2))
 def test_the_lag_of_a_group_comes_back(lag_ms: int | None, streams: dict[str, dict[str, SegmentLag]]) -> None:
     lag = GroupLag(lag_ms=lag_ms, streams=streams)
-    assert group_wire.group_lag_from_wire(over_the_wire(group_wire.group_lag_to_wire(lag))) == lag
+    assert groups.group_lag_from_wire(over_the_wire(groups.group_lag_to_wire(lag))) == lag
 
 
 # -- what is not as it should be -------------------------------------------------------------------------------
@@ -317,7 +319,7 @@ MARK = {
 
 
 def test_what_a_newer_controller_adds_is_passed_over() -> None:
-    assert wire.mark_from_wire(MARK | {"colour": "blue"}) == wire.mark_from_wire(MARK)
+    assert streams.mark_from_wire(MARK | {"colour": "blue"}) == streams.mark_from_wire(MARK)
 
 
 @pytest.mark.parametrize(
@@ -340,7 +342,7 @@ def test_what_a_newer_controller_adds_is_passed_over() -> None:
 def test_a_field_that_is_not_what_it_should_be_is_named_with_its_place(change: dict[str, Any], said: str) -> None:
     changed = {name: value for name, value in (MARK | change).items() if value is not ...}
     with pytest.raises(ValueError) as raised:
-        wire.marks_page_from_wire({"marks": [changed]})
+        streams.marks_page_from_wire({"marks": [changed]})
     assert str(raised.value) == said
 
 
@@ -357,17 +359,17 @@ JSON = st.recursive(
 @pytest.mark.parametrize(
     "reader",
     [
-        wire.mark_from_wire,
-        wire.marks_page_from_wire,
-        wire.marks_at_from_wire,
-        wire.evaluated_from_wire,
-        wire.time_window_from_wire,
-        wire.registered_from_wire,
-        wire.note_answer_from_wire,
-        wire.note_results_from_wire,
-        wire.stream_from_wire,
-        group_wire.group_window_from_wire,
-        group_wire.reader_answer_from_wire,
+        streams.mark_from_wire,
+        streams.marks_page_from_wire,
+        streams.marks_at_from_wire,
+        streams.evaluated_from_wire,
+        streams.time_window_from_wire,
+        streams.registered_from_wire,
+        streams.note_answer_from_wire,
+        streams.note_results_from_wire,
+        streams.stream_from_wire,
+        groups.group_window_from_wire,
+        groups.reader_answer_from_wire,
     ],
 )
 @given(value=JSON)

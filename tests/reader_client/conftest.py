@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from logs import Event, Log, LogReader
-from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader
 from reader_client import AsyncEventReader, EventReader, ReaderGroup
-from strandline.config import StreamConfig
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.segment import NewSegment
+from strandline.client import calls
+from strandline.core.config import StreamConfig
+from strandline.core.note import Note
+from strandline.core.segment import NewSegment
+from strandline.logs import Event, Log, LogReader
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.served import AT_ONCE, Outside, served
 
 Value = TypeVar("Value")
@@ -100,8 +100,8 @@ class Making:
         return SqliteLog.create(path, segments), lambda: SqliteLogReader(path)
 
     def _on_kafka(self, stream: str, segments: int) -> tuple[Log, Callable[[], LogReader]]:
-        from logs.kafka import KafkaLog
-        from logs.kafka_reader import KafkaLogReader
+        from strandline.logs.kafka import KafkaLog
+        from strandline.logs.kafka_reader import KafkaLogReader
 
         servers, topic = self._kafka.servers, f"readers-{stream}"
         self._kafka.create_topic(topic, segments)

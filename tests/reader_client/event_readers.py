@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from logs import StoredEvent
 from reader_client import EventReader, IdleItem, WatermarkItem
 from reader_client.items import Item
+from strandline.logs import StoredEvent
 
 QUICK: dict[str, Any] = {"report_ms": 10}
 WAIT_S = 20

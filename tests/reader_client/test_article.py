@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from logs import Event
 from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, Tumbling
 from reader_client.items import Item
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.windowing import Closed
+from strandline.client import calls
+from strandline.core.event_windows import Closed
+from strandline.core.note import Note
+from strandline.logs import Event
 
 
 def note(written: Any, time: int, position: dict[str, int], writer: str = "w") -> None:

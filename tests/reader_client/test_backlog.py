@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reader_client import EventReader, GroupBacklog, remaining_offsets
-from strandline.backlog import BacklogWatch, CallableStrategy
-from strandline.protocol import calls
+from strandline.client import calls
+from strandline.core.backlog import BacklogWatch, CallableStrategy
 
 DAY_MS = 86_400_000
 
@@ -71,7 +71,7 @@ def test_what_remains_to_be_read_is_a_strategy_of_its_own(written: Any) -> None:
 
 
 def test_what_remains_is_counted_over_a_scaling(written: Any) -> None:
-    from strandline.segment import NewSegment
+    from strandline.core.segment import NewSegment
 
     asked = Asked(written(2), GroupBacklog(remaining_offsets=100))
     asked.written.write(("0", 1), ("0", 2), ("1", 3))

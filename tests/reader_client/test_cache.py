@@ -10,14 +10,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reader_client.cache import MarkCache, kept_marks
-from strandline.config import StreamConfig, TimeDomain
-from strandline.cut import Cut
-from strandline.mark import Mark
-from strandline.protocol.wire import MarksPage, SegmentDescription, StreamDescription, WireMark
-from strandline.segment import Segment, SegmentGraph
-from strandline.timeindex import bound_at
-from strandline.window import ListedMarks, TimeWindow, time_window
+from reader_client.mark_cache import MarkCache, kept_marks
+from strandline.core.config import StreamConfig, TimeDomain
+from strandline.core.cut import Cut
+from strandline.core.mark import Mark
+from strandline.core.segment import Segment, SegmentGraph
+from strandline.core.time_index import bound_at
+from strandline.core.window import ListedMarks, TimeWindow, time_window
+from strandline.wire.streams import MarksPage, SegmentDescription, StreamDescription, WireMark
 from tests.served import ROOT
 
 GRAPH = SegmentGraph.equal_shares(2, 0)
@@ -199,7 +199,7 @@ def test_a_sealed_stream_is_over_only_once_its_last_mark_is_here() -> None:
 
 def test_a_base_install_without_numpy_keeps_its_marks_in_a_list() -> None:
     script = (
-        "import sys; sys.modules['numpy'] = None; from reader_client.cache import kept_marks;"
+        "import sys; sys.modules['numpy'] = None; from reader_client.mark_cache import kept_marks;"
         "print(type(kept_marks('', 1)).__name__)"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)

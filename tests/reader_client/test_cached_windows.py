@@ -15,18 +15,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reader_client import AsyncTimeWindows, TimeWindow, TimeWindows
-from reader_client.cache import MarkCache
-from reader_client.following import Follower
+from reader_client.mark_cache import MarkCache
+from reader_client.mark_follower import Follower
 from reader_client.steps import Pause, Step
-from strandline.config import TimeDomain
-from strandline.errors import UnknownStream
-from strandline.protocol import calls
-from strandline.protocol.attempts import NotReached, Outcome, Patience
-from strandline.protocol.calls import Request
-from strandline.protocol.driving import Remote
-from strandline.protocol.errors import ControllerAway
-from strandline.protocol.transport import AsyncConnection, AsyncHttpxTransport, Connection, HttpxTransport
-from strandline.segment import NewSegment
+from strandline.client import calls
+from strandline.client.calls import Request
+from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpxTransport
+from strandline.client.loop import Remote
+from strandline.client.retry import NotReached, Outcome, Patience
+from strandline.core.config import TimeDomain
+from strandline.core.segment import NewSegment
+from strandline.errors import ControllerAway, UnknownStream
 from tests.served import AT_ONCE
 
 MARKS = [(100, {"0": 5, "1": 5}), (200, {"0": 10, "1": 5}), (300, {"0": 10, "1": 20})]

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from reader_client import AsyncEventReader, ReaderGroup
-from strandline.note import Note
-from strandline.protocol import calls
+from strandline.client import calls
+from strandline.core.note import Note
 from tests.reader_client.event_readers import QUICK, read, reading, told
 
 

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 from reader_client import AsyncEventReader, EventItem, EventReader, ReaderGroup, WatermarkItem
-from strandline.config import TimeDomain
-from strandline.errors import InvalidConfig, WrongDomain
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.protocol.attempts import NotReached, Outcome, Patience
-from strandline.protocol.calls import Request
-from strandline.protocol.errors import ControllerAway
-from strandline.protocol.transport import Connection, HttpxTransport
+from strandline.client import calls
+from strandline.client.calls import Request
+from strandline.client.http import Connection, HttpxTransport
+from strandline.client.retry import NotReached, Outcome, Patience
+from strandline.core.config import TimeDomain
+from strandline.core.note import Note
+from strandline.errors import ControllerAway, InvalidConfig, WrongDomain
 from tests.reader_client.event_readers import QUICK, WAIT_S, read, reading, share, time_of, told, until
 from tests.served import AT_ONCE
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from reader_client import AsyncReaderGroup, FromPositions, FromTime, PositionAt, ReaderGroup, TimeWindows
+from strandline.client import group_calls
 from strandline.errors import Fenced, InvalidName, UnknownGroup, UnknownStream
-from strandline.protocol import group_calls
-from strandline.protocol.group_wire import ReaderAnswer
+from strandline.wire.groups import ReaderAnswer
 
 
 class Blocking:

@@ -21,9 +21,9 @@ from reader_client import (
     map_async,
 )
 from reader_client.items import Item
+from strandline.client import calls
+from strandline.core.note import Note
 from strandline.errors import InvalidConfig
-from strandline.note import Note
-from strandline.protocol import calls
 from tests.reader_client.event_readers import QUICK, WAIT_S, time_of
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, ReaderState, Tumbling
+from strandline.core.segment import NewSegment
 from strandline.errors import InvalidConfig
-from strandline.segment import NewSegment
 from tests.reader_client.event_readers import QUICK, WAIT_S, reading, share, time_of, until
 from tests.reader_client.test_article import Stepping
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logs import StoredEvent
 from reader_client import AsyncEventReader, EventItem, WatermarkItem, map_async
 from reader_client.items import Item
+from strandline.logs import StoredEvent
 
 
 def event(number: int) -> EventItem:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from benchmarks.disorder import PhoneEvent, cut_off, devices_of, generate, load, lost_by_delay, notes
-from logs import Event, StoredEvent
 from reader_client import EventItem, EventReader, EventWindows, Session, Sliding, Tumbling
+from strandline.client import calls
+from strandline.core.event_windows import Kind
+from strandline.core.note import Note
 from strandline.errors import StrandlineError
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.windowing import Kind
+from strandline.logs import Event, StoredEvent
 from tests.served import AT_ONCE, ROOT
 from tests.summary import skip
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from logs import StoredEvent
 from reader_client import EventItem, EventReader, ReaderClosed, ReaderGroup, ReaderState
+from strandline.core.segment import NewSegment
 from strandline.errors import Fenced, InvalidConfig
-from strandline.segment import NewSegment
+from strandline.logs import StoredEvent
 from tests.reader_client.event_readers import QUICK, read, reading, share, time_of, told, until
 
 # -- sharing -----------------------------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from reader_client import AsyncTimeWindows, TimeWindow, TimeWindows
+from strandline.client import calls
+from strandline.core.time_index import Entry
 from strandline.errors import InvalidConfig, InvalidName, InvalidNote, TooMany, UnknownSegment, UnknownStream
-from strandline.protocol import calls
-from strandline.timeindex import Entry
 
 
 class Blocking:

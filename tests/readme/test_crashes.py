@@ -18,15 +18,15 @@ from typing import Any
 
 import pytest
 
-from logs import Event
-from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader
 from reader_client import EventItem, EventReader, ReaderGroup
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.protocol.group_wire import GroupDescription
-from strandline.protocol.transport import Connection
-from strandline.segment import NewSegment, SegmentGraph
+from strandline.client import calls
+from strandline.client.http import Connection
+from strandline.core.note import Note
+from strandline.core.segment import NewSegment, SegmentGraph
+from strandline.logs import Event
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
+from strandline.wire.groups import GroupDescription
 from tests.readme.pages import CONTROLLER, ROOT, Stranger, blocks_of
 from tests.served import AT_ONCE
 

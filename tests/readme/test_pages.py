@@ -10,16 +10,16 @@ import httpx
 import pytest
 import yaml
 
-from controller.commands import COMMANDS
+from controller.cli import COMMANDS
 from controller.limits import READY_WAIT_S
 from controller.server import TAKEN_OVER_STATUS
 from controller.storage.database import check_store
-from logs import Event
-from logs.sqlite import SqliteLog
 from reader_client import ReaderGroup
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.protocol.transport import Connection
+from strandline.client import calls
+from strandline.client.http import Connection
+from strandline.core.note import Note
+from strandline.logs import Event
+from strandline.logs.sqlite import SqliteLog
 from tests.readme.pages import CONTROLLER, ROOT, Block, Stranger, blocks_of
 from tests.served import AT_ONCE
 

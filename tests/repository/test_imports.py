@@ -14,9 +14,9 @@ import pytest
 
 # Each module that may import something from outside, and what.
 ALLOWED_OUTSIDE = {
-    "strandline.block": {"numpy"},
-    "strandline.chain": {"numpy"},
-    "strandline.protocol.transport": {"httpx"},
+    "strandline.core.block": {"numpy"},
+    "strandline.core.chain": {"numpy"},
+    "strandline.client.http": {"httpx"},
 }
 # Clocks, randomness, logging, files, processes, threads and the net, by the module of the standard library.
 IMPURE = {
@@ -24,7 +24,7 @@ IMPURE = {
     *("subprocess", "multiprocessing", "threading", "concurrent", "asyncio", "selectors", "signal"),
     *("socket", "ssl", "http", "urllib", "sqlite3"),
 }
-MAY_BE_IMPURE = {f"strandline.protocol.{name}" for name in ("transport", "credentials", "processes")}
+MAY_BE_IMPURE = {f"strandline.client.{name}" for name in ("http", "credentials")} | {"strandline.fork"}
 PURE_PARTS = {"urllib.parse"}  # of a package that is otherwise impure
 
 LOADED = "import json, sys; import {}; print(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
@@ -101,8 +101,8 @@ def function():
     ("package", "unwanted"),
     [
         ("strandline", {"numpy", "httpx", "asyncio", "sqlite3", "socket", "controller"}),
-        ("strandline.testing", {"numpy", "httpx", "pyarrow", "fastapi", "sqlalchemy", "controller", "logs"}),
-        ("logs", {"numpy", "pyarrow", "pyspark", "httpx", "controller", "reader_client", "writer_client"}),
+        ("strandline.testing", {"numpy", "httpx", "pyarrow", "fastapi", "sqlalchemy", "controller"}),
+        ("strandline.logs", {"numpy", "pyarrow", "pyspark", "httpx", "controller", "reader_client", "writer_client"}),
         ("writer_client", {"numpy", "pyarrow", "pyspark", "fastapi", "sqlalchemy", "controller", "reader_client"}),
         ("reader_client", {"pyspark", "fastapi", "sqlalchemy", "controller", "writer_client"}),
         ("spark_integration", {"fastapi", "sqlalchemy", "controller"}),

@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.api.access import RULES
-from controller.api.bodies import GroupBody
-from controller.api.families import FAMILIES
-from controller.commands import COMMANDS
+from controller.cli import COMMANDS
+from controller.http.auth import RULES
+from controller.http.bodies import GroupBody
+from controller.status.metric_families import FAMILIES
 from spark_integration.options import OPTIONS
-from strandline.config import StreamConfig
-from strandline.protocol.problems import BY_CODE
+from strandline.core.config import StreamConfig
+from strandline.wire.problems import BY_CODE
 from tools import reference
 from tools.reference.measured import ALERTS
 

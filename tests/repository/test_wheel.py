@@ -17,9 +17,9 @@ from packaging.requirements import Requirement
 from strandline.testing import InProcessController
 
 NEEDS_MORE_THAN_PYTHON = {
-    "strandline.block",
-    "strandline.chain",
-    "strandline.protocol.transport",
+    "strandline.core.block",
+    "strandline.core.chain",
+    "strandline.client.http",
     "strandline.testing.",
 }
 
@@ -42,8 +42,8 @@ for package in (reader_client, writer_client):
     for name in package.__all__:
         getattr(package, name)
 assert writer_client.__file__.startswith(sys.argv[1]), writer_client.__file__
-from logs import Event
-from logs.sqlite import SqliteLog
+from strandline.logs import Event
+from strandline.logs.sqlite import SqliteLog
 url, stream, path = sys.argv[3:]
 log = SqliteLog.create(path, segments=1)
 with writer_client.Writer(url, stream, "w1", log=log) as writer:
@@ -151,7 +151,7 @@ def test_a_writers_install_is_httpx_with_its_needs_and_that_is_enough_to_write_a
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["lower"] == 1_700_000_000_000
-    modules = {name.replace("-", "_") for name in brought} | {"logs", "reader_client", "strandline", "writer_client"}
+    modules = {name.replace("-", "_") for name in brought} | {"reader_client", "strandline", "writer_client"}
     modules.add("__main__")
     assert set(found["loaded"]) - modules == set()
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.cut import NOTHING, Cut
+from strandline.core.cut import NOTHING, Cut
+from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.errors import (
     BeyondFinalOffset,
     InvalidConfig,
@@ -19,7 +20,6 @@ from strandline.errors import (
     UnknownSegment,
 )
 from strandline.limits import SEGMENTS_PER_STREAM
-from strandline.segment import NewSegment, Segment, SegmentGraph
 
 
 def new(name: str, low: float, high: float) -> NewSegment:

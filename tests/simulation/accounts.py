@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from strandline.config import StreamConfig
-from strandline.cut import NOTHING, Cut
+from strandline.core.config import StreamConfig
+from strandline.core.cut import NOTHING, Cut
 from tests.simulation.network import Call, Kind
 from tests.simulation.writers import Process
 

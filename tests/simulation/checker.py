@@ -22,12 +22,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from strandline.changes import Answer, Registered
-from strandline.config import LateWriters, StreamConfig
-from strandline.cut import Cut
+from strandline.core.changes import Answer, Registered
+from strandline.core.config import LateWriters, StreamConfig
+from strandline.core.cut import Cut
+from strandline.core.mark import Mark
+from strandline.core.note import Note
 from strandline.errors import Refused, UnknownWriter
-from strandline.mark import Mark
-from strandline.note import Note
 from tests.simulation.accounts import Account, Accounts
 from tests.simulation.controller import GONE_KEPT_MS, Done
 from tests.simulation.log import Event, Log

@@ -12,16 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
-from controller.services.clock import Clock
-from strandline.aggregate import Remainder
-from strandline.changes import Answer, Changes, Registered
-from strandline.config import StreamConfig
-from strandline.cut import NOTHING, Cut
+from controller.clock import Clock
+from strandline.core.aggregate import Remainder
+from strandline.core.changes import Answer, Changes, Registered
+from strandline.core.config import StreamConfig
+from strandline.core.cut import NOTHING, Cut
+from strandline.core.mark import Mark
+from strandline.core.segment import Segment, SegmentGraph
+from strandline.core.served_time import Unserved
+from strandline.core.stream import Stream
 from strandline.errors import Refused
-from strandline.mark import Mark
-from strandline.segment import Segment, SegmentGraph
-from strandline.stream import Stream
-from strandline.unserved import Unserved
 from tests.simulation.network import Call, Kind
 
 HEARTBEAT_MS = 100

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from strandline.chain import MarkChain
-from strandline.cut import Cut
+from strandline.core.chain import MarkChain
+from strandline.core.cut import Cut
+from strandline.core.note import Note
+from strandline.core.window import ListedMarks, time_window
 from strandline.limits import CLOCK_SLEW_PART, CLOCK_STEP_MS
-from strandline.note import Note
-from strandline.window import ListedMarks, time_window
 from tests.simulation.checker import fail
 from tests.simulation.network import Kind
 from tests.simulation.writers import Phase, Process

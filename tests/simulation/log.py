@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from strandline.cut import Cut
-from strandline.segment import NewSegment
+from strandline.core.cut import Cut
+from strandline.core.segment import NewSegment
 
 if TYPE_CHECKING:
     from tests.simulation.writers import Process

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING
 
-from strandline.changes import Answer, Registered
+from strandline.core.changes import Answer, Registered
+from strandline.core.note import Note
 from strandline.errors import Refused
-from strandline.note import Note
 
 if TYPE_CHECKING:
     from tests.simulation.writers import Process

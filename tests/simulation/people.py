@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from strandline.cut import Cut
-from strandline.window import ListedMarks, time_window
+from strandline.core.cut import Cut
+from strandline.core.window import ListedMarks, time_window
 from tests.simulation.checker import fail
 from tests.simulation.scenario import LONG_MS
 

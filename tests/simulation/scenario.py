@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from random import Random
 
-from strandline.config import LateWriters, StreamConfig, TimeDomain
+from strandline.core.config import LateWriters, StreamConfig, TimeDomain
 from strandline.limits import CLOCK_STEP_BOUND_MS
 
 LONG_MS = 1_000_000

@@ -14,22 +14,22 @@ from typing import Any
 
 import pytest
 
-from controller.services.clock import Clock
-from strandline import admission, steadyclock
-from strandline import stream as stream_module
-from strandline.admission import Admitted
-from strandline.aggregate import Aggregate, Remainder, Role
-from strandline.changes import Answer, Changes, Registered
-from strandline.config import StreamConfig, TimeDomain
-from strandline.cut import NOTHING, Cut, join_all
-from strandline.mark import Mark
-from strandline.note import Note
-from strandline.roster import Roster
-from strandline.sharing import Sharing
-from strandline.steadyclock import SteadyClock
-from strandline.stream import Stream
-from strandline.unserved import Unserved
-from strandline.writer import Contribution, Entry, Phase, Standing, Writer
+from controller.clock import Clock
+from strandline.core import admission, clock
+from strandline.core import stream as stream_module
+from strandline.core.admission import Admitted
+from strandline.core.aggregate import Aggregate, Remainder, Role
+from strandline.core.changes import Answer, Changes, Registered
+from strandline.core.clock import SteadyClock
+from strandline.core.config import StreamConfig, TimeDomain
+from strandline.core.cut import NOTHING, Cut, join_all
+from strandline.core.mark import Mark
+from strandline.core.note import Note
+from strandline.core.roster import Roster
+from strandline.core.served_time import Unserved
+from strandline.core.shared_segments import Sharing
+from strandline.core.stream import Stream
+from strandline.core.writer import Contribution, Entry, Phase, Standing, Writer
 from tests.simulation import scenario
 from tests.simulation.checker import Broken, FalseClaim
 from tests.simulation.controller import Controller, Store
@@ -246,11 +246,11 @@ def the_clock_stands_still_while_the_wall_clock_is_behind(patch: Patch) -> None:
 
 
 def the_wall_clock_is_believed_at_once(patch: Patch) -> None:
-    patch.setattr(steadyclock, "CLOCK_CONFIRM_MS", 0)
+    patch.setattr(clock, "CLOCK_CONFIRM_MS", 0)
 
 
 def the_wall_clock_is_believed_however_far_it_went(patch: Patch) -> None:
-    patch.setattr(steadyclock, "CLOCK_STEP_BOUND_MS", 10**15)
+    patch.setattr(clock, "CLOCK_STEP_BOUND_MS", 10**15)
 
 
 def the_clock_follows_a_wall_clock_that_is_set_back(patch: Patch) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from strandline.core.segment import SegmentGraph
 from strandline.errors import Refused, UnknownWriter
 from strandline.limits import (
     CLOCK_CONFIRM_MS,
@@ -15,7 +16,6 @@ from strandline.limits import (
     CLOCK_STEP_BOUND_MS,
     CLOCK_STEP_MS,
 )
-from strandline.segment import SegmentGraph
 from tests.simulation import scenario as scenarios
 from tests.simulation.checker import Checker
 from tests.simulation.controller import Controller, Host

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING
 
-from strandline.changes import Answer, Registered
+from strandline.core.changes import Answer, Registered
+from strandline.core.note import Note
 from strandline.errors import Fenced, PositionWentBack, Refused
-from strandline.note import Note
 from tests.simulation.log import Event
 from tests.simulation.network import Call, Kind, Reply
 

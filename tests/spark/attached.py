@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_integration.attaching import reporter
+from spark_integration.attach import reporter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

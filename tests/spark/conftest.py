@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pytest
 
-from logs import Event
-from logs.sqlite import SqliteLog
-from strandline.config import StreamConfig
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.protocol.attempts import Patience
-from strandline.protocol.calls import Call
-from strandline.protocol.transport import Connection
-from strandline.segment import NewSegment
+from strandline.client import calls
+from strandline.client.calls import Call
+from strandline.client.http import Connection
+from strandline.client.retry import Patience
+from strandline.core.config import StreamConfig
+from strandline.core.note import Note
+from strandline.core.segment import NewSegment
+from strandline.logs import Event
+from strandline.logs.sqlite import SqliteLog
 from tests.spark.connector import connector_jars
 
 if TYPE_CHECKING:

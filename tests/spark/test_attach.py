@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from reader_client import GroupBacklog, ReaderGroup
 from spark_integration import attach, detach
 from spark_integration.errors import InvalidOption
-from spark_integration.files import FilePositions
+from spark_integration.file_positions import FilePositions
 from spark_integration.options import BACKLOG_THRESHOLD
-from strandline.backlog import CallableStrategy
+from strandline.core.backlog import CallableStrategy
 from tests.spark.attached import settle
 
 WIDTH_MS = 10_000

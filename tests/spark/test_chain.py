@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader
 from spark_integration import LogSink, OutputNotes, exact_watermark, read_events
-from strandline.protocol import calls
-from strandline.protocol.limits import CALL_DEADLINE_DEFAULT_MS
+from strandline.client import calls
+from strandline.limits import CALL_DEADLINE_DEFAULT_MS
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.flaky import FlakyProxy
 
 Read = Callable[..., DataFrame]

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from pyspark.sql import SparkSession
 
-from logs.sqlite import SqliteLog
 from spark_integration import detach
-from strandline.protocol import calls
+from strandline.client import calls
+from strandline.logs.sqlite import SqliteLog
 from tests.readme.pages import Stranger, blocks_of
 from tests.served import Outside, served
 from tests.spark.conftest import AT_ONCE

@@ -11,15 +11,15 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from logs import Event
 from reader_client import ReaderGroup
 from spark_integration import read_between, read_events, register
 from spark_integration.errors import WrongColumn
 from spark_integration.offsets import SourceOffset
 from spark_integration.options import BACKLOG_THRESHOLD
-from strandline.backlog import CallableStrategy
-from strandline.note import Note
-from strandline.protocol import calls
+from strandline.client import calls
+from strandline.core.backlog import CallableStrategy
+from strandline.core.note import Note
+from strandline.logs import Event
 
 WIDTH_MS = 10_000
 NOW_MS = 4_000_000_000_000  # a time of events that is not behind the clock

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming.listener import QueryTerminatedEvent, StreamingQueryListener
 
 from spark_integration import exact_watermark, register
-from strandline.segment import NewSegment
+from strandline.core.segment import NewSegment
 
 Read = Callable[..., DataFrame]
 Warnings = Callable[[], list[str]]

@@ -16,11 +16,11 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from benchmarks.disorder import PhoneEvent, generate
-from logs.kafka import KafkaLog
-from logs.kafka_reader import KafkaLogReader
 from reader_client import GroupBacklog
 from spark_integration import LogSink, OutputNotes, attach, detach, exact_watermark, read_between, read_events
-from strandline.config import StreamConfig, TimeDomain
+from strandline.core.config import StreamConfig, TimeDomain
+from strandline.logs.kafka import KafkaLog
+from strandline.logs.kafka_reader import KafkaLogReader
 from tests.kafka import Kafka
 from tests.spark.attached import settle as settle_attached
 from writer_client import Event, Writer

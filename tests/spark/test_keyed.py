@@ -10,12 +10,12 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, functions
 
-from logs import Event
-from logs.sqlite import SqliteLog
 from spark_integration import exact_watermark
 from spark_integration.watermark import WATERMARK_TAG
-from strandline.note import Note
-from strandline.protocol import calls
+from strandline.client import calls
+from strandline.core.note import Note
+from strandline.logs import Event
+from strandline.logs.sqlite import SqliteLog
 
 Read = Callable[..., DataFrame]
 

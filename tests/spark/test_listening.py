@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
 
-from spark_integration.listening import ByAsking
+from spark_integration.listener import ByAsking
 
 ID = "6a1b4a53-5d0a-4a2e-9f4f-0c6b6f3c8a11"
 RUN = "0b9d5a0e-95ab-4b1c-8d3c-6d3a0a1f7c55"

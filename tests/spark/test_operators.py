@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader
 from spark_integration import read_events
-from strandline.config import StreamConfig
+from strandline.core.config import StreamConfig
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.spark.operators import SCHEMA, Rows, made, operators, timers, truth
 from writer_client import Event, Writer
 

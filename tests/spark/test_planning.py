@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_integration.planning import plan_end, share, split
-from strandline.segment import Segment
+from spark_integration.batches import plan_end, share, split
+from strandline.core.segment import Segment
 
 budgets = st.integers(0, 1000)
 amounts = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 300))

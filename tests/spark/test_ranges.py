@@ -9,13 +9,13 @@ import pytest
 
 from spark_integration import read_range
 from spark_integration.errors import NotYetComplete
-from spark_integration.ranges import IncompleteMark
+from spark_integration.read_range import IncompleteMark
 from spark_integration.rows import SCHEMA, SegmentPartition
 from spark_integration.source import StrandlineSource
-from strandline.config import StreamConfig
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.segment import NewSegment
+from strandline.client import calls
+from strandline.core.config import StreamConfig
+from strandline.core.note import Note
+from strandline.core.segment import NewSegment
 
 
 @pytest.fixture

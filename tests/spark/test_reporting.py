@@ -16,18 +16,18 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from reader_client import ReaderGroup
 from spark_integration.durations import duration_ms, time_ms
 from spark_integration.errors import InvalidOffset, InvalidOption
-from spark_integration.files import FilePositions
-from spark_integration.following import GroupFollower
-from spark_integration.marks import MarkOptions, MarkReader
+from spark_integration.file_positions import FilePositions
+from spark_integration.group_reports import GroupFollower
+from spark_integration.mark_source import MarkOptions, MarkReader
 from spark_integration.options import BACKLOG_THRESHOLD, Asking
-from spark_integration.outbox import Outbox
-from spark_integration.reporting import KafkaPositions
+from spark_integration.position_reporter import KafkaPositions
+from spark_integration.report_sender import Outbox
 from spark_integration.rows import SCHEMA
 from spark_integration.source import StrandlineSource
-from spark_integration.windows import ControllerWindows
+from spark_integration.window_calls import ControllerWindows
+from strandline.client import calls
+from strandline.core.segment import NewSegment
 from strandline.errors import Fenced, StoreUnavailable
-from strandline.protocol import calls
-from strandline.segment import NewSegment
 
 
 def source(offset: object) -> Any:

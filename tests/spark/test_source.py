@@ -13,12 +13,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from spark_integration.errors import InvalidOffset, InvalidOption, UnsupportedLimit
+from spark_integration.log_location import KafkaTopic
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import SourceOptions
-from spark_integration.places import KafkaTopic
 from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition
 from spark_integration.source import StrandlineSource, StrandlineStreamReader
-from strandline.backlog import CallableStrategy
+from strandline.core.backlog import CallableStrategy
 from strandline.limits import PARTITION_ROWS
 
 

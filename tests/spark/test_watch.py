@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from spark_integration.watch import METRICS, lost_marks
+from spark_integration.mark_watch import METRICS, lost_marks
 
 IDS = "6a1b4a53-5d0a-4a2e-9f4f-0c6b6f3c8a11"
 

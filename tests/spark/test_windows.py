@@ -12,17 +12,23 @@ import pytest
 
 from spark_integration.errors import NoWindow
 from spark_integration.options import Asking as Settings
-from spark_integration.windows import ControllerWindows
-from strandline.errors import BeyondFinalOffset, Forbidden, StrandlineError, Unauthenticated, UnknownStream
+from spark_integration.window_calls import ControllerWindows
+from strandline.client import calls
+from strandline.client.calls import Request, Response
+from strandline.client.http import HttpxTransport, Seams
+from strandline.client.retry import AnswerLost, NotReached, Outcome
+from strandline.core.note import Note
+from strandline.core.segment import NewSegment
+from strandline.core.window import TimeWindow
+from strandline.errors import (
+    BeyondFinalOffset,
+    Forbidden,
+    StrandlineError,
+    Unauthenticated,
+    UnexpectedAnswer,
+    UnknownStream,
+)
 from strandline.limits import WINDOW_PAUSE_BOUND_MS
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.protocol.attempts import AnswerLost, NotReached, Outcome
-from strandline.protocol.calls import Request, Response
-from strandline.protocol.errors import UnexpectedAnswer
-from strandline.protocol.transport import HttpxTransport, Seams
-from strandline.segment import NewSegment
-from strandline.window import TimeWindow
 
 WAIT_MS = 5_000
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, functions
 
-from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader
 from reader_client import TimeWindows, WireMark
 from spark_integration import exact_watermark
-from strandline.config import StreamConfig
+from strandline.core.config import StreamConfig
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
 from writer_client import Event, Writer
 
 Read = Callable[..., DataFrame]

@@ -22,12 +22,12 @@ from typing import Any
 import pyspark
 import pytest
 
-from logs import Event
-from logs.sqlite import SqliteLog
-from strandline.config import StreamConfig
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.protocol.transport import Connection
+from strandline.client import calls
+from strandline.client.http import Connection
+from strandline.core.config import StreamConfig
+from strandline.core.note import Note
+from strandline.logs import Event
+from strandline.logs.sqlite import SqliteLog
 from tests.ports import free_port
 from tests.served import ROOT, OwnProcess
 from tests.spark.connector import connector_jars

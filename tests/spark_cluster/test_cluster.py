@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from logs import Event
-from logs.kafka import KafkaLog
-from logs.sqlite import SqliteLog
-from strandline.config import StreamConfig
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.protocol.transport import Connection
+from strandline.client import calls
+from strandline.client.http import Connection
+from strandline.core.config import StreamConfig
+from strandline.core.note import Note
+from strandline.logs import Event
+from strandline.logs.kafka import KafkaLog
+from strandline.logs.sqlite import SqliteLog
 from tests.spark.operators import OPERATORS, truth
 from tests.spark_cluster.conftest import PATIENCE_S, wait_for
 

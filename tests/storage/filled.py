@@ -7,26 +7,26 @@ from typing import Any
 
 from sqlalchemy import Column, Row, Table, delete, select, update
 
-from controller.services.live import Live
-from controller.services.live_group import LiveGroup
-from controller.services.membership import Membership
-from controller.services.writer_log import WriterLog
+from controller.commit.writer_log import WriterLog
+from controller.groups.loaded_group import LiveGroup
+from controller.groups.membership import Membership
 from controller.storage import schema
 from controller.storage.checksums import Values
 from controller.storage.database import Database
 from controller.storage.groups import load_group
-from controller.storage.reading import StoredMarks, load_stream
+from controller.storage.load import StoredMarks, load_stream
 from controller.storage.rows import Origin
-from controller.storage.spells import begin_spell
+from controller.storage.save import Scribe, Writing
+from controller.storage.terms import begin_spell
 from controller.storage.writer_states import StoredLog
-from controller.storage.writing import Scribe, Writing
-from strandline.config import StreamConfig
-from strandline.cut import Cut
-from strandline.note import Note
-from strandline.protocol.group_wire import GroupSettings
-from strandline.segment import NewSegment, SegmentGraph
-from strandline.stream import Stream
-from strandline.unserved import Moment
+from controller.streams.loaded_stream import Live
+from strandline.core.config import StreamConfig
+from strandline.core.cut import Cut
+from strandline.core.note import Note
+from strandline.core.segment import NewSegment, SegmentGraph
+from strandline.core.served_time import Moment
+from strandline.core.stream import Stream
+from strandline.wire.groups import GroupSettings
 
 OF_GROUPS = (schema.reader_group, schema.reader, schema.reader_position)
 NOTES = 20

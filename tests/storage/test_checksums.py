@@ -10,23 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Boolean, Column, Double, Table, delete, insert, select, update
 
-from controller.services.live import Live
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISMATCH, MISSING, Checksums, with_checksum
 from controller.storage.database import open_database
 from controller.storage.groups import group_streams, load_group
-from controller.storage.reading import MarksGone, StoredMarks, load_stream
+from controller.storage.load import MarksGone, StoredMarks, load_stream
 from controller.storage.rows import Origin
-from controller.storage.spells import begin_spell
+from controller.storage.save import Scribe, Writing
+from controller.storage.terms import begin_spell
 from controller.storage.timeline import timeline
-from controller.storage.writing import Scribe, Writing
+from controller.streams.loaded_stream import Live
 from strandline.access import EVERYTHING
-from strandline.config import StreamConfig
-from strandline.cut import Cut
+from strandline.core.config import StreamConfig
+from strandline.core.cut import Cut
+from strandline.core.note import Note
+from strandline.core.segment import SegmentGraph
+from strandline.core.stream import Stream
 from strandline.errors import StoreCorrupt
-from strandline.note import Note
-from strandline.segment import SegmentGraph
-from strandline.stream import Stream
 from tests.storage.filled import NOTES, OF_GROUPS, Filled, other
 
 

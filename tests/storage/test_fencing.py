@@ -11,17 +11,17 @@ import pytest
 from sqlalchemy import create_engine, insert, make_url, select
 from sqlalchemy.exc import IntegrityError
 
-from controller.services.live import Live
 from controller.storage import schema
 from controller.storage.database import Database, open_database
-from controller.storage.reading import load_stream
+from controller.storage.load import load_stream
 from controller.storage.rows import Origin
-from controller.storage.spells import Restores, begin_spell
-from controller.storage.writing import OwnershipLost, Scribe, Spell, SpellOver, Writing
-from strandline.config import StreamConfig
-from strandline.note import Note
-from strandline.segment import SegmentGraph
-from strandline.stream import Stream
+from controller.storage.save import OwnershipLost, Scribe, Spell, SpellOver, Writing
+from controller.storage.terms import Restores, begin_spell
+from controller.streams.loaded_stream import Live
+from strandline.core.config import StreamConfig
+from strandline.core.note import Note
+from strandline.core.segment import SegmentGraph
+from strandline.core.stream import Stream
 
 
 def made() -> Live:

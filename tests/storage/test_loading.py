@@ -9,21 +9,21 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import func, select
 
+from controller.commit.writer_log import WriterLog
 from controller.limits import LOADED_MARKS, STEP_ITEMS
-from controller.services.live import Live
-from controller.services.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.database import Database, open_database
-from controller.storage.reading import load_stream, stream_steps
+from controller.storage.load import load_stream, stream_steps
 from controller.storage.rows import Origin
-from controller.storage.spells import begin_spell
+from controller.storage.save import Scribe, Writing
+from controller.storage.terms import begin_spell
 from controller.storage.writer_states import StoredLog
-from controller.storage.writing import Scribe, Writing
-from strandline.config import StreamConfig
-from strandline.note import Note
-from strandline.segment import SegmentGraph
-from strandline.stream import Stream
-from strandline.unserved import Unserved
+from controller.streams.loaded_stream import Live
+from strandline.core.config import StreamConfig
+from strandline.core.note import Note
+from strandline.core.segment import SegmentGraph
+from strandline.core.served_time import Unserved
+from strandline.core.stream import Stream
 from tests.counting import counted
 
 AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)

@@ -10,21 +10,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete, select
 
-from controller.services.live import Live
-from controller.services.writer_log import WriterLog
+from controller.commit.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.database import Database, open_database
-from controller.storage.reading import load_stream
+from controller.storage.load import load_stream
 from controller.storage.rows import Origin
-from controller.storage.spells import begin_spell
+from controller.storage.save import Scribe, Spell, Writing
+from controller.storage.terms import begin_spell
 from controller.storage.writer_states import StoredLog
-from controller.storage.writing import Scribe, Spell, Writing
-from strandline.config import LateWriters, StreamConfig
+from controller.streams.loaded_stream import Live
+from strandline.core.config import LateWriters, StreamConfig
+from strandline.core.mark import Mark
+from strandline.core.note import Note
+from strandline.core.segment import NewSegment, SegmentGraph
+from strandline.core.stream import Stream
 from strandline.errors import StrandlineError
-from strandline.mark import Mark
-from strandline.note import Note
-from strandline.segment import NewSegment, SegmentGraph
-from strandline.stream import Stream
 
 Call = Callable[[Stream, int], Any]
 

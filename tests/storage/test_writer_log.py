@@ -9,19 +9,19 @@ from alembic import command
 from sqlalchemy import Table, func, select
 
 from controller.limits import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_WRITER
-from controller.services.live import Live
 from controller.storage import schema, upgrade
 from controller.storage.database import Database, migrate, open_database
-from controller.storage.reading import load_stream
+from controller.storage.load import load_stream
 from controller.storage.rows import Origin
-from controller.storage.spells import begin_spell
-from controller.storage.writing import Scribe, Writing
-from strandline.config import StreamConfig
-from strandline.cut import Cut
-from strandline.note import Note
-from strandline.segment import SegmentGraph
-from strandline.stream import Stream
-from strandline.writer import Entry, Writer
+from controller.storage.save import Scribe, Writing
+from controller.storage.terms import begin_spell
+from controller.streams.loaded_stream import Live
+from strandline.core.config import StreamConfig
+from strandline.core.cut import Cut
+from strandline.core.note import Note
+from strandline.core.segment import SegmentGraph
+from strandline.core.stream import Stream
+from strandline.core.writer import Entry, Writer
 
 
 class Flushes:

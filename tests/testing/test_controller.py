@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from logs import Event
 from reader_client import AsyncEventReader, AsyncTimeWindows, EventItem, EventReader, ReaderGroup, TimeWindows
-from strandline.config import StreamConfig
+from strandline.core.config import StreamConfig
 from strandline.errors import InvalidConfig, Unauthenticated
+from strandline.logs import Event
 from strandline.testing import NOON, InProcessController, ManualClock, ScriptedLog
 from writer_client import AsyncWriter, Writer
 

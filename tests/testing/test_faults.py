@@ -7,14 +7,13 @@ import asyncio
 import pytest
 
 from reader_client import AsyncTimeWindows, TimeWindows
-from strandline.errors import InvalidConfig, StoreUnavailable
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.protocol.attempts import Patience
-from strandline.protocol.calls import Request
-from strandline.protocol.errors import ControllerAway, OutcomeUnknown
-from strandline.protocol.limits import ATTEMPT_DEFAULT_MS
-from strandline.protocol.transport import Connection
+from strandline.client import calls
+from strandline.client.calls import Request
+from strandline.client.http import Connection
+from strandline.client.retry import Patience
+from strandline.core.note import Note
+from strandline.errors import ControllerAway, InvalidConfig, OutcomeUnknown, StoreUnavailable
+from strandline.limits import ATTEMPT_DEFAULT_MS
 from strandline.testing import NOON, Fault, Faults, InProcessController, Slow
 from strandline.testing.faults import Entry
 

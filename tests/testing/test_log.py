@@ -6,15 +6,15 @@ import threading
 
 import pytest
 
-from logs import Event, Log, Memo
-from logs.errors import LogSealed, LogUnavailable, NotAcknowledged, NotInLog, SegmentSealed
+from strandline.core.segment import NewSegment
 from strandline.errors import UnknownSegment
-from strandline.segment import NewSegment
+from strandline.logs import Event, Log, Memo
+from strandline.logs.errors import LogSealed, LogUnavailable, NotAcknowledged, NotInLog, SegmentSealed
 from strandline.testing import Acknowledge, ManualClock, ScriptedLog, ScriptedLogReader
 
-pytest.register_assert_rewrite("logs.contract")
+pytest.register_assert_rewrite("strandline.logs.contract")
 
-from logs.contract import LogContract  # noqa: E402  # only what is imported after that line is rewritten
+from strandline.logs.contract import LogContract  # noqa: E402  # only what is imported after that line is rewritten
 
 
 class ScriptedUnderTest:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.timeindex import interpolation_search
+from strandline.core.time_index import interpolation_search
 
 
 def looks_at(offsets: Sequence[int], offset: int) -> list[int]:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.chain import MarkChain
-from strandline.cut import NOTHING, Cut
-from strandline.mark import Mark
-from strandline.timeindex import Entry, IndexedMarks, TimeIndex, bound_at, time_index
-from strandline.window import ListedMarks
+from strandline.core.chain import MarkChain
+from strandline.core.cut import NOTHING, Cut
+from strandline.core.mark import Mark
+from strandline.core.time_index import Entry, IndexedMarks, TimeIndex, bound_at, time_index
+from strandline.core.window import ListedMarks
 
 AT_11_55, AT_11_58, AT_12_00, AT_12_01, AT_12_04 = 1155, 1158, 1200, 1201, 1204
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from controller.cli import main
-from controller.commands.token import DAY_MS
+from controller.cli.token import DAY_MS
 from controller.storage.tokens import add_token, digest_of, has_tokens, list_tokens, open_tokens, revoke_token
 from strandline.access import Grant, Role
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from controller.log_lines import FORMATS
+from controller.records.log_lines import FORMATS
 from controller.settings import Settings
 from controller.storage.database import open_database, parse_url, shown
 from controller.storage.refusals import BadDatabaseUrl, StoreRefused
 from strandline.errors import InvalidConfig
-from strandline.protocol.problems import to_problem
 from strandline.redaction import redact
+from strandline.wire.problems import to_problem
 from tests.served import NOON
 
 TOKEN = "slt_" + "Zm9v" * 10 + "YmE"

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 from starlette.routing import Route
 
-from controller.api.access import OPEN, RULES
 from controller.app import create_app
+from controller.http.auth import OPEN, RULES
 from controller.settings import Settings
 from tests.served import NOON
 

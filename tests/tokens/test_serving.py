@@ -16,18 +16,17 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from controller.commands.options import Failure
+from controller.cli.options import Failure
 from controller.server import check_callers, check_certificate
 from controller.settings import Settings
 from controller.storage.tokens import open_tokens, revoke_token
 from reader_client import AsyncTimeWindows, ReaderGroup, TimeWindows
 from spark_integration.options import Asking
-from spark_integration.windows import ControllerWindows
-from strandline.errors import Forbidden, InvalidConfig, Unauthenticated
-from strandline.protocol.attempts import Patience
-from strandline.protocol.credentials import find_token, trust
-from strandline.protocol.errors import ControllerAway
-from strandline.protocol.transport import Connection
+from spark_integration.window_calls import ControllerWindows
+from strandline.client.credentials import find_token, trust
+from strandline.client.http import Connection
+from strandline.client.retry import Patience
+from strandline.errors import ControllerAway, Forbidden, InvalidConfig, Unauthenticated
 from tests.readme.pages import Block, Stranger, blocks_of
 from tests.served import ROOT, OwnProcess
 from writer_client import AsyncWriter, Writer

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from strandline.chain import MarkChain
-from strandline.cut import NOTHING, Cut
-from strandline.mark import Mark
-from strandline.segment import NewSegment, SegmentGraph
-from strandline.window import ListedMarks, Marks, TimeWindow, time_window, window_between
+from strandline.core.chain import MarkChain
+from strandline.core.cut import NOTHING, Cut
+from strandline.core.mark import Mark
+from strandline.core.segment import NewSegment, SegmentGraph
+from strandline.core.window import ListedMarks, Marks, TimeWindow, time_window, window_between
 
 
 def mark(seq: int, time: int, upper: int, cut: Cut, excluded: tuple[str, ...] = ()) -> Mark:

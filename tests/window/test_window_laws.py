@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.chain import MarkChain
-from strandline.cut import NOTHING, Cut
-from strandline.mark import Mark
-from strandline.segment import NewSegment, SegmentGraph
-from strandline.window import ListedMarks, TimeWindow, time_window
+from strandline.core.chain import MarkChain
+from strandline.core.cut import NOTHING, Cut
+from strandline.core.mark import Mark
+from strandline.core.segment import NewSegment, SegmentGraph
+from strandline.core.window import ListedMarks, TimeWindow, time_window
 
 Slot = tuple[str, int]  # a segment, and the place of an event in it
 

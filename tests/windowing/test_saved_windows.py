@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strandline.core.event_windows import Closed, EventWindows, Kind, Session, Sliding, Tumbling
+from strandline.core.plain import from_plain, to_plain
 from strandline.errors import InvalidConfig, QueueFull
-from strandline.plain import from_plain, to_plain
-from strandline.windowing import Closed, EventWindows, Kind, Session, Sliding, Tumbling
 from tests.windowing.test_windowing import EVENTS, KINDS, contents
 
 # What a reader is given: an event of a part, with its time, or the least time of what follows.

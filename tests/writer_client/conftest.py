@@ -11,20 +11,20 @@ from typing import Any, TypeVar
 
 import pytest
 
-from logs import Position, Transaction
-from strandline.protocol import calls
-from strandline.protocol.attempts import Patience
-from strandline.protocol.calls import Request
-from strandline.protocol.transport import (
+from strandline.client import calls
+from strandline.client.calls import Request
+from strandline.client.http import (
     AsyncConnection,
     AsyncHttpxTransport,
     Connection,
     HttpxTransport,
     Seams,
 )
-from strandline.protocol.wire import StreamDescription, WireMark
+from strandline.client.retry import Patience
+from strandline.logs import Position, Transaction
 from strandline.testing import AsyncFaultyTransport, Fault, FaultyTransport
 from strandline.testing.faults import Entry
+from strandline.wire.streams import StreamDescription, WireMark
 from tests.served import Outside, served
 from writer_client import AsyncWriter, Background, BackgroundWriter, Event, Writer
 from writer_client.transactions import AsyncWriterTransaction

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from strandline.config import StreamConfig, TimeDomain
+from strandline.client import calls
+from strandline.core.config import StreamConfig, TimeDomain
 from strandline.errors import InvalidConfig
-from strandline.protocol import calls
 from writer_client import AutomaticTime, Event, ManualNote, NoLog
 from writer_client.limits import NOTE_PERIOD_DEFAULT_MS
 

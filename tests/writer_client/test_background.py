@@ -8,14 +8,21 @@ from typing import Any
 
 import pytest
 
-from logs.sqlite import SqliteLog
-from strandline.config import StreamConfig
-from strandline.errors import Fenced, InvalidNote, TimeTooFarAhead, TimeWentBack, UnknownSegment, UnknownStream
-from strandline.protocol.errors import ControllerAway
-from strandline.segment import NewSegment
+from strandline.core.config import StreamConfig
+from strandline.core.segment import NewSegment
+from strandline.errors import (
+    ControllerAway,
+    Fenced,
+    InvalidNote,
+    TimeTooFarAhead,
+    TimeWentBack,
+    UnknownSegment,
+    UnknownStream,
+)
+from strandline.logs.sqlite import SqliteLog
 from strandline.testing import Acknowledge, ScriptedLog
 from writer_client import Event, NoLog, NoteLate, NoteRefused, NotesMoving, NotesStuck, WriterClosed
-from writer_client.scaling import scale_log
+from writer_client.scale import scale_log
 
 AWAY = ["away"] * 20_000  # for as long as a test likes
 REFUSING = StreamConfig(mark_interval_ms=0)  # times too far ahead are refused

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strandline.protocol.calls import Request
+from strandline.client.calls import Request
 from writer_client import Event
 
 STEPS = st.lists(st.sampled_from(["write", "note", "note", "slow", "begun", "quick", "answered", "idle"]), max_size=25)

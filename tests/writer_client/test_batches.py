@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.errors import TimeWentBack, UnknownStream
-from strandline.note import Note
-from strandline.protocol.attempts import Patience
-from strandline.protocol.errors import ControllerAway
-from strandline.protocol.transport import AsyncConnection, AsyncHttpxTransport
-from strandline.protocol.wire import note_to_wire
+from strandline.client.http import AsyncConnection, AsyncHttpxTransport
+from strandline.client.retry import Patience
+from strandline.core.note import Note
+from strandline.errors import ControllerAway, TimeWentBack, UnknownStream
 from strandline.testing import AsyncFaultyTransport
+from strandline.wire.streams import note_to_wire
 from tests.writer_client.conftest import INSTANT, Wire
 from writer_client import AsyncWriter
 from writer_client.batches import Addressed, count_for_batch

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader
-from strandline.config import StreamConfig, TimeDomain
+from strandline.client import calls
+from strandline.client.http import AsyncConnection, Connection
+from strandline.client.retry import Patience
+from strandline.core.config import StreamConfig, TimeDomain
+from strandline.core.note import Note
 from strandline.errors import Fenced, PositionWentBack, TimeTooFarAhead, TimeWentBack
-from strandline.note import Note
-from strandline.protocol import calls
-from strandline.protocol.attempts import Patience
-from strandline.protocol.transport import AsyncConnection, Connection
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.flaky import FlakyProxy
 from writer_client import AsyncWriter, AutomaticTime, Background, BackgroundWriter, Event, NoteRefused, Writer
 

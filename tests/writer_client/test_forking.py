@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from strandline.config import StreamConfig
-from strandline.protocol import group_calls
-from strandline.protocol.group_wire import GroupSettings
+from strandline.client import group_calls
+from strandline.core.config import StreamConfig
+from strandline.wire.groups import GroupSettings
 from tests.kafka import Kafka
 from tests.served import ROOT
 
@@ -26,10 +26,10 @@ DEADLINE_S = 60
 BEGIN = """
     import asyncio, json, multiprocessing, os, sys, time
     from strandline.errors import StrandlineError
-    from strandline.protocol.transport import AsyncConnection, Connection
-    from logs import Event
-    from logs.sqlite import SqliteLog
-    from logs.sqlite_reader import SqliteLogReader
+    from strandline.client.http import AsyncConnection, Connection
+    from strandline.logs import Event
+    from strandline.logs.sqlite import SqliteLog
+    from strandline.logs.sqlite_reader import SqliteLogReader
     from reader_client import AsyncEventReader, AsyncTimeWindows, EventReader, ReaderGroup, TimeWindows
     from writer_client import AsyncWriter, AutomaticTime, Background, BackgroundWriter, Writer
     url, stream, path = sys.argv[1:4]
@@ -367,9 +367,9 @@ def test_a_log_on_kafka_is_refused_in_a_forked_child(kafka: Kafka, how: str) -> 
     topic = f"forked-{how}"
     kafka.create_topic(topic, 1)
     script = f"""
-        from logs.kafka import KafkaLog
-        from logs.kafka_producer import TrackedProducer
-        from logs.kafka_reader import KafkaLogReader
+        from strandline.logs.kafka import KafkaLog
+        from strandline.logs.kafka_producer import TrackedProducer
+        from strandline.logs.kafka_reader import KafkaLogReader
         log, reader = KafkaLog.connect(url, path, transactional_id=path), KafkaLogReader(url, path)
         tracked = TrackedProducer({{"bootstrap.servers": url}})
         log.append(EVENT)

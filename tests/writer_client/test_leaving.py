@@ -21,7 +21,7 @@ SLACK_S = 30  # a busy machine
 
 BEGIN = """
     import multiprocessing, os, signal, sys, threading, time
-    from logs.sqlite import SqliteLog
+    from strandline.logs.sqlite import SqliteLog
     from writer_client import AutomaticTime, Background, BackgroundWriter, Event
     url, stream, path = sys.argv[1:4]
     def note(writer):
@@ -203,7 +203,7 @@ def test_a_log_that_hangs_keeps_no_process_from_ending(controller: Any, tmp_path
 
 @pytest.mark.parametrize("domain", ["event", "ingestion"])
 def test_a_clock_that_ticks_all_the_time_does_not_hold_the_end_up(controller: Any, tmp_path: Path, domain: str) -> None:
-    from strandline.config import StreamConfig, TimeDomain
+    from strandline.core.config import StreamConfig, TimeDomain
 
     stream = controller.stream(config=StreamConfig(mark_interval_ms=0, time_domain=TimeDomain(domain)))
     script = f"""

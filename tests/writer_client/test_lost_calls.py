@@ -10,12 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logs.sqlite import SqliteLog
-from strandline.errors import PositionWentBack, TimeWentBack
-from strandline.protocol.attempts import Patience
-from strandline.protocol.errors import ControllerAway, OutcomeUnknown
-from strandline.protocol.limits import ATTEMPTS_DEFAULT
-from strandline.protocol.transport import Connection
+from strandline.client.http import Connection
+from strandline.client.retry import Patience
+from strandline.errors import ControllerAway, OutcomeUnknown, PositionWentBack, TimeWentBack
+from strandline.limits import ATTEMPTS_DEFAULT
+from strandline.logs.sqlite import SqliteLog
 from writer_client import CommittedWithoutNote, Event, NotesMoving, NotesStuck, Writer
 
 ALL_LOST = ["lost"] * ATTEMPTS_DEFAULT  # of one call, after which it gives up

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from strandline.protocol.attempts import Outcome
-from strandline.protocol.calls import Request
-from strandline.protocol.transport import Connection, HttpxTransport
+from strandline.client.calls import Request
+from strandline.client.http import Connection, HttpxTransport
+from strandline.client.retry import Outcome
 from writer_client import Background, BackgroundWriter
 from writer_client.limits import CALLS_AT_ONCE
 

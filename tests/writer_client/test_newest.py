@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logs.sqlite import SqliteLog
-from strandline.protocol import calls
+from strandline.client import calls
+from strandline.logs.sqlite import SqliteLog
 from writer_client import Event
-from writer_client.newest import Newest
+from writer_client.newest_time import Newest
 
 APPENDS = st.lists(st.tuples(st.booleans(), st.integers(1, 3), st.none() | st.integers(0, 50)), max_size=12)
 

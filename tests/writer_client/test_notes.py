@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from strandline.config import StreamConfig
+from strandline.client import calls
+from strandline.core.config import StreamConfig
+from strandline.core.segment import NewSegment
 from strandline.errors import (
     BeyondFinalOffset,
     InvalidName,
@@ -18,8 +20,6 @@ from strandline.errors import (
     TimeWentBack,
     UnknownSegment,
 )
-from strandline.protocol import calls
-from strandline.segment import NewSegment
 
 
 def test_a_note_is_answered_with_the_mark_that_it_brought(controller: Any, make_writer: Any) -> None:

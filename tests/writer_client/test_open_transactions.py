@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from logs import Log, Position
-from logs.kafka import KafkaLog
-from logs.kafka_producer import TrackedProducer
-from logs.sqlite import SqliteLog
 from reader_client import TimeWindows
-from strandline.config import StreamConfig, TimeDomain
+from strandline.core.config import StreamConfig, TimeDomain
+from strandline.logs import Log, Position
+from strandline.logs.kafka import KafkaLog
+from strandline.logs.kafka_producer import TrackedProducer
+from strandline.logs.sqlite import SqliteLog
 from strandline.testing import Acknowledge, ScriptedLog
 from tests.kafka import Kafka
 from writer_client import AutomaticTime, Event, TransactionUnderWay, Writer

@@ -7,13 +7,19 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.errors import Overloaded, PositionWentBack, StrandlineError, TimeTooFarAhead, TimeWentBack
-from strandline.note import Note
-from strandline.protocol.errors import OutcomeUnknown
-from strandline.protocol.wire import NoteAnswer
+from strandline.core.note import Note
+from strandline.errors import (
+    OutcomeUnknown,
+    Overloaded,
+    PositionWentBack,
+    StrandlineError,
+    TimeTooFarAhead,
+    TimeWentBack,
+)
+from strandline.wire.streams import NoteAnswer
 from writer_client.outbox import Outbox
+from writer_client.pending import Pending
 from writer_client.session import Session
-from writer_client.waiting import Pending
 
 TAKEN = NoteAnswer(late=False, floors={}, marks=())
 

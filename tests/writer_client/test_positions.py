@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from logs.sqlite import SqliteLog
+from strandline.logs.sqlite import SqliteLog
 from writer_client import Event, NeverNoted, NoLog
 
 

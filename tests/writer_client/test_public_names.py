@@ -57,7 +57,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error_that_says_so() -> None:
 
 
 def test_the_package_of_the_logs_costs_no_http_client() -> None:
-    script = "import sys, logs.sqlite; print({'httpx', 'asyncio'} & set(sys.modules))"
+    script = "import sys, strandline.logs.sqlite; print({'httpx', 'asyncio'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr) == ("set()", "")
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from logs.sqlite import SqliteLog
 from strandline.errors import InvalidConfig
+from strandline.logs.sqlite import SqliteLog
 from writer_client import AutomaticTime, Event
 
 SOON = 5  # ms

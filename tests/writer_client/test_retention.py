@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from logs import Position
-from logs.sqlite import SqliteLog
-from logs.sqlite_reader import SqliteLogReader
-from strandline.config import StreamConfig, TimeDomain
+from strandline.client import calls
+from strandline.core.config import StreamConfig, TimeDomain
 from strandline.errors import UnknownSegment
-from strandline.protocol import calls
+from strandline.logs import Position
+from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.served import AT_ONCE
 from writer_client import Event, NewerBelow, Writer
 from writer_client.retention import truncate_before
@@ -132,7 +132,7 @@ def test_by_ingestion_time_what_had_come_before_goes_without_anybody_noting_newe
 def test_slices_leave_room_for_writers_and_remove_everything(
     controller: Any, log: SqliteLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("logs.sqlite.TRUNCATE_ROWS", 2)
+    monkeypatch.setattr("strandline.logs.sqlite.TRUNCATE_ROWS", 2)
     stream = controller.stream(segments=1, config=AT_ONCE)
     with Writer(controller.connection, stream, "w1", log=log) as writer:
         writer.write([Event(b"%d" % at, segment="0") for at in range(9)], newest=8)

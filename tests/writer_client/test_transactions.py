@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from logs.sqlite import SqliteLog
-from strandline.config import StreamConfig
-from strandline.errors import InvalidNote, TimeTooFarAhead, TimeWentBack
-from strandline.protocol import calls
-from strandline.protocol.errors import ControllerAway
+from strandline.client import calls
+from strandline.core.config import StreamConfig
+from strandline.errors import ControllerAway, InvalidNote, TimeTooFarAhead, TimeWentBack
+from strandline.logs.sqlite import SqliteLog
 from writer_client import CommittedWithoutNote, Event
 
 OpenLog = Callable[[], SqliteLog]

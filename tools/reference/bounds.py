@@ -9,7 +9,7 @@ from tools.reference.text import code, number, page, source_of, table
 
 LIMITS = {
     "strandline.limits": "Everywhere",
-    "strandline.protocol.limits": "Calls and answers",
+    "strandline.limits": "Calls and answers",
     "writer_client.limits": "Writers",
     "reader_client.limits": "Readers",
     "controller.limits": "The controller",

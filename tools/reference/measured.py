@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from controller.api.families import FAMILIES, Family
+from controller.status.metric_families import FAMILIES, Family
 from tools.reference.text import code, page, table
 
 ALERTS = Path(__file__).resolve().parents[2] / "controller" / "operations" / "alerts.yml"

@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 
 from strandline.errors import StrandlineError
-from strandline.protocol.problems import STATUS
+from strandline.wire.problems import HINTS
 from tools.reference.text import code, page, table
 
 ERROR_MODULES = (
     "strandline.errors",
-    "strandline.protocol.errors",
-    "logs.errors",
+    "strandline.logs.errors",
     "writer_client.errors",
     "spark_integration.errors",
 )
@@ -32,7 +31,13 @@ def errors() -> str:
     for family, kinds in families.items():
         said = " ".join((inspect.getdoc(family) or "").split())
         rows = [
-            (code(kind.code), str(STATUS.get(kind, "")), f"`{kind.__name__}`", _says(kind), _fields_of(kind))
+            (
+                code(kind.code),
+                str(kind.status) if kind in HINTS else "",
+                f"`{kind.__name__}`",
+                _says(kind),
+                _fields_of(kind),
+            )
             for kind in kinds
         ]
         title = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", family.__name__).capitalize()

@@ -8,7 +8,7 @@ from typing import Any
 
 from controller.app import create_app
 from controller.settings import Settings
-from strandline.config import StreamConfig
+from strandline.core.config import StreamConfig
 from tools.reference.text import code, number, page, table
 
 NEW_STREAM = ("put", "/v1/streams/{stream}")

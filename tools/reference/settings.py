@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
-from controller.api.bodies import GroupBody
+from controller.http.bodies import GroupBody
 from spark_integration.options import OPTIONS
-from strandline.config import StreamConfig
-from strandline.protocol.credentials import CA_FILE_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from strandline.client.credentials import CA_FILE_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
+from strandline.core.config import StreamConfig
 from tools.reference.commands import options_of_commands
 from tools.reference.text import code, commented, number, page, table, wrapped
 
@@ -34,13 +34,15 @@ def options() -> str:
                 "A stream",
                 "Given when it is created (`PUT /v1/streams/{stream}`), and changed one by one (`PATCH`).",
                 _rows(
-                    "strandline.config", "StreamConfig", {field.name: field.default for field in fields(StreamConfig)}
+                    "strandline.core.config",
+                    "StreamConfig",
+                    {field.name: field.default for field in fields(StreamConfig)},
                 ),
             ),
             _part(
                 "A reader group",
                 "Given when it is created (`PUT /v1/reader-groups/{group}`).",
-                _rows("controller.api.bodies", "GroupBody", _defaults_of_group()),
+                _rows("controller.http.bodies", "GroupBody", _defaults_of_group()),
             ),
             "## Spark's source\n\n"
             + wrapped("How they are used is told in [spark.md](../spark.md).")

@@ -8,21 +8,21 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
 from nicegui import ui
 
+from controller.controller import Controller
 from controller.dashboard.frame import Refresh, frame
-from controller.dashboard.journals import JournalCard, News
+from controller.dashboard.journal_cards import JournalCard, News
+from controller.dashboard.labels import stream_link
 from controller.dashboard.limits import GROUP_JOURNAL_READ, JOURNAL_SHOWN, NAMED_WRITERS
 from controller.dashboard.pages.overview import group_lag
-from controller.dashboard.parts import card, curl, empty_state, gone, heading, tiles
 from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
-from controller.dashboard.troubles import stream_link
-from controller.dashboard.visiting import Visitor, to_sign_in, visitor
-from controller.services.controller import Controller
-from controller.services.looks import GroupLook
-from controller.services.membership import Membership
-from controller.wording import NOTHING, Times, is_epoch, moment, named, span, yes
+from controller.dashboard.visitors import Visitor, to_sign_in, visitor
+from controller.dashboard.widgets import card, curl, empty_state, gone, heading, tiles
+from controller.format import NOTHING, Times, is_epoch, moment, named, span, yes
+from controller.groups.membership import Membership
+from controller.status.stream_status import GroupLook
+from strandline.core.order import Place
 from strandline.errors import StrandlineError
-from strandline.order import Place
-from strandline.protocol.group_wire import KeyWindow, StreamWindow
+from strandline.wire.groups import KeyWindow, StreamWindow
 
 _TILES = ("Lag", "Backlog", "Threshold", "Readers")
 _BACKLOG = ("backlog", "caught_up")

@@ -9,16 +9,16 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
 from nicegui import ui
 
+from controller.controller import Controller
 from controller.dashboard.frame import Refresh, frame
+from controller.dashboard.labels import group_link, hold_story, rate, state_of, stream_link, writer_link
 from controller.dashboard.limits import ATTENTION_STREAMS
-from controller.dashboard.parts import card, curl, empty_state, tiles
 from controller.dashboard.tables import LINKED, STATE, Column, PagedTable, key_label
-from controller.dashboard.troubles import group_link, hold_story, rate, state_of, stream_link, writer_link
-from controller.dashboard.visiting import Visitor, to_sign_in, visitor
-from controller.services.controller import Controller
-from controller.services.looks import GroupLook, KeyLook, StreamLook, Trouble
-from controller.services.overview import Look
-from controller.wording import NOTHING, Times, counts, holding, is_epoch, lag, span
+from controller.dashboard.visitors import Visitor, to_sign_in, visitor
+from controller.dashboard.widgets import card, curl, empty_state, tiles
+from controller.format import NOTHING, Times, counts, holding, is_epoch, lag, span
+from controller.status.census import Look
+from controller.status.stream_status import GroupLook, KeyLook, StreamLook, Trouble
 
 _HOLDER: Final = """<a v-if="props.row.holder" :href="props.row.holder_link">{{ props.row.holder }}</a>
 <span class="sl-soft" style="margin-left: 6px">{{ props.row.held }}</span>"""

@@ -8,22 +8,22 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
 from nicegui import ui
 
+from controller.controller import Controller
 from controller.dashboard import actions
 from controller.dashboard.frame import Refresh, frame
-from controller.dashboard.journals import IncompleteCard, JournalCard, News
+from controller.dashboard.journal_cards import IncompleteCard, JournalCard, News
+from controller.dashboard.labels import rate, state_of
 from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_SHOWN
 from controller.dashboard.pages.stream_cards import Charts, GroupsCard, HolderCard, KeysCard, SegmentsCard, WritersCard
-from controller.dashboard.parts import BADGE_COLOURS, gone, heading, tiles
 from controller.dashboard.tables import key_label
-from controller.dashboard.troubles import rate, state_of
-from controller.dashboard.visiting import Visitor, to_sign_in, visitor
-from controller.services.controller import Controller
-from controller.services.journal import INCOMPLETE
-from controller.services.live import Live
-from controller.services.looks import KeyLook, StreamDetails
-from controller.wording import counts
+from controller.dashboard.visitors import Visitor, to_sign_in, visitor
+from controller.dashboard.widgets import BADGE_COLOURS, gone, heading, tiles
+from controller.format import counts
+from controller.records.journal import INCOMPLETE
+from controller.status.stream_status import KeyLook, StreamDetails
+from controller.streams.loaded_stream import Live
+from strandline.core.note import DEFAULT_KEY
 from strandline.errors import StrandlineError
-from strandline.note import DEFAULT_KEY
 
 _TILES = ("Marks a second", "Writers", "Notes", "Late notes", "Refused", "Incomplete marks")
 

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from nicegui import ui
 
+from controller.controller import Controller
 from controller.dashboard.charts import Moment, lag_options, scaling_diagram, time_options
+from controller.dashboard.labels import group_link, hold_story, rate, writer_link, writer_state
 from controller.dashboard.limits import (
     CHART_GROUPS,
     CHART_IDLE_MS,
@@ -17,15 +19,13 @@ from controller.dashboard.limits import (
     NAMED_WRITERS,
     SEGMENTS_DRAWN,
 )
-from controller.dashboard.parts import card, curl, empty_state
 from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
-from controller.dashboard.troubles import group_link, hold_story, rate, writer_link, writer_state
-from controller.dashboard.visiting import Visitor
-from controller.services.controller import Controller
-from controller.services.live import Live
-from controller.services.looks import GroupLook, KeyLook, StreamDetails, StreamLook, Trouble, WriterLook
-from controller.wording import NOTHING, Times, holding, is_epoch, lag, named, offsets, span
-from strandline.segment import Segment, SegmentGraph
+from controller.dashboard.visitors import Visitor
+from controller.dashboard.widgets import card, curl, empty_state
+from controller.format import NOTHING, Times, holding, is_epoch, lag, named, offsets, span
+from controller.status.stream_status import GroupLook, KeyLook, StreamDetails, StreamLook, Trouble, WriterLook
+from controller.streams.loaded_stream import Live
+from strandline.core.segment import Segment, SegmentGraph
 
 _STATE: Final = """<span :class="props.row.state_class" style="font-weight: 600">{{ props.row.state }}</span>
 <span v-if="props.row.holds" :class="props.row.holds_class" style="margin-left: 8px; white-space: nowrap">

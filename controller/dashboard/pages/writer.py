@@ -8,20 +8,20 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
 from nicegui import ui
 
+from controller.controller import Controller
 from controller.dashboard import actions
 from controller.dashboard.frame import Refresh, frame
-from controller.dashboard.journals import JournalCard, News
+from controller.dashboard.journal_cards import JournalCard, News
+from controller.dashboard.labels import stream_link, writer_state
 from controller.dashboard.limits import JOURNAL_SHOWN, NOTES_SHOWN
-from controller.dashboard.parts import card, gone, heading, tiles
 from controller.dashboard.tables import STATE, Column, PagedTable, key_label
-from controller.dashboard.troubles import stream_link, writer_state
-from controller.dashboard.visiting import Visitor, to_sign_in, visitor
-from controller.services.controller import Controller
-from controller.services.journal import REFUSALS, REGISTRATIONS
-from controller.services.live import Live
-from controller.wording import NOTHING, Times, lag, letting_go, moment, offsets, span
+from controller.dashboard.visitors import Visitor, to_sign_in, visitor
+from controller.dashboard.widgets import card, gone, heading, tiles
+from controller.format import NOTHING, Times, lag, letting_go, moment, offsets, span
+from controller.records.journal import REFUSALS, REGISTRATIONS
+from controller.streams.loaded_stream import Live
+from strandline.core.writer import Entry, Writer
 from strandline.errors import StrandlineError, UnknownWriter
-from strandline.writer import Entry, Writer
 
 _TILES = ("Last heard", "Let go", "Epoch", "Late notes", "Refused", "Position")
 

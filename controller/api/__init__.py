@@ -1,1 +1,0 @@
-"""HTTP: handlers parse, call one service, and shape the answer."""

@@ -1,0 +1,129 @@
+"""Read a whole store, or an embedded log, and say what is wrong with it. Nothing is changed; others may go on with it.
+
+It exits with 0 where all is well, with 1 where something is wrong, and with 2 where it cannot be looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from controller.cli.arguments import add_json, add_optional
+from controller.cli.backup import add_database
+from controller.cli.options import Failure, say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.storage.inspection import Fault
+    from strandline.logs.inspection import LogFault
+
+HELP = "read a whole store, or a log, and say what is wrong with it"
+WRONG_STATUS = 1
+UNREAD_STATUS = 2
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_database(parser)
+    add_optional(parser, "log", Path, "an embedded log to read in place of a store", "FILE")
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    return _check_store(options) if options.log is None else _check_log(options)
+
+
+def _check_log(options: argparse.Namespace) -> int:
+    from strandline.errors import StrandlineError
+    from strandline.logs.inspection import LOG_REMEDIES, LogInspection
+
+    found = _Found(options.json, LOG_REMEDIES)
+    try:
+        inspection = LogInspection(options.log)
+    except StrandlineError as error:
+        raise Failure(str(error), UNREAD_STATUS) from None
+    try:
+        for fault in inspection.faults():
+            found.add(fault)
+    finally:
+        inspection.close()
+    counts = {"segments": inspection.segments, "events": inspection.events}
+    note = "" if inspection.has_checksums else ", which have no checksums: an earlier version made the log"
+    found.conclude(str(options.log), counts, note)
+    return WRONG_STATUS if found.kinds else 0
+
+
+def _check_store(options: argparse.Namespace) -> int:
+    try:
+        from controller.storage.database import parse_url, shown
+        from controller.storage.inspection import REMEDIES, Inspection, opened
+        from controller.storage.refusals import StoreRefused
+    except ModuleNotFoundError as missing:
+        raise Failure(f"{missing.name} is not installed: pip install 'strandline[controller]'", UNREAD_STATUS) from None
+    found = _Found(options.json, REMEDIES)
+    try:
+        with opened(options.database) as connection:
+            inspection = Inspection(connection)
+            for fault in inspection.faults():
+                found.add(fault)
+    except StoreRefused as refused:
+        raise Failure(str(refused), UNREAD_STATUS) from None
+    counts = {"streams": inspection.streams, "reader_groups": inspection.groups, "rows": inspection.rows}
+    found.conclude(shown(parse_url(options.database)), counts)
+    return WRONG_STATUS if found.kinds else 0
+
+
+def fault_of(database: str) -> str | None:
+    """What is wrong with a store or a backup, in a sentence; None where it is sound, or of another version's schema."""
+    from controller.storage.inspection import Inspection, opened
+    from controller.storage.refusals import WrongSchema
+
+    try:
+        with opened(database) as connection:
+            found = next(Inspection(connection).faults(), None)
+    except WrongSchema:
+        return None
+    return None if found is None else str(found)
+
+
+class _Found:
+    """The faults that were found: each is told at once, or at the end with --json."""
+
+    def __init__(self, as_json: bool, remedies: Mapping[Any, str]) -> None:
+        """`remedies` say what to do, by the kind of fault."""
+        self.kinds: Counter[str] = Counter()
+        self._json = as_json
+        self._remedies = remedies
+        self._shown: list[dict[str, Any]] = []
+
+    def add(self, fault: Fault | LogFault) -> None:
+        from dataclasses import asdict
+
+        from controller.limits import FAULTS_SHOWN
+
+        self.kinds[fault.kind] += 1
+        if self.kinds.total() > FAULTS_SHOWN:
+            return
+        if self._json:
+            self._shown.append({**asdict(fault), "detail": str(fault)})
+        else:
+            say(str(fault))
+
+    def conclude(self, store: str, counts: dict[str, int], note: str = "") -> None:
+        from controller.format import indented
+        from controller.limits import FAULTS_SHOWN
+
+        total = self.kinds.total()
+        remedies = [remedy for kind, remedy in self._remedies.items() if self.kinds[kind]]
+        if self._json:
+            told = {"store": store, **counts, "faults": self._shown, "faults_found": total, "remedies": remedies}
+            say(indented(told))
+            return
+        if total > FAULTS_SHOWN:
+            say(f"… and {total - FAULTS_SHOWN:,} more")
+        for remedy in remedies:
+            say(remedy)
+        looked = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items())
+        say(f"{store}: {f'{total:,} faults' if total else 'nothing is wrong'} ({looked}{note})")

@@ -1,0 +1,301 @@
+"""How commands speak to a controller, and what they tell where that fails. Imported only when a command runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from controller.cli.limits import ATTEMPTS, DEADLINE_MS, NAMES_COMPARED, NAMES_TOLD
+from controller.cli.options import Failure
+from strandline.client.calls import Call, Clocked, ask, clocked, query, stream_path, writer_path
+from strandline.client.group_calls import group_path
+from strandline.client.http import Connection
+from strandline.client.retry import Patience
+from strandline.errors import (
+    ControllerAway,
+    Denied,
+    StrandlineError,
+    Unauthenticated,
+    UnexpectedAnswer,
+    UnknownGroup,
+    UnknownStream,
+    UnknownWriter,
+)
+from strandline.limits import PAGE_ENTRIES
+from strandline.wire.fields import Fields
+from strandline.wire.journal import JournalPage, journal_from_wire
+from strandline.wire.streams import (
+    JsonObject,
+    MarksAt,
+    MarksPage,
+    StreamDescription,
+    TimeIndexPage,
+    marks_at_from_wire,
+    marks_page_from_wire,
+    stream_from_wire,
+    time_index_from_wire,
+)
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the controller said, as it stands; its kinds add the same as typed values."""
+
+    json: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Described(Answer):
+    stream: StreamDescription
+
+
+@dataclass(frozen=True, slots=True)
+class Marked(Answer):
+    page: MarksPage
+
+
+@dataclass(frozen=True, slots=True)
+class Around(Answer):
+    found: MarksAt
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed(Answer):
+    page: TimeIndexPage
+
+
+@dataclass(frozen=True, slots=True)
+class Journalled(Answer):
+    page: JournalPage
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Answer):
+    """One page of a list; `next` is what to go on after, if there is more."""
+
+    entries: tuple[Any, ...]
+    next: str | None
+
+
+class Speaker:
+    """A connection that commands ask."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.controller = connection.controller
+
+    def run(self, call: Call[Value]) -> Value:
+        """Makes a call; raises its errors."""
+        return self._connection.run(call)
+
+    def clocked(self, call: Call[Value]) -> Clocked[Value]:
+        """Makes a call, and says what the controller's clock showed."""
+        return self._connection.run(clocked(call))
+
+    def every(self, page: Callable[[str], Call[Listed]], bound: int | None = None) -> list[Any]:
+        """The entries of all pages, up to a bound."""
+        found: list[Any] = []
+        after: str | None = ""
+        while after is not None and (bound is None or len(found) < bound):
+            listed = self.run(page(after))
+            found += listed.entries
+            after = listed.next
+        return found[:bound]
+
+    def explain(self, error: StrandlineError) -> str:
+        """What a person can do about an error."""
+        match error:
+            case ControllerAway(reason=reason) if "CERTIFICATE_VERIFY_FAILED" in reason:
+                return (
+                    f"the controller at {self.controller} has a certificate that is not trusted here ({reason}): "
+                    f"name the certificates to trust with --ca-file or STRANDLINE_CA_FILE"
+                )
+            case ControllerAway(reason=reason):
+                return (
+                    f"the controller at {self.controller} was not reached ({reason}): start one with "
+                    f"`strandline serve`, or name another with --controller or STRANDLINE_CONTROLLER"
+                )
+            case UnknownStream(stream=stream):
+                return f"there is no stream {stream!r}: {self._instead(stream, list_streams, 'stream', None)}"
+            case UnknownWriter(stream=stream, writer=writer):
+                instead = self._instead(writer, lambda after: list_writers(stream, after), "writer", "writer")
+                return f"stream {stream!r} knows no writer {writer!r}: {instead}"
+            case UnknownGroup(group=group):
+                return f"there is no reader group {group!r}: {self._instead(group, list_groups, 'reader group', None)}"
+            case Unauthenticated(reason=reason):
+                return f"{reason}: give a token with --token-file, --token or STRANDLINE_TOKEN"
+            case UnexpectedAnswer():
+                return f"{error}; is it a controller that listens at {self.controller}?"
+            case _:
+                return str(error)
+
+    def _instead(self, name: str, page: Callable[[str], Call[Listed]], what: str, field: str | None) -> str:
+        """The names that may have been meant."""
+        try:
+            entries = self.every(page, NAMES_COMPARED)
+        except Denied:
+            return f"check the {what}'s name"
+        names = [each[field] if field else each for each in entries]
+        return suggestion(name, names, what)
+
+
+def suggestion(name: str, names: Sequence[str], what: str) -> str:
+    """Those of the names that are close to one that is not among them, or else the first ones."""
+    if not names:
+        return f"there is no {what} yet"
+    by_folded = {each.casefold(): each for each in names}
+    close = get_close_matches(name.casefold(), by_folded, n=NAMES_TOLD)
+    if close:
+        return f"did you mean {' or '.join(by_folded[each] for each in close)}?"
+    more = f", and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
+    return f"the {what}s are {', '.join(names[:NAMES_TOLD])}{more}"
+
+
+@contextmanager
+def speaking(options: argparse.Namespace) -> Iterator[Speaker]:
+    """A speaker for what --controller and --token say. Raises Failure for every error within."""
+    patience = Patience(deadline_ms=DEADLINE_MS, attempts=ATTEMPTS)
+    try:
+        with Connection(
+            options.controller,
+            token=options.token,
+            token_file=options.token_file,
+            ca_file=options.ca_file,
+            patience=patience,
+        ) as connection:
+            speaker = Speaker(connection)
+            try:
+                yield speaker
+                sys.stdout.flush()
+            except StrandlineError as error:
+                raise Failure(speaker.explain(error)) from None
+    except StrandlineError as error:
+        raise Failure(str(error)) from None
+    except BrokenPipeError:
+        # Whoever read the output has gone. Python would flush it once more at the end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+
+
+# -- calls whose answers are printed as they stand ----------------------------------------------------------------
+
+
+def list_streams(after: str = "", limit: int = PAGE_ENTRIES) -> Call[Listed]:
+    """A page of the streams' names."""
+    return ask("GET", f"/v1/streams{query(after=after or None, limit=limit)}", _page_of("streams", _text))
+
+
+def list_groups(after: str = "", limit: int = PAGE_ENTRIES) -> Call[Listed]:
+    """A page of the reader groups' names."""
+    return ask("GET", f"/v1/reader-groups{query(after=after or None, limit=limit)}", _page_of("groups", _text))
+
+
+def journal(stream: str | None, group: str | None, *, after: int) -> Call[Journalled]:
+    """A page of what happened to a stream or, if one is named, a reader group, after a seq."""
+    path = stream_path(stream or "") if group is None else group_path(group)
+    asked = query(after=after or None, limit=PAGE_ENTRIES)
+    return ask(
+        "GET",
+        f"{path}/journal{asked}",
+        lambda value, where: Journalled(_object(value), journal_from_wire(value, where)),
+    )
+
+
+def list_writers(stream: str, after: str = "", limit: int = PAGE_ENTRIES) -> Call[Listed]:
+    """A page of a stream's writers, as JSON objects that have at least what the table of writers shows."""
+    path = f"{stream_path(stream)}/writers{query(after=after or None, limit=limit)}"
+    return ask("GET", path, _page_of("writers", _writer))
+
+
+def describe(stream: str) -> Call[Described]:
+    return ask(
+        "GET", stream_path(stream), lambda value, where: Described(_object(value), stream_from_wire(value, where))
+    )
+
+
+def marks(stream: str, key: str, *, after: int, limit: int | None = None, wait_ms: int = 0) -> Call[Marked]:
+    """The marks after a seq."""
+    asked = query(key=key or None, after=after, limit=limit, wait_ms=wait_ms or None)
+    return ask("GET", f"{stream_path(stream)}/marks{asked}", _marked, wait_ms=wait_ms)
+
+
+def marks_at(stream: str, key: str, time: int) -> Call[Around]:
+    """The marks around a time, and where reading from it begins."""
+    asked = query(time=time, key=key or None)
+    return ask(
+        "GET",
+        f"{stream_path(stream)}/marks/at{asked}",
+        lambda value, where: Around(_object(value), marks_at_from_wire(value, where)),
+    )
+
+
+def time_index(stream: str, segment: str, key: str, *, from_offset: int, limit: int) -> Call[Indexed]:
+    """Offset and time within a segment."""
+    asked = query(key=key or None, from_offset=from_offset or None, limit=limit)
+    return ask(
+        "GET",
+        f"{stream_path(stream)}/segments/{segment}/time-index{asked}",
+        lambda value, where: Indexed(_object(value), time_index_from_wire(value, where)),
+    )
+
+
+def exclude(stream: str, writer: str) -> Call[Marked]:
+    """Sets a writer aside; returns the marks that this brought about."""
+    return ask("POST", f"{writer_path(stream, writer)}/exclude", _marked)
+
+
+def include(stream: str, writer: str) -> Call[Marked]:
+    """Brings a writer back; returns the marks that this brought about."""
+    return ask("DELETE", f"{writer_path(stream, writer)}/exclude", _marked)
+
+
+def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> Call[Marked]:
+    """Reports where a log ends; returns the marks that this brought about."""
+    body = {"reporter": reporter, "time": time, "position": dict(position)}
+    return ask("POST", f"{stream_path(stream)}/tail", _marked, body)
+
+
+def _marked(value: object, where: str) -> Marked:
+    return Marked(_object(value), marks_page_from_wire(value, where))
+
+
+def _object(value: object) -> JsonObject:
+    if not isinstance(value, dict):
+        raise ValueError("the answer is no object")
+    return value
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{where} is no text")
+    return value
+
+
+def _writer(value: object, where: str) -> JsonObject:
+    given = Fields(value, where)
+    for read, names in (
+        (given.text, ("writer", "state")),
+        (given.numbers_or_none, ("times",)),
+        (given.numbers, ("position",)),
+        (given.number_or_none, ("epoch", "last_heard_at")),
+        (given.texts, ("holds",)),
+    ):
+        for name in names:
+            read(name)
+    return _object(value)
+
+
+def _page_of(name: str, read: Callable[[Any, str], Any]) -> Callable[[object, str], Listed]:
+    def page(value: object, where: str) -> Listed:
+        given = Fields(value, where)
+        return Listed(_object(value), given.list(name, read), given.text_or_none("next"))
+
+    return page

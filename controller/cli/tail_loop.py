@@ -1,0 +1,158 @@
+"""What `strandline tail` does: clock first, then end offsets, then a report; and whether the reports hold.
+
+A report (T, P) says that whatever was appended before T lies below P. The ends are read an interval after the clock
+showed T, since a broker shows an append only when its replicas have it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Protocol
+
+from controller.cli.client import Speaker, describe, tail
+from controller.cli.options import Failure, say
+from controller.format import compact
+from strandline.errors import PositionWentBack, Refused, StrandlineError, StreamSealed, TimeWentBack, UnknownSegment
+from strandline.logs import Position
+from strandline.logs.sqlite_reader import SqliteLogReader
+
+
+class TailedLog(Protocol):
+    """The end of a log, and what is known of its times."""
+
+    def ends(self) -> Position:
+        """The end of every segment as it is now, segments that were added meanwhile included."""
+        ...
+
+    def warning(self) -> str | None:
+        """Why the stream's time may not be that of the log's records, if so."""
+        ...
+
+    def older(self, reported: Position, time_ms: int, ends: Position) -> list[str]:
+        """The segments in which something older than a reported time stands at or past the reported position."""
+        ...
+
+
+class EmbeddedLog:
+    """An embedded log. Its appends are stamped before they are there, by their writers' clocks."""
+
+    def __init__(self, path: Path) -> None:
+        self._reader = SqliteLogReader(path)
+
+    def ends(self) -> Position:
+        return self._reader.end_offsets()
+
+    def warning(self) -> str | None:
+        return None
+
+    def older(self, reported: Position, time_ms: int, ends: Position) -> list[str]:
+        found = []
+        for segment, end in ends.items():
+            start = reported.get(segment, 0)
+            if start < end and next(self._reader.rows(segment, start, start + 1)).appended_at < time_ms:
+                found.append(segment)
+        return found
+
+
+class Tail:
+    """Reports until it is told to end."""
+
+    def __init__(self, speaker: Speaker, options: argparse.Namespace, log: TailedLog) -> None:
+        self._speaker = speaker
+        self._options = options
+        self._log = log
+        self._away: str | None = None
+        self._told: set[str] = set()
+        self._last: tuple[int, Position] | None = None
+
+    def run(self) -> int:
+        clock = self._first_clock()
+        warning = self._log.warning()
+        if warning is not None:
+            self._warn(warning)
+        if not self._options.json:
+            reporter, interval = self._options.reporter, self._options.interval_ms
+            say(f"{reporter} reports to {self._options.stream} every {interval} ms; Ctrl-C ends it")
+        while True:
+            time.sleep(self._options.interval_ms / 1000)
+            clock = self._round(clock)
+            if self._options.once and self._last is not None:
+                return 0
+
+    def _first_clock(self) -> int:
+        clock = self._speaker.clocked(describe(self._options.stream)).clock
+        if clock is None:
+            raise Failure(f"{self._speaker.controller} does not tell its clock: is it a controller?")
+        return clock
+
+    def _round(self, clock: int) -> int:
+        """Reports once; returns the clock to report with next. An older one is never wrong, so where the report
+        failed it stays."""
+        try:
+            ends = self._log.ends()
+            answer = self._speaker.clocked(tail(self._options.stream, self._options.reporter, clock, ends))
+        except Refused as error:
+            raise Failure(self._explain(error)) from None
+        except StrandlineError as error:
+            self._say_away(self._speaker.explain(error))
+            return clock
+        self._say_away(None)
+        if self._options.json:
+            say(compact({"time": clock, "position": ends, **answer.value.json}))
+        self._look_back(ends)
+        self._last = (clock, ends)
+        return clock if answer.clock is None else answer.clock
+
+    def _look_back(self, ends: Position) -> None:
+        """Whether anything that has come since is older than the report before said it could be."""
+        if self._last is None:
+            return
+        reported_time, reported = self._last
+        try:
+            older = self._log.older(reported, reported_time, ends)
+            if not set(older) - self._told:
+                return
+            skew_ms = self._speaker.run(describe(self._options.stream)).stream.config.clock_skew_ms
+            older = self._log.older(reported, reported_time - skew_ms, ends) if skew_ms else older
+        except StrandlineError as error:
+            self._say_away(self._speaker.explain(error))
+            return
+        for segment in older:
+            if segment not in self._told:
+                self._told.add(segment)
+                self._warn(
+                    f"segment {segment} got a record that is older than what was reported before: its broker's clock "
+                    f"is behind by more than clock_skew_ms, which is {skew_ms}, or its replicas by more than "
+                    f"--interval-ms; raise them, or marks are up to that much too early"
+                )
+
+    def _explain(self, error: Refused) -> str:
+        match error:
+            case TimeWentBack():
+                return f"another tail reports as {self._options.reporter!r}: give this one a name with --reporter"
+            case UnknownSegment(segment=segment):
+                return (
+                    f"the stream has no segment {segment!r}, which the log has: create the stream with open segments, "
+                    f"or scale it"
+                )
+            case PositionWentBack():
+                return f"{error}; if the log was made anew, make the stream anew as well"
+            case StreamSealed():
+                return f"{error}: there is nothing more to tail"
+            case _:
+                return self._speaker.explain(error)
+
+    def _say_away(self, away: str | None) -> None:
+        """Tells once when it goes away, and once when it is back."""
+        if away is not None and self._away is None:
+            self._warn(away)
+        elif away is None and self._away is not None:
+            self._warn("it reports again")
+        self._away = away
+
+    def _warn(self, text: str) -> None:
+        sys.stderr.write(f"strandline tail: {text}\n")
+        sys.stderr.flush()

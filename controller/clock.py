@@ -1,0 +1,108 @@
+"""The controller's clock, out of the clocks of its host, and how long nobody could be heard by it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, Protocol, assert_never
+
+from controller.limits import CLOCK_LOOK_MS, CLOCK_READING_MS, LOOP_STALL_MS
+from controller.records.operator_log import tell
+from strandline.core.clock import ClockState, SteadyClock
+from strandline.core.served_time import Moment, Unserved
+from strandline.limits import CLOCK_CONFIRM_MS, CLOCK_SLEW_PART, CLOCK_STEP_BOUND_MS
+
+
+class HostClock(Protocol):
+    """What a host shows, in milliseconds."""
+
+    def wall(self) -> int:
+        """Since 1970. Somebody may set it, forward or back."""
+
+    def monotonic(self) -> int:
+        """From anywhere on. It never goes back, and goes on while the host is suspended."""
+
+
+class Clock:
+    """Milliseconds that never go back, from `floor` up: a `SteadyClock` on this host.
+
+    Whoever asks for the time shows by it that the event loop runs. While the clock is `watched`, somebody asks each
+    second: if nobody did for longer, the process stood still, or its host did. Nothing is due by itself on a clock
+    that is moved by hand.
+    """
+
+    def __init__(
+        self,
+        host: HostClock,
+        floor: int | None = None,
+        *,
+        by_hand: bool = False,
+        unserved: Unserved | None = None,
+    ) -> None:
+        self.by_hand = by_hand
+        self.watched = False
+        self.unserved: Final = unserved if unserved is not None else Unserved()
+        self._host = host
+        wall, self._read_at = host.wall(), host.monotonic()
+        self._now = wall if floor is None else max(floor, wall)
+        self._steady = SteadyClock(self._now, self._read_at)
+        self._looked_at = self._read_at
+        self._told = ClockState.STEADY
+        self._look(self._read_at)
+
+    def now(self) -> int:
+        monotonic = self._host.monotonic()
+        now = self._steady.read(monotonic)
+        if self.watched and monotonic - self._read_at >= LOOP_STALL_MS:
+            self.unserved.skip(now - self._now)
+            tell("paused", logging.WARNING, ms=monotonic - self._read_at)
+        self._read_at, self._now = monotonic, now
+        if monotonic - self._looked_at >= CLOCK_LOOK_MS:
+            self._look(monotonic)
+        return self._now
+
+    def moment(self) -> Moment:
+        """Now, and the served time, by which silence is judged."""
+        now = self.now()
+        return Moment(now, self.unserved.served(now))
+
+    @property
+    def unserved_ms(self) -> int:
+        """In how much time nobody could be heard, up to now."""
+        now, served = self.moment()
+        return now - served
+
+    @property
+    def state(self) -> ClockState:
+        return self._steady.state
+
+    @property
+    def host_ahead_ms(self) -> int:
+        """By how much the host's clock was ahead of this one at the last look."""
+        return self._steady.host_ahead_ms
+
+    def _look(self, begun: int) -> None:
+        wall = self._host.wall()
+        if self._host.monotonic() - begun > CLOCK_READING_MS:
+            return  # the process was interrupted in between, and what it read does not belong together
+        self._looked_at = begun
+        step = self._steady.look(wall, begun)
+        if step:
+            self._now += step
+            self.unserved.skip(step)  # so much time did not pass, so it counts as nobody's silence
+            tell("clock_followed", logging.WARNING, by_ms=step)
+        if self.state is not self._told:
+            self._tell_state()
+
+    def _tell_state(self) -> None:
+        self._told = self.state
+        match self.state:
+            case ClockState.STEADY:
+                tell("clock_steady", logging.WARNING, host_ahead_ms=self.host_ahead_ms)
+            case ClockState.AHEAD:
+                meets_in_ms = -self.host_ahead_ms * CLOCK_SLEW_PART
+                tell("clock_ahead", logging.WARNING, by_ms=-self.host_ahead_ms, meets_in_ms=meets_in_ms)
+            case ClockState.BEHIND:
+                follows_in_ms = CLOCK_CONFIRM_MS if self.host_ahead_ms <= CLOCK_STEP_BOUND_MS else None
+                tell("clock_behind", logging.WARNING, by_ms=self.host_ahead_ms, follows_in_ms=follows_in_ms)
+            case _:
+                assert_never(self.state)

@@ -1,0 +1,61 @@
+"""The rows of the store that are not what was written. Each is told once; what is whole is still served."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeAlias
+
+from sqlalchemy import Table
+
+from controller.limits import DAMAGED_ROWS_KEPT
+from controller.records.operator_log import tell
+from controller.storage.save import Writing
+from strandline.errors import StoreCorrupt
+
+Place: TypeAlias = tuple[str | None, str | None, str | None, str | None]
+
+
+class Wreck:
+    """A stream or a reader group of which a row is damaged, so that it cannot be loaded. It can be deleted."""
+
+    def __init__(self, table: Table, name: str) -> None:
+        self._table = table
+        self._name = name
+
+    def write(self, writing: Writing) -> Callable[[], None]:
+        writing.remove(self._table, {"name": self._name})
+        return self.discard
+
+    def discard(self) -> None:
+        """There is nothing of it in memory."""
+
+
+class DamagedRows:
+    """The rows that were found damaged since the controller started, at most DAMAGED_ROWS_KEPT of them."""
+
+    def __init__(self, stopwatch: Callable[[], float]) -> None:
+        self.on_found: Callable[[StoreCorrupt], None] = lambda _: None
+        self.since: float | None = None  # when the first of them was found, as the stopwatch shows it
+        self._stopwatch = stopwatch
+        self._found: dict[Place, StoreCorrupt] = {}
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def found(self, error: StoreCorrupt) -> None:
+        """A read came upon a row that is damaged. The log is told of each row once."""
+        place = (error.stream, error.group, error.table, error.row)
+        if place in self._found or len(self._found) >= DAMAGED_ROWS_KEPT:
+            return
+        self._found[place] = error
+        self.since = self._stopwatch() if self.since is None else self.since
+        tell("store_corrupt", logging.ERROR, **error.values)
+        self.on_found(error)
+
+    def gone(self, *, stream: str | None = None, group: str | None = None) -> None:
+        """A stream or a reader group was deleted, and its rows with it."""
+        self._found = {
+            place: error for place, error in self._found.items() if (error.stream, error.group) != (stream, group)
+        }
+        self.since = self.since if self._found else None

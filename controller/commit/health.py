@@ -1,0 +1,147 @@
+"""How the store does: how long flushes take, what fails, why, since when, and whether this controller may go on."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from controller.commit.damaged_rows import DamagedRows
+from controller.limits import READY_WRITE_MS, SLOW_FLUSH_MS, STORE_TELLING_MS
+from controller.records.counts import Distribution
+from controller.records.operator_log import tell
+from controller.records.rate_limit import Pace
+from controller.storage.diagnosis import Cause, diagnose
+from controller.storage.save import SpellGone, SpellOver
+from strandline.errors import StoreCorrupt
+
+FLUSH_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+FLUSH_CALLS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
+
+Replaced: TypeAlias = SpellOver | SpellGone  # why a controller may serve its store no more
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """What is wrong, and since when as the stopwatch shows it."""
+
+    cause: Cause
+    reason: str
+    since: float
+
+
+class StoreHealth:
+    """Follows the commits and reads of one store; what goes wrong is told, but not each time."""
+
+    def __init__(self, stopwatch: Callable[[], float]) -> None:
+        """`stopwatch` gives seconds, from anywhere on."""
+        self.flush_seconds = Distribution(FLUSH_SECONDS)
+        self.flush_calls = Distribution(FLUSH_CALLS)
+        self.errors: Counter[tuple[str, Cause]] = Counter()  # by what was tried, and what was wrong
+        self.outage: Outage | None = None  # while no commit goes well
+        self.rows = DamagedRows(stopwatch)
+        self._damage: Outage | None = None  # the store said that it is damaged: that does not pass by itself
+        self.replaced: Replaced | None = None
+        self.when_replaced: Callable[[], None] = lambda: None
+        self.under_way_since: float | None = None  # of the commit that is under way
+        self._stopwatch = stopwatch
+        self._committed_at: float | None = None
+        self._paces: dict[tuple[str, object], Pace] = {}  # by event and cause
+
+    @property
+    def up(self) -> bool:
+        """Whether the last commit went well."""
+        return self.outage is None
+
+    @property
+    def damage(self) -> Outage | None:
+        """What is damaged: the files of the store, as it said itself, or some rows."""
+        if self._damage is None and self.rows.since is not None:
+            reason = (
+                "rows of the store are not what was written: `strandline check` names them, a backup brings them back"
+            )
+            return Outage(Cause.DAMAGED, reason, self.rows.since)
+        return self._damage
+
+    def begin(self) -> float:
+        """A flush begins; returns what to end it with."""
+        self.under_way_since = self._stopwatch()
+        return self.under_way_since
+
+    def age_s(self, since: float) -> float:
+        """How long ago the stopwatch showed that."""
+        return self._stopwatch() - since
+
+    @property
+    def write_age_s(self) -> float | None:
+        """How long ago a commit last went well, None where none has yet."""
+        return None if self._committed_at is None else self.age_s(self._committed_at)
+
+    @property
+    def takes_writes(self) -> bool:
+        """Whether the last commit went well, and only just now."""
+        age = self.write_age_s
+        return self.up and age is not None and age * 1000 < READY_WRITE_MS
+
+    def wrote(self) -> None:
+        """Something was written beside the commits."""
+        self._committed_at = self._stopwatch()
+
+    def committed(self, began: float, calls: int) -> None:
+        now = self._stopwatch()
+        seconds = now - began
+        self.flush_seconds.add(seconds)
+        self.flush_calls.add(calls)
+        self._committed_at, self.under_way_since = now, None
+        if self.outage is not None:
+            away_ms, cause = round((now - self.outage.since) * 1000), self.outage.cause
+            self.outage = None
+            paces = [self._paces.pop(at) for at in list(self._paces) if at[0] == "store_failed"]
+            untold = sum(pace.omitted for pace in paces)
+            tell("store_recovered", logging.WARNING, away_ms=away_ms, cause=str(cause), untold=untold)
+        if seconds * 1000 >= SLOW_FLUSH_MS:
+            self._tell_sometimes("slow_flush", logging.WARNING, now, ms=round(seconds * 1000), calls=calls)
+
+    def failed(self, operation: str, error: BaseException, calls: int = 0, began: float | None = None) -> None:
+        """A commit, a read or another write failed, which `began` when the stopwatch showed that."""
+        now, found = self._stopwatch(), diagnose(error)
+        self.errors[operation, found.cause] += 1
+        if isinstance(error, StoreCorrupt):
+            self.rows.found(error)
+            return
+        if operation == "commit":
+            self.under_way_since = None
+            since = self.outage.since if self.outage is not None else now if began is None else began
+            self.outage = Outage(found.cause, found.reason, since)
+        if isinstance(error, SpellOver | SpellGone):
+            self._replace(error)
+            return
+        if found.cause is Cause.DAMAGED and self._damage is None:
+            self._damage = Outage(found.cause, found.reason, now)
+            tell("store_damaged", logging.ERROR, error=error, operation=operation, reason=found.reason)
+        event = "store_read_failed" if operation == "read" else "store_failed"
+        told = {"operation": operation, "cause": str(found.cause), "reason": found.reason, "calls": calls}
+        self._tell_sometimes(event, logging.ERROR, now, error, **told)
+
+    def _replace(self, error: Replaced) -> None:
+        if self.replaced is None:
+            self.replaced = error
+            self.when_replaced()
+            if isinstance(error, SpellOver):
+                tell("taken_over", logging.ERROR, by=error.owner, fence=error.newest, ours=error.fence)
+            else:
+                tell("entry_gone", logging.ERROR, ours=error.fence, reason=str(error))
+
+    def _tell_sometimes(
+        self, event: str, level: int, now: float, error: BaseException | None = None, **fields: object
+    ) -> None:
+        """Tells of an event at a pace, another one for each `cause`."""
+        at, which = round(now * 1000), (event, fields.get("cause"))
+        pace = self._paces.get(which)
+        if pace is None:
+            pace = self._paces[which] = Pace(1, STORE_TELLING_MS, at)
+        untold = pace.let_in(at)
+        if untold is not None:
+            tell(event, level, error=error, **fields, untold=untold)

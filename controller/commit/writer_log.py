@@ -1,0 +1,90 @@
+"""The log of what flushes changed in the writers of a stream, and which writer gets a row of its own when.
+
+    log     │ 7: a b │ 8: b c │ 9: a │ 10: d │ ◄── one row a flush
+    rows    a (through 4)   b (through 6)   c (through 2)
+
+The oldest rows of the log go when it has several states for each writer that it concerns. A writer that its own row
+does not know as well as the row that goes is written anew before: here, to let 7 go, a and b are written, through 10.
+So a writer costs a row once for every few of its notes, a log is never much longer than what it stands for, and
+nothing has to be tidied up when a stream goes quiet or a controller ends.
+
+The row of a writer that is forgotten is deleted. Where the log has the writer, a row of the log says that it is
+forgotten, for as long as there are older rows: whoever loads the stream would find it there. What the log has of a
+forgotten writer counts for nothing when rows go, also where a writer of that name came again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from controller.limits import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_WRITER
+from controller.storage import schema
+from controller.storage.save import Writing
+from controller.storage.writer_states import (
+    StoredLog,
+    change_values,
+    document_of,
+    forgotten_document,
+    state_values,
+)
+from strandline.core.writer import Writer
+
+
+class WriterLog:
+    """One stream's log: what is in the store, or on its way there."""
+
+    __slots__ = ("_log", "_states_per_writer", "_stream")
+
+    def __init__(self, stream: str, stored: StoredLog, *, states_per_writer: int = LOG_STATES_PER_WRITER) -> None:
+        self._stream = stream
+        self._states_per_writer = states_per_writer
+        self._log = stored
+
+    def write(
+        self, writers: Mapping[str, Writer], changed: Collection[str], forgotten: Collection[str], writing: Writing
+    ) -> None:
+        """Adds what changed to the log, and lets go of its oldest rows where it has grown long.
+
+        A writer that was forgotten and came again is among those that changed as well.
+        """
+        if not changed and not forgotten:
+            return
+        fence, log = writing.spell.fence, self._log
+        for name in forgotten:
+            writing.remove(schema.writer_state, {"stream": self._stream, "name": name})
+        gone = [(name, True) for name in sorted(forgotten) if name in log.times]
+        for part in _parts([*gone, *((name, False) for name in sorted(changed))]):
+            gone_of_part = [name for name, is_gone in part if is_gone]
+            names = [name for name, is_gone in part if not is_gone]
+            documents = [*map(forgotten_document, gone_of_part), *(document_of(writers[n], whole=False) for n in names)]
+            log.add(log.seq + 1, names, names, gone_of_part)
+            writing.add_row(schema.writer_change, change_values(self._stream, log.seq, documents, fence))
+        bound = self._states_per_writer * (LOG_LEAST_WRITERS + len(self._log.times))
+        if self._log.states > bound:
+            self._let_go(bound - min(bound // 8, LOG_ROW_STATES), writers, writing)
+
+    def _let_go(self, wanted: int, writers: Mapping[str, Writer], writing: Writing) -> None:
+        """Lets the oldest rows go until there are no more than so many states."""
+        log = self._log
+        while log.states > wanted and len(log.rows) > 1:
+            seq, names, forgotten = log.rows.popleft()
+            log.states -= len(names) + len(forgotten)
+            for name in forgotten:
+                if log.forgotten.get(name) == seq:
+                    del log.forgotten[name]
+            for name in names:
+                if log.forgotten.get(name, seq) > seq:
+                    continue
+                log.times[name] -= 1
+                if not log.times[name]:
+                    del log.times[name]
+                if log.first.get(name) == seq:
+                    del log.first[name]
+                    values = state_values(self._stream, writers[name], log.seq, writing.spell.fence)
+                    writing.put_row(schema.writer_state, values)
+        writing.logged.append({"stream": self._stream, "seq": log.rows[0][0]})
+
+
+def _parts(entries: Sequence[tuple[str, bool]]) -> Iterator[Sequence[tuple[str, bool]]]:
+    for first in range(0, len(entries), LOG_ROW_STATES):
+        yield entries[first : first + LOG_ROW_STATES]

@@ -1,0 +1,268 @@
+"""Puts the services together, and starts and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+
+from sqlalchemy.exc import DBAPIError
+
+from controller.clock import Clock, HostClock
+from controller.commit.group_commit import Committer
+from controller.commit.health import Outage, Replaced, StoreHealth
+from controller.commit.store import Store
+from controller.groups.service import Groups
+from controller.limits import (
+    CLOSE_DEADLINE_S,
+    CUT_GRACE_S,
+    DRAIN_DEADLINE_S,
+    HEARTBEAT_MS,
+    READY_WAIT_S,
+    START_DEADLINE_S,
+    TOKEN_USE_MS,
+    TOKENS_LOOK_MS,
+)
+from controller.records.counts import Counts
+from controller.records.operator_log import tell
+from controller.retention import Retention
+from controller.status.census import Overview
+from controller.status.denied_calls import Denials
+from controller.status.journal_reads import Journals
+from controller.status.metrics import Measures
+from controller.storage.database import Database, away, open_database, parse_url, shown
+from controller.storage.diagnosis import Cause
+from controller.storage.refusals import StoreAway
+from controller.storage.save import Spell
+from controller.storage.terms import Restores, begin_spell
+from controller.storage.worker import in_thread
+from controller.streams.mark_feed import Following
+from controller.streams.notes import Notes
+from controller.streams.reads import Reading
+from controller.streams.registry import Streams
+from controller.streams.time_index import Indexing
+from controller.tokens import Tokens
+from strandline.core.served_time import Unserved
+from strandline.errors import StoreCorrupt, StoreUnavailable, StoreUndecided, StrandlineError
+
+log = logging.getLogger(__name__)
+
+
+class Controller:
+    """A controller that serves one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        committer: Committer,
+        clock: Clock,
+        spell: Spell,
+        restores: Restores,
+        health: StoreHealth,
+        stopwatch: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.clock = clock
+        self.health = health
+        self.counts = Counts()
+        self.streams = Streams(store, committer, clock, spell, restores)
+        self.notes = Notes(self.streams, committer, clock)
+        self.reading = Reading(self.streams, store, clock)
+        self.following = Following(self.streams, self.reading)
+        self.indexing = Indexing(self.streams, store)
+        self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, spell, restores)
+        self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
+        self.journals = Journals(self.streams, self.groups, store)
+        self.overview = Overview(self.streams, self.groups, self.reading, clock, stopwatch)
+        self.tokens = Tokens(store, clock)
+        self.denials = Denials(clock)
+        self.measures = Measures(self.streams, self.groups, self.reading, committer, clock, stopwatch)
+        health.when_replaced = self.reading.stop  # who waits for a mark would wait in vain
+        health.rows.on_found = self._enter_damage
+        self.stopping = False
+        self._store = store
+        self._committer = committer
+        self._stop_by = 0.0  # set once it is stopping
+        self._heart: asyncio.Task[None] | None = None
+        self._pulse: asyncio.Task[None] | None = None
+        self._doorman: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(
+        cls,
+        database_url: str,
+        host: HostClock,
+        owner: str,
+        stopwatch: Callable[[], float] = time.perf_counter,
+        *,
+        by_hand: bool = False,
+    ) -> Controller:
+        """Opens the store and begins to serve; raises what `open_database` does.
+
+        Where the clock is moved `by_hand`, nothing happens by itself: who moves it calls `run_due`.
+        """
+        begun = in_thread("store-start", partial(_begin, database_url, owner, host))
+        await asyncio.wait([opening := asyncio.wrap_future(begun)], timeout=START_DEADLINE_S)
+        if not opening.done():
+            raise StoreAway(shown(parse_url(database_url)), f"it has not answered for {START_DEADLINE_S} s")
+        database, spell, restores = opening.result()
+        clock = Clock(host, spell.started_at, by_hand=by_hand, unserved=Unserved(spell.unserved_ms))
+        health = StoreHealth(stopwatch)
+        health.wrote()  # that this controller serves
+        store = Store(database, spell, health)
+        committer = Committer(store.commit, spell, clock, health=health)
+        controller = cls(store, committer, clock, spell, restores, health, stopwatch)
+        await controller.tokens.refresh()
+        committer.start()
+        controller._doorman = asyncio.create_task(controller._look_at_tokens(), name="tokens")
+        if not by_hand:
+            controller._heart = asyncio.create_task(controller._beat(), name="heartbeat")
+            controller._pulse = asyncio.create_task(controller._ask_the_time(), name="pulse")
+        return controller
+
+    @property
+    def replaced(self) -> Replaced | None:
+        """Why this controller may serve its store no more: then whoever runs it stops it."""
+        return self.health.replaced
+
+    def begin_stop(self) -> None:
+        """No longer ready; readers that wait are answered now. From now on its end is near, whatever the store does."""
+        if not self.stopping:
+            self._stop_by = asyncio.get_running_loop().time() + DRAIN_DEADLINE_S
+        self.stopping = True
+        self.reading.stop()
+
+    async def stop(self) -> None:
+        """Writes what is waiting and lets go of the store."""
+        self.begin_stop()
+        self.measures.stop()
+        self.streams.deadlines.stop()
+        self.clock.watched = False
+        tasks = [task for task in (self._heart, self._pulse, self._doorman) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await self.streams.stop()
+        self.streams.settle()
+        if await self._committer.stop(self._seconds_left()):
+            tell("flushed")
+            with contextlib.suppress(StrandlineError, TimeoutError):
+                async with asyncio.timeout(self._seconds_left()):
+                    await self.tokens.note_use()
+        else:
+            outage = self.health.outage
+            reason = "the store has not answered in time" if outage is None else outage.reason
+            tell("not_flushed", logging.ERROR, reason=reason)
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._seconds_left())
+        if not await self._store.close(min(CLOSE_DEADLINE_S, self._seconds_left())):
+            tell("store_left_behind", logging.ERROR)
+
+    def _seconds_left(self) -> float:
+        """For the store, before the end: closing it takes what is kept for that."""
+        left = self._stop_by - asyncio.get_running_loop().time() - CLOSE_DEADLINE_S - CUT_GRACE_S
+        return max(0.0, left)
+
+    async def check_ready(self) -> None:
+        """Raises StoreUnavailable where a call could not be served: it says why, and since when.
+
+        A commit that went well shows that the store can be written; where the last one did so long ago, one is tried.
+        """
+        if self.replaced is not None:
+            raise StoreUnavailable(reason=str(self.replaced))
+        if self.stopping:
+            raise StoreUnavailable(reason="the controller is stopping")
+        loop = asyncio.get_running_loop()
+        until = loop.time() + READY_WAIT_S
+        if not self.health.takes_writes:
+            await self._try_a_commit()
+        try:
+            async with asyncio.timeout_at(until):
+                await self._store.check()
+        except TimeoutError:
+            raise StoreUnavailable(reason=f"the store has not answered a read within {READY_WAIT_S} s") from None
+        if self.health.damage is not None:
+            raise self._not_ready(self.health.damage)
+
+    async def _try_a_commit(self) -> None:
+        commit = self._committer.beat_soon()
+        await asyncio.wait([commit], timeout=READY_WAIT_S)
+        if self.health.outage is not None:
+            raise self._not_ready(self.health.outage)
+        if commit.done():
+            await commit
+        elif self.health.under_way_since is not None:
+            silent = Outage(Cause.SILENT, "the store has not answered a commit yet", self.health.under_way_since)
+            raise self._not_ready(silent)
+        else:
+            raise StoreUnavailable(reason="the controller is too busy to write to the store")
+
+    def _not_ready(self, outage: Outage) -> StoreUnavailable:
+        since = self.clock.now() - round(self.health.age_s(outage.since) * 1000)
+        return StoreUnavailable(reason=outage.reason, since=since)
+
+    async def run_due(self) -> None:
+        """Does all that is due now, for clocks that are moved by hand; done when it is durable."""
+        self.streams.deadlines.run_due()
+        self.streams.tell_held()
+        await self.retention.run_due()
+        await self._committer.beat()
+
+    def _enter_damage(self, error: StoreCorrupt) -> None:
+        """The journal of a stream or group tells of it, if that can be loaded at all."""
+        live = self.streams.at_hand(error.stream) if error.stream is not None else None
+        group = self.groups.at_hand(error.group) if error.group is not None else None
+        for found in (live, group):
+            if found is not None and found.journal.refuse(error, self.clock.now()):
+                self._committer.keep(found)
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_MS / 1000)
+            try:
+                self.streams.tell_held()
+                await self._committer.beat()
+                await self.retention.run_due()
+            except StrandlineError:
+                continue  # logged where it failed, and the next beat tries again
+            except Exception:
+                log.exception("a beat failed")  # and the heart goes on
+
+    async def _ask_the_time(self) -> None:
+        """Looks at the clock each second, whatever else goes on: so it shows if this process stands still.
+
+        The beats of the heart do not: they wait for the store.
+        """
+        self.clock.now()
+        self.clock.watched = True
+        while True:
+            await asyncio.sleep(HEARTBEAT_MS / 1000)
+            self.streams.deadlines.run_due()  # a clock that follows its host's may have come there early
+
+    async def _look_at_tokens(self) -> None:
+        looks = 0
+        while True:
+            await asyncio.sleep(TOKENS_LOOK_MS / 1000)
+            looks += 1
+            try:
+                await self.tokens.refresh()
+                if looks % (TOKEN_USE_MS // TOKENS_LOOK_MS) == 0:
+                    await self.tokens.note_use()
+            except (StoreUnavailable, StoreUndecided):
+                continue  # those who were known stay known, and who writes to the store hears of it
+            except Exception:
+                log.exception("the tokens could not be looked at")
+
+
+def _begin(url: str, owner: str, host: HostClock) -> tuple[Database, Spell, Restores]:
+    """Opens a store and begins to serve it; raises StoreRefused."""
+    database = open_database(url)
+    try:
+        return database, *begin_spell(database.writer, owner, host.wall())
+    except DBAPIError as error:
+        database.close()
+        raise away(parse_url(url), error) from error
+    except BaseException:
+        database.close()
+        raise

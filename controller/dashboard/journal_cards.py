@@ -1,0 +1,120 @@
+"""What a journal has, on a page: its entries, and whom marks left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from nicegui import ui
+
+from controller.dashboard.limits import INCOMPLETE_SHOWN
+from controller.dashboard.tables import Column, PagedTable, key_label
+from controller.dashboard.widgets import card
+from controller.format import NOTHING, Times, moment
+from controller.status.journal_text import left_out, story
+from controller.storage.journal import Entry
+
+_ICONS: Final = {
+    "refusal": ("block", "sl-bad"),
+    "state": ("swap_horiz", "sl-soft"),
+    "held": ("hourglass_bottom", "sl-warn"),
+    "incomplete": ("rule", "sl-warn"),
+    "action": ("person", "sl-good"),
+    "registration": ("badge", "sl-soft"),
+}
+_WHEN: Final = """<span class="row items-center no-wrap" style="gap: 8px"><q-icon :name="props.row.icon" size="18px"
+:class="props.row.colour"></q-icon><span style="white-space: nowrap">{{ props.row.when }}</span></span>"""
+
+
+class News:
+    """Whether a journal has to be read again: when it has a new entry, and once more when that is surely durable."""
+
+    def __init__(self) -> None:
+        self._last: int | None = None
+        self._reads_left = 0
+
+    def has_come(self, last: int) -> bool:
+        """`last` is the seq of the newest entry that there is."""
+        if last != self._last:
+            self._last, self._reads_left = last, 3
+        self._reads_left -= 1
+        return self._reads_left >= 0
+
+
+class JournalCard:
+    """Shows entries, newest first."""
+
+    def __init__(self, title: str = "Journal", *, empty: str = "Nothing has happened yet.") -> None:
+        self._now = 0
+        columns: list[Column[Entry]] = [
+            Column("when", "When", sort=lambda entry: entry.seq, html=_WHEN),
+            Column("what", "What happened"),
+        ]
+        with card(title):
+            self._table = PagedTable(columns, noun="entries", row=self._row, text=_text, rows_per_page=10)
+            self._empty = ui.label(empty).classes("sl-soft")
+
+    def show(self, entries: Sequence[Entry], now: int) -> None:
+        """Entries, oldest first."""
+        self._now = now
+        self._empty.set_visibility(not entries)
+        self._table.show(entries[::-1])
+
+    def _row(self, entry: Entry) -> dict[str, Any]:
+        icon, colour = _ICONS.get(entry.topic, ("circle", "sl-soft"))
+        return {
+            "id": entry.seq,
+            "when": moment(entry.at, self._now),
+            "icon": icon,
+            "colour": colour,
+            "what": _text(entry),
+        }
+
+
+def _text(entry: Entry) -> str:
+    return story(entry.kind, entry.details, Times(), by=entry.by)
+
+
+class IncompleteCard:
+    """The marks that left somebody out: from when to when, and whom."""
+
+    def __init__(self) -> None:
+        self._now = 0
+        columns: list[Column[Entry]] = [
+            Column("when", "From", sort=lambda entry: entry.details["from"]),
+            Column("until", "Until"),
+            Column("marks", "Marks", right=True),
+            Column("key", "Key", essential=False),
+            Column("names", "Left out"),
+        ]
+        with card("Incomplete marks"):
+            self._table = PagedTable(columns, noun="marks", row=self._row, text=_left_out, rows_per_page=5)
+            self._empty = ui.label("Every mark of which the journal knows is complete.").classes("sl-soft")
+
+    def show(self, entries: Sequence[Entry], now: int) -> None:
+        """Entries of the journal, oldest first: of marks that still leave someone out, the one of their beginning."""
+        self._now = now
+        over = {_began(each) for each in entries if each.kind == "incomplete_ended"}
+        shown = [each for each in entries if each.kind == "incomplete_ended" or _began(each) not in over]
+        self._empty.set_visibility(not shown)
+        self._table.show(shown[: -INCOMPLETE_SHOWN - 1 : -1])
+
+    def _row(self, entry: Entry) -> dict[str, Any]:
+        told = entry.details
+        first, last = told["from_seq"], told.get("to_seq")
+        return {
+            "id": entry.seq,
+            "when": moment(told["from"], self._now),
+            "until": moment(told["to"], self._now) if "to" in told else "still",
+            "marks": f"{first} to {last}" if last is not None and last != first else f"{first}{'' if last else ' on'}",
+            "key": key_label(told["key"]) if told["key"] else NOTHING,
+            "names": left_out(told),
+        }
+
+
+def _began(entry: Entry) -> tuple[str, int]:
+    return entry.details["key"], entry.details["from_seq"]
+
+
+def _left_out(entry: Entry) -> str:
+    return left_out(entry.details)

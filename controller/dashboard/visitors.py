@@ -1,0 +1,115 @@
+"""Who looks at the dashboard, and what they may do. A token signs in; it is kept in a cookie that no script reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qs, quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+from controller.dashboard import plain_pages
+from controller.dashboard.limits import SIGN_IN_BYTES
+from controller.http.request_bodies import read_body
+from controller.tokens import NOT_KNOWN, Tokens
+from strandline.access import Grant, Role
+from strandline.errors import Forbidden, Unauthenticated
+
+COOKIE: Final = "strandline_token"
+SIGN_IN: Final = "/sign-in"
+THEME_COOKIE: Final = "strandline_theme"
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Someone at the dashboard. `name` is that of the token, None where there are no tokens."""
+
+    name: str | None
+    may_act: bool
+    grant: Grant | None = None
+    tokens: Tokens | None = None
+
+    def may_see(self, stream: str) -> bool:
+        return self.grant is None or self.grant.allows(stream)
+
+    def may_see_all(self, streams: Iterable[str]) -> bool:
+        return self.grant is None or all(map(self.grant.allows, streams))
+
+    def check(self, *streams: str) -> None:
+        """Raises Unauthenticated once the token does not hold any more, Forbidden for a stream that it is not for."""
+        if self.tokens is not None and not self.tokens.still_allows(self.grant):
+            raise Unauthenticated(reason=NOT_KNOWN)
+        for stream in streams:
+            if self.grant is not None and not self.grant.allows(stream):
+                grant, needs = self.grant, Role.READER
+                raise Forbidden(role=grant.role, call="see this", pattern=grant.pattern, needs=needs, stream=stream)
+
+    def check_acting(self, stream: str) -> None:
+        """The same for who changes something."""
+        self.check(stream)
+        if self.grant is not None and not self.may_act:
+            raise Forbidden(role=self.grant.role, call=f"act on {stream}", needs=Role.ADMIN)
+
+
+def visitor(connection: HTTPConnection) -> Visitor | None:
+    """Who asks for a page or opens a channel; None: they have to sign in first."""
+    return visitor_with(connection, connection.cookies.get(COOKIE, ""))
+
+
+def visitor_with(connection: HTTPConnection, token: str) -> Visitor | None:
+    """Who has this token; None where it does not hold, or is only for writing."""
+    tokens: Tokens = connection.scope["strandline.tokens"]
+    if not tokens.required:
+        return Visitor(None, may_act=True, tokens=tokens)
+    try:
+        grant = tokens.check(token.encode())
+    except Unauthenticated:
+        return None
+    if not grant.role.covers(Role.READER):
+        return None
+    return Visitor(grant.name, grant.role.covers(Role.ADMIN), grant, tokens)
+
+
+def to_sign_in(request: Request) -> RedirectResponse:
+    """Away to the page for signing in, and then back here."""
+    return RedirectResponse(f"{SIGN_IN}?next={quote(request.url.path)}", status_code=303)
+
+
+@router.get(SIGN_IN)
+async def show_sign_in(next: str = "/", wrong: str = "") -> HTMLResponse:
+    """The form for a token. It is a page without state, since anybody may ask for it, as often as they like."""
+    return plain_pages.sign_in(SIGN_IN, next, wrong=bool(wrong))
+
+
+@router.post(SIGN_IN)
+async def sign_in(request: Request) -> Response:
+    """Takes a token, and goes on to the page that was asked for."""
+    given = parse_qs((await read_body(request.scope, request.receive, SIGN_IN_BYTES)).decode("latin-1"))
+    token, next = (given.get(name, [""])[0].strip() for name in ("token", "next"))
+    target = next if next.startswith("/") and not next.startswith(("//", "/\\")) else "/"
+    if visitor_with(request, token) is None:
+        return RedirectResponse(f"{SIGN_IN}?next={quote(target)}&wrong=1", status_code=303)
+    answer = RedirectResponse(target, status_code=303)
+    secure = _is_secure(request)
+    answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=secure)
+    return answer
+
+
+@router.post("/sign-out")
+async def sign_out(request: Request) -> Response:
+    """Forgets the token."""
+    answer = RedirectResponse(SIGN_IN, status_code=303)
+    secure = _is_secure(request)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=secure)
+    return answer
+
+
+def _is_secure(request: Request) -> bool:
+    """Whether the visitor's browser uses TLS. Behind a proxy that ends TLS the form's own origin tells it."""
+    return request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")

@@ -1,0 +1,88 @@
+"""What pages are put together from: cards, tiles, and what a page shows where there is nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from nicegui import ui
+
+from controller.dashboard.visitors import Visitor
+from controller.format import NOTHING
+from strandline.errors import StrandlineError
+
+BADGE_COLOURS: Final = {"sl-bad": "negative", "sl-warn": "warning", "sl-good": "positive"}
+
+
+def heading(text: str, level: int = 2) -> ui.label:
+    return ui.label(text).classes("sl-title" if level == 1 else "sl-h").props(f"role=heading aria-level={level}")
+
+
+@contextmanager
+def card(title: str) -> Iterator[ui.column]:
+    """A part of a page with a heading."""
+    with ui.column().classes("sl-card") as column:
+        heading(title)
+        yield column
+
+
+class Tile:
+    """A number or a few words, with what they are."""
+
+    def __init__(self, name: str, *, large: bool = False) -> None:
+        with ui.column().classes("sl-card sl-tile"):
+            self._text = ui.label(NOTHING).classes("sl-number" if large else "sl-fact")
+            ui.label(name).classes("sl-soft")
+            self._more = ui.label().classes("sl-soft")
+            self._more.set_visibility(False)
+        self._colour = ""
+
+    def show(self, text: str, colour: str = "", more: str = "") -> None:
+        """`colour` is a class; `more` is said in small print."""
+        self._text.set_text(text)
+        self._more.set_text(more)
+        self._more.set_visibility(bool(more))
+        if colour != self._colour:
+            self._text.classes(remove=self._colour, add=colour)
+            self._colour = colour
+
+
+def tiles(*names: str, large: bool = False) -> dict[str, Tile]:
+    """A row of tiles, by name."""
+    with ui.element("div").classes("sl-tiles"):
+        return {name: Tile(name, large=large) for name in names}
+
+
+def gone(error: StrandlineError) -> None:
+    """What a page shows of something that is not there."""
+    with ui.column().classes("sl-card"):
+        heading("Not here", level=1)
+        ui.label(str(error))
+        ui.link("To the overview", "/").classes("sl-link")
+
+
+def curl(who: Visitor, method: str, url: str, body: Any) -> str:
+    """A call of the API, as a command to copy."""
+    token = ' -H "authorization: Bearer $STRANDLINE_TOKEN"' if who.name is not None else ""
+    return f"curl -X {method} {url}{token} -H 'content-type: application/json' -d '{json.dumps(body)}'"
+
+
+def empty_state(icon: str, text: str, command: str | None = None) -> ui.column:
+    """What to do where there is nothing yet, with the command to copy."""
+    with ui.column().classes("items-center w-full").style("padding: 28px 8px; gap: 10px") as column:
+        ui.icon(icon, size="36px").classes("sl-soft")
+        ui.label(text).classes("text-center")
+        if command is not None:
+            with ui.row().classes("items-start no-wrap w-full").style("max-width: 760px"):
+                ui.label(command).classes("sl-code")
+                ui.button(icon="content_copy", on_click=lambda: _copy(command)).props(
+                    'flat round dense color=secondary aria-label="Copy the command"'
+                )
+    return column
+
+
+def _copy(text: str) -> None:
+    ui.clipboard.write(text)
+    ui.notify("copied", timeout=1000)

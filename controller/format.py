@@ -1,0 +1,166 @@
+"""Values as text for people: times, spans, positions, tables, and who holds time back."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from controller.limits import EPOCH_END_MS, EPOCH_FIRST_MS, POSITION_SEGMENTS_SHOWN
+
+if TYPE_CHECKING:
+    from strandline.core.aggregate import Holder
+    from strandline.wire.streams import WireMark
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How times are shown: as dates where they look like epoch milliseconds, or `plain` numbers all of them."""
+
+    plain: bool = False
+
+    def show(self, time: int | None) -> str:
+        if time is None:
+            return NOTHING
+        if self.plain or not is_epoch(time):
+            return str(time)
+        return datetime.fromtimestamp(time // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S") + f".{time % 1000:03}Z"
+
+
+def moment(at: int, now: int) -> str:
+    """When something happened: the time of day, and the date if that was another one."""
+    text, today = Times().show(at), Times().show(now)[:10]
+    return text[11:19] if text[:10] == today else text[:19]
+
+
+def is_epoch(time: int) -> bool:
+    """Whether a time looks like epoch milliseconds."""
+    return EPOCH_FIRST_MS <= time < EPOCH_END_MS
+
+
+def span(milliseconds: int) -> str:
+    """How long something takes, in the units that matter."""
+    sign, seconds = ("-", -milliseconds / 1000) if milliseconds < 0 else ("", milliseconds / 1000)
+    if seconds < 9.95:
+        return f"{sign}{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 120:
+        return f"{sign}{whole} s"
+    minutes, hours = whole // 60, whole // 3600
+    if minutes < 120:
+        return f"{sign}{minutes} min {whole % 60} s"
+    return f"{sign}{hours} h {minutes % 60} min" if hours < 48 else f"{sign}{hours // 24} d {hours % 24} h"
+
+
+def lag(time: int | None, now: int | None) -> str:
+    """How far a time is behind the clock, where it is on the same scale."""
+    return span(now - time) if time is not None and now is not None and is_epoch(time) else NOTHING
+
+
+def offsets(position: Mapping[str, int]) -> str:
+    """A position, in the form that `window --position` takes, its segments in order; cut short where there are many."""
+    ordered = sorted(position.items(), key=lambda item: (len(item[0]) if item[0].isdecimal() else math.inf, item[0]))
+    shown = [f"{segment}={offset}" for segment, offset in ordered[:POSITION_SEGMENTS_SHOWN]]
+    more = len(position) - len(shown)
+    return ",".join(shown) + (f" and {more} more" if more else "") if shown else NOTHING
+
+
+def key_name(key: str) -> str:
+    return key or '""'
+
+
+def counts(states: Mapping[str, int]) -> str:
+    """Writers by state."""
+    return ", ".join(f"{count} {state}" for state, count in sorted(states.items()) if count) or "none"
+
+
+def holding(holder: Holder | None) -> str:
+    """Which writer holds time back, how long it has been silent, and when it is let go."""
+    if holder is None:
+        return "nobody"
+    if holder.writer is None:
+        return "too few writers have noted (min_writers)"
+    state = "" if holder.state == "active" else f" ({holder.state})"
+    parts = [f"{holder.writer}{state} holds" + (" and has no time yet" if holder.time is None else "")]
+    if holder.last_heard_ms_ago is not None:
+        parts.append(f"{span(holder.last_heard_ms_ago)} silent")
+    parts.append(letting_go(holder.released_in_ms))
+    return ", ".join(parts)
+
+
+def held_since(holder: Holder, since: int | None, now: int) -> str:
+    """Since when someone holds time back, how long that one has been silent, and when it is let go."""
+    if holder.writer is None:
+        return "fewer than min_writers writers have noted"
+    parts = [] if holder.state == "active" else [holder.state.replace("_", " ")]
+    if since is not None:
+        parts.append(f"since {moment(since, now)}, for {span(now - since)}")
+    if holder.last_heard_ms_ago is not None:
+        parts.append(f"last heard {span(holder.last_heard_ms_ago)} ago")
+    return ", ".join([*parts, letting_go(holder.released_in_ms)])
+
+
+def letting_go(released_in_ms: int | None) -> str:
+    """When a writer that is silent is let go."""
+    if released_in_ms is None:
+        return "never let go by itself"
+    return f"let go in {span(released_in_ms)}" if released_in_ms else "let go now"
+
+
+def named(names: Sequence[str], most: int) -> str:
+    """So many of these names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def yes(flag: bool) -> str:
+    return "yes" if flag else "no"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines with aligned columns, the header in capitals."""
+    lines = [[each.upper() for each in header], *map(list, rows)]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(header))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+
+
+def fields(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Lines with a name and a value each."""
+    pairs = list(pairs)
+    width = max(len(name) for name, _ in pairs)
+    return [f"{name.ljust(width)}  {value}".rstrip() for name, value in pairs]
+
+
+MARK_HEADER = ("seq", "time", "upper", "newest", "complete", "without", "cut")
+
+
+def mark_row(mark: WireMark, times: Times) -> tuple[str, ...]:
+    return (
+        str(mark.seq),
+        times.show(mark.time),
+        times.show(mark.upper),
+        times.show(mark.newest),
+        yes(mark.complete),
+        ", ".join(mark.excluded) or NOTHING,
+        offsets(mark.cut),
+    )
+
+
+def mark_line(row: Sequence[str]) -> str:
+    """A mark in a line of its own, for lines that come one at a time."""
+    return "  ".join(f"{name} {cell}" for name, cell in zip(MARK_HEADER, row, strict=True) if cell != NOTHING)
+
+
+def indented(value: Any) -> str:
+    """JSON for people."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def compact(value: Any) -> str:
+    """JSON on one line."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

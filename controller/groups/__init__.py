@@ -1,0 +1,1 @@
+"""Reader groups: who reads which segment, and where a group stands."""

@@ -1,0 +1,175 @@
+"""A reader group in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from controller.groups.membership import Membership, Positions, Reader, Touched
+from controller.limits import JOURNAL_NAMES
+from controller.records.journal import STATES, Act, Journal, tell_entries
+from controller.storage import schema
+from controller.storage.groups import StoredGroup, group_values
+from controller.storage.journal import JOURNAL_OF_GROUP
+from controller.storage.save import Writing
+from strandline.core.backlog import BacklogDetector
+from strandline.core.coalesce import OnAllIdle
+from strandline.core.cut import Cut
+from strandline.core.order import Place
+from strandline.core.served_time import Moment
+from strandline.wire.groups import FromHead, FromPositions, FromTime, GroupSettings, group_to_wire
+
+
+class LiveGroup:
+    """A reader group in memory, ahead of the store until it is written."""
+
+    def __init__(
+        self, membership: Membership, created_at: int, stored_fence: int | None, *, heard_at: int | None = None
+    ) -> None:
+        self.membership = membership
+        self.caught_up = False  # was found not to be in backlog, since it last woke
+        self.backlog: bool | None = None  # as it was told last; None: nobody has asked yet
+        self._backlog = BacklogDetector(membership.settings.backlog_threshold_ms)
+        self.created_at = created_at
+        self.heard_at = created_at if heard_at is None else heard_at  # of any of its readers
+        self.journal = Journal(JOURNAL_OF_GROUP)
+        self.discarded = False
+        self.ending: asyncio.Future[None] | None = None
+        self._stored_fence = stored_fence
+        self._owned: dict[str, set[Place]] = {}  # by reader, what the journal says that it owns
+
+    @classmethod
+    def loaded(cls, stored: StoredGroup, settings: GroupSettings, now: int) -> LiveGroup:
+        membership = Membership(stored.name, settings)
+        membership.epochs = stored.epochs
+        membership.readers = {name: Reader(*of_reader) for name, of_reader in stored.readers.items()}
+        membership.offsets, membership.owners = stored.offsets, stored.owners
+        membership.unsettled = stored.unsettled
+        membership.held = stored.held
+        heard_at = max((reader.heard_at for reader in membership.readers.values()), default=now)
+        live = cls(membership, stored.created_at, stored.fence, heard_at=heard_at)
+        live.journal = Journal(JOURNAL_OF_GROUP, stored.journal)
+        for place, reader in stored.owners.items():
+            live._owned.setdefault(reader, set()).add(place)
+        if stored.caught_up:
+            live.in_backlog(now, now, asleep=False)
+        return live
+
+    def begin_anew(self, restored_at: int, now: int) -> None:
+        """The store was brought back to an earlier moment: as with a stream (`Live.begin_anew`)."""
+        self.membership.begin_anew(restored_at)
+        self.journal.act(Act("restored", None, {"restored_at": restored_at}), now)
+
+    def configure(
+        self, settings: GroupSettings, starts: Mapping[str, Cut], told: Mapping[str, int | None], moment: Moment
+    ) -> None:
+        """Goes by other settings from now on, see `Membership.configure`. Another threshold is judged anew."""
+        if settings.backlog_threshold_ms != self.membership.settings.backlog_threshold_ms:
+            self._backlog = BacklogDetector(settings.backlog_threshold_ms)
+            self.caught_up = False
+        self.membership.configure(settings, starts, told, moment)
+
+    def in_backlog(self, watermark: int | None, now: int, *, asleep: bool) -> bool:
+        """Whether the group is in backlog; remembers whether it was found not to be."""
+        if asleep:
+            self.caught_up = False
+            status = self._backlog.went_idle()
+        else:
+            status = self._backlog.woke(watermark, now)
+            self.caught_up = self._backlog.threshold_ms is not None and not status
+        if self.backlog is not None and status != self.backlog:
+            lag = None if watermark is None else now - watermark
+            self.journal.tell(STATES, "backlog" if status else "caught_up", now, {"lag_ms": lag})
+        self.backlog = status
+        return status
+
+    def tell_silent(self, now: int) -> bool:
+        """Adds to the journal who lost segments for silence; whether anyone did."""
+        silent, self.membership.silent = self.membership.silent, []
+        for name, heard_at in silent:
+            self.journal.tell(STATES, "reader_silent", now, {"reader": name, "last_heard_at": heard_at})
+            self._owned.pop(name, None)
+        return bool(silent)
+
+    def tell_owned(self, reader: str, owned: Positions, now: int) -> None:
+        """Adds to the journal which segments a reader has come to own, or given up, if any."""
+        places = {(stream, segment) for stream, position in owned.items() for segment in position}
+        before = self._owned.get(reader, set())
+        if places != before:
+            self._owned[reader] = places
+            details = {"owned": len(places), "gained": _names(places - before), "lost": _names(before - places)}
+            self.journal.tell(STATES, "reader_segments", now, {"reader": reader, **details})
+
+    def write(self, writing: Writing) -> Callable[[], None]:
+        """Adds everything that changed since the last time."""
+        members, fence = self.membership, writing.spell.fence
+        touched, members.touched = members.touched, Touched()
+        if self.ending is not None:
+            writing.remove(schema.reader_group, {"name": members.name})
+            return self.discard
+        if touched.group or self._stored_fence != fence:
+            settings = group_to_wire(members.settings)
+            row = group_values(
+                members.name,
+                settings,
+                members.epochs,
+                self.caught_up,
+                members.held,
+                self.created_at,
+                writing.spell.owner,
+                fence,
+            )
+            put = writing.add_row if self._stored_fence is None else writing.put_row
+            put(schema.reader_group, row)
+        self._stored_fence = fence
+        told = self.journal.write(members.name, writing)
+        for name in sorted(touched.readers):
+            reader = members.readers.get(name)
+            key = {"group": members.name, "name": name}
+            if reader is None:
+                writing.remove(schema.reader, key)
+            else:
+                heard = {"heard_at": reader.heard_at, "served_at": reader.served_at}
+                writing.put_row(schema.reader, {**key, "epoch": reader.epoch, **heard})
+        for stream, segment in sorted(touched.places):
+            place = (stream, segment)
+            values = {
+                "offset": members.offsets.get(place, 0),
+                "settled": members.unsettled.get(place),
+                "reader": members.owners.get(place),
+            }
+            key = {"group": members.name, "stream": stream, "segment": segment}
+            if stream in members.settings.streams:
+                writing.put_row(schema.reader_position, key | values)
+            else:
+                writing.remove(schema.reader_position, key)
+        return partial(tell_entries, "group", members.name, told)  # windows are worked out when asked for
+
+    def discard(self) -> None:
+        self.discarded = True
+
+
+def _names(places: set[Place]) -> list[str]:
+    return [f"{stream}/{segment}" for stream, segment in sorted(places)[:JOURNAL_NAMES]]
+
+
+def settings_of(wire: dict[str, Any]) -> GroupSettings:
+    """Settings as they were stored."""
+    start = wire["start"]
+    begins: FromHead | FromTime | FromPositions
+    if start == "head":
+        begins = FromHead()
+    elif "time" in start:
+        begins = FromTime(start["time"])
+    else:
+        begins = FromPositions(start["positions"])
+    return GroupSettings(
+        streams=tuple(wire["streams"]),
+        backlog_threshold_ms=wire["backlog_threshold_ms"],
+        reader_timeout_ms=wire["reader_timeout_ms"],
+        idle_timeout_ms=wire["idle_timeout_ms"],
+        on_all_idle=OnAllIdle(wire.get("on_all_idle", OnAllIdle.HOLD)),
+        start=begins,
+    )

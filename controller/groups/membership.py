@@ -1,0 +1,370 @@
+"""A reader group: who reads which segment, and how far. Pure: no clock, no I/O.
+
+    free ──── acquire, or a report that names it ────► owned by a reader
+      ▲                                                    │
+      └──── release, offline, or silent for too long ──────┘
+
+A segment has two positions. Bounds follow what its reader has read; whoever reads the segment next goes on from what
+was settled. A reader that does not tell them apart settles what it reads. Nobody works on a free segment, so there the
+two are one: a segment that becomes free goes back to what was settled.
+
+Where the group as a whole stands is the largest cut inside what was read: what was read of a segment counts once all
+before it has been read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from strandline.core.cut import Cut
+from strandline.core.order import Place, order
+from strandline.core.segment import SegmentGraph
+from strandline.core.served_time import Moment
+from strandline.errors import Fenced, InvalidNote, PositionWentBack, UnknownReader
+from strandline.wire.groups import GroupSettings
+
+Graphs: TypeAlias = Mapping[str, SegmentGraph]
+Positions: TypeAlias = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(slots=True)
+class Reader:
+    """A reader: the epoch that it got when it registered last, and when it was heard from."""
+
+    epoch: int
+    heard_at: int  # by the clock, for people
+    served_at: int  # the served time then
+
+
+@dataclass(slots=True)
+class Touched:
+    """What calls have changed since the store was told."""
+
+    group: bool = False
+    readers: set[str] = field(default_factory=set)
+    places: set[Place] = field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.group or self.readers or self.places)
+
+
+class Membership:
+    """The readers of a group and the segments that they own. Refused, a call raises and nothing changed."""
+
+    def __init__(self, name: str, settings: GroupSettings) -> None:
+        self.name = name
+        self.settings = settings
+        self.epochs = 0
+        self.readers: dict[str, Reader] = {}
+        self.offsets: dict[Place, int] = {}  # what was read
+        self.unsettled: dict[Place, int] = {}  # what was settled, where that is less than what was read
+        self.owners: dict[Place, str] = {}
+        self.held: dict[str, int] = {}  # by key, the watermark that was told where the streams show a lesser one
+        self.silent: list[tuple[str, int]] = []  # who lost segments for silence, and since when, for the journal
+        self.touched = Touched()
+
+    # -- readers -------------------------------------------------------------------------------------------------
+
+    def register(self, name: str, positions: Positions, graphs: Graphs, moment: Moment) -> None:
+        """Makes a reader anew, with a higher epoch: it owns these segments and no others, from these positions on,
+        also where that is further back."""
+        self._check(positions, graphs)
+        self.let_silent_go(moment)
+        self._free(place for place, owner in list(self.owners.items()) if owner == name)
+        self.epochs += 1
+        self.touched.group = True
+        self.readers[name] = Reader(self.epochs, heard_at=moment.now, served_at=moment.served)
+        self.touched.readers.add(name)
+        self._take(name, positions, graphs)
+
+    def report(
+        self,
+        name: str,
+        epoch: int,
+        positions: Positions,
+        graphs: Graphs,
+        moment: Moment,
+        settled: Positions | None = None,
+    ) -> None:
+        """A reader has read this far, and settled this much of it. A segment that nobody owns becomes its own.
+
+        Without `settled` all of it is settled. With it, a segment that it leaves out stays settled as far as it was.
+        Raises UnknownReader; Fenced for an old epoch, or a segment of another reader's; PositionWentBack; InvalidNote
+        for a settled position that is not within what was read.
+        """
+        self._check(positions, graphs)
+        self._check_settled(positions, settled or {}, graphs)
+        self.let_silent_go(moment)
+        reader = self._reader(name, epoch)
+        for stream, position in positions.items():
+            for segment, offset in position.items():
+                owner = self.owners.get((stream, segment))
+                if owner is not None and owner != name:
+                    raise Fenced(name=name, epoch=epoch, newest=self.readers[owner].epoch)
+                stored = self.offsets.get((stream, segment), 0)
+                if offset < stored:
+                    raise PositionWentBack(writer=name, segment=segment, offset=offset, stored_offset=stored)
+        for stream, position in (settled or {}).items():
+            for segment, offset in position.items():
+                stored = self.settled_at((stream, segment))
+                if offset < stored:
+                    raise PositionWentBack(writer=name, segment=segment, offset=offset, stored_offset=stored)
+        self._heard(name, reader, moment)
+        self._take(name, positions, graphs, settled)
+
+    def acquire(
+        self,
+        name: str,
+        epoch: int,
+        most: int,
+        graphs: Graphs,
+        bound: Callable[[Place, int], int | None],
+        moment: Moment,
+    ) -> None:
+        """Gives a reader up to `most` free segments whose turn has come, those furthest behind first."""
+        self.let_silent_go(moment)
+        self._heard(name, self._reader(name, epoch), moment)
+        free = {place: self.offsets.get(place, 0) for place in self.readable(graphs) if place not in self.owners}
+        for place in order(free, bound)[:most]:
+            self._own(name, place, free[place])
+
+    def release(
+        self,
+        name: str,
+        epoch: int,
+        positions: Positions,
+        graphs: Graphs,
+        moment: Moment,
+        settled: Positions | None = None,
+    ) -> None:
+        """Gives segments up, each at a position, or at what is settled of it."""
+        self.report(name, epoch, positions, graphs, moment, settled)
+        self._free((stream, segment) for stream, position in positions.items() for segment in position)
+
+    def offline(self, name: str, positions: Positions, graphs: Graphs, moment: Moment) -> None:
+        """A reader died: its segments go back to where it says they were processed, and are free. What it read of
+        their successors goes back with them."""
+        self._check(positions, graphs)
+        self.let_silent_go(moment)
+        if name not in self.readers:
+            raise UnknownReader(group=self.name, reader=name)
+        for stream, position in positions.items():
+            for segment in position:
+                owner = self.owners.get((stream, segment))
+                if owner is not None and owner != name:
+                    raise Fenced(name=name, epoch=self.readers[name].epoch, newest=self.readers[owner].epoch)
+        for stream, position in positions.items():
+            graph = graphs[stream]
+            for segment, offset in position.items():
+                self._put((stream, segment), offset)
+            for later in graph:
+                owner = self.owners.get((stream, later.id))
+                if later.id not in position and owner in (None, name) and graph.ancestors([later.id]) & set(position):
+                    self._put((stream, later.id), 0)
+        self._free(place for place, owner in list(self.owners.items()) if owner == name)
+        del self.readers[name]
+        self.touched.readers.add(name)
+
+    def let_silent_go(self, moment: Moment) -> None:
+        """Readers that were not heard from for too long lose their segments, which go back to what was settled."""
+        silent = {name for name in self.readers if self.is_silent(name, moment)}
+        if silent:
+            places = [place for place, owner in list(self.owners.items()) if owner in silent]
+            losers = {self.owners[place] for place in places}
+            self.silent += [(name, self.readers[name].heard_at) for name in sorted(losers)]
+            self._free(places)
+
+    def configure(
+        self, settings: GroupSettings, starts: Mapping[str, Cut], told: Mapping[str, int | None], moment: Moment
+    ) -> None:
+        """Goes by other settings from now on. A stream that is added begins at its cut in `starts`. What was read of a
+        stream that is removed is forgotten, and its readers lose it. The watermarks that were `told` stay told: a
+        stream that is added holds back what comes after them."""
+        self.let_silent_go(moment)
+        streams = set(settings.streams)
+        if streams != set(self.settings.streams):
+            self.held = {key: time for key, time in told.items() if time is not None}
+            removed = [place for place in {*self.offsets, *self.owners} if place[0] not in streams]
+            self._free(removed)
+            for place in removed:
+                del self.offsets[place]
+                self.unsettled.pop(place, None)
+                self.touched.places.add(place)
+        self.settings = settings
+        self.touched.group = True
+        for stream, cut in starts.items():
+            self.start(stream, cut)
+
+    def begin_anew(self, epochs: int) -> None:
+        """No epoch up to this one is given out any more, and every reader is fenced until it registers anew."""
+        self.epochs = max(self.epochs, epochs) + 1
+        self.touched.group = True
+        for name, reader in self.readers.items():
+            reader.epoch = self.epochs
+            self.touched.readers.add(name)
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    def is_silent(self, name: str, moment: Moment) -> bool:
+        """Whether a reader was not heard from for too long: what it owned is free, as soon as anybody looks."""
+        timeout = self.settings.reader_timeout_ms
+        return timeout is not None and self.readers[name].served_at + timeout <= moment.served
+
+    def owned(self, name: str) -> dict[str, dict[str, int]]:
+        """The positions of a reader's segments, by stream."""
+        found: dict[str, dict[str, int]] = {}
+        for (stream, segment), owner in sorted(self.owners.items()):
+            if owner == name:
+                found.setdefault(stream, {})[segment] = self.offsets.get((stream, segment), 0)
+        return found
+
+    def settled_at(self, place: Place) -> int:
+        """How far a segment is settled."""
+        return self.unsettled.get(place, self.offsets.get(place, 0))
+
+    def settled(self, name: str) -> dict[str, dict[str, int]]:
+        """How far a reader's segments are settled, by stream."""
+        found: dict[str, dict[str, int]] = {}
+        for (stream, segment), owner in sorted(self.owners.items()):
+            if owner == name:
+                found.setdefault(stream, {})[segment] = self.settled_at((stream, segment))
+        return found
+
+    def share(self, graphs: Graphs, moment: Moment) -> tuple[int, int]:
+        """How many segments each reader may have, the even share, rounded up; and how many readable ones nobody owns.
+
+        A segment counts when it can be read now, or is owned and not read to its end. One may be owned before it can be
+        read: its predecessor went back to what was settled when the reader of it was lost. Without such segments the
+        share could be so low that every reader has it, and nobody takes the predecessor.
+        """
+        alive = sum(not self.is_silent(name, moment) for name in self.readers)
+        readable = set(self.readable(graphs))
+        owned = {
+            place for place in self.owners if place[0] in graphs and not self._is_finished(place, graphs[place[0]])
+        }
+        return -(-len(readable | owned) // max(1, alive)), len(readable - self.owners.keys())
+
+    def position(self, stream: str, graph: SegmentGraph) -> Cut:
+        """Where the group stands in a stream: the largest cut inside what its readers say."""
+        said = {segment: offset for (name, segment), offset in self.offsets.items() if name == stream}
+        counted = {}
+        finished: set[str] = set()
+        for segment in graph:  # each after its predecessors
+            if all(name in finished for name in segment.predecessors):
+                offset = said.get(segment.id, 0)
+                counted[segment.id] = offset
+                if offset == segment.final_offset:
+                    finished.add(segment.id)
+        unknown = {segment: offset for segment, offset in said.items() if segment not in graph}
+        return Cut(counted | unknown)
+
+    def start(self, stream: str, cut: Cut) -> None:
+        """Where the group begins in a stream."""
+        for segment, offset in cut.items():
+            self._put((stream, segment), offset)
+
+    # -- within --------------------------------------------------------------------------------------------------
+
+    def _reader(self, name: str, epoch: int) -> Reader:
+        reader = self.readers.get(name)
+        if reader is None:
+            raise UnknownReader(group=self.name, reader=name)
+        if reader.epoch != epoch:
+            raise Fenced(name=name, epoch=epoch, newest=reader.epoch)
+        return reader
+
+    def _check(self, positions: Positions, graphs: Graphs) -> None:
+        for stream, position in positions.items():
+            graphs[stream].cut(position)
+
+    def _check_settled(self, positions: Positions, settled: Positions, graphs: Graphs) -> None:
+        self._check(settled, graphs)
+        for stream, position in settled.items():
+            for segment, offset in position.items():
+                read = positions.get(stream, {}).get(segment)
+                if read is None or offset > read:
+                    wanted = "left out: positions does not have it" if read is None else f"at most {read}, the position"
+                    raise InvalidNote(name=f"settled of {stream}/{segment}", value=offset, wanted=wanted)
+
+    def _is_finished(self, place: Place, graph: SegmentGraph) -> bool:
+        """Whether a segment was read to its end. Nobody may have noted it yet, in an open stream: then it has none."""
+        segment = place[1]
+        return segment in graph and self.offsets.get(place, 0) == graph[segment].final_offset
+
+    def readable(self, graphs: Graphs) -> Iterable[Place]:
+        """The segments that are not read to their end, and whose predecessors all are."""
+        for stream, graph in graphs.items():
+            finished = set()
+            for segment in graph:
+                done = self.offsets.get((stream, segment.id), 0) == segment.final_offset
+                if all(name in finished for name in segment.predecessors):
+                    if done:
+                        finished.add(segment.id)
+                    else:
+                        yield stream, segment.id
+
+    def _take(self, name: str, positions: Positions, graphs: Graphs, settled: Positions | None = None) -> None:
+        for stream, position in positions.items():
+            graph = graphs[stream]
+            # Who goes on in a successor says nothing of what lies before it: that may have been put back since.
+            started = [segment for segment in position if self.owners.get((stream, segment)) != name]
+            for segment in graph.ancestors(started):
+                # Who starts a successor has read all of its own before it, and so far as anyone knows the free ones.
+                place, final = (stream, segment), graph[segment].final_offset
+                if self.owners.get(place) in (None, name) and segment not in position:
+                    self._own(name, place, final or 0, None if settled is None else self.settled_at(place))
+                    if place not in self.unsettled:
+                        self._free([place])
+            for segment, offset in position.items():
+                place = stream, segment
+                known = offset if settled is None else settled.get(stream, {}).get(segment, self.settled_at(place))
+                self._own(name, place, offset, known)
+            self._leave_finished(name, stream, position, graph)
+
+    def _leave_finished(self, name: str, stream: str, position: Mapping[str, int], graph: SegmentGraph) -> None:
+        """A segment that was read to its end and not settled stays its reader's; once it is settled it goes, where the
+        reader has started a successor."""
+        over = [
+            segment
+            for segment in position
+            if self._is_finished((stream, segment), graph) and (stream, segment) not in self.unsettled
+        ]
+        if over:
+            own = [segment for where, segment in self.owners if where == stream]
+            started = graph.ancestors([segment for segment in own if self.owners[stream, segment] == name])
+            self._free((stream, segment) for segment in over if segment in started)
+
+    def _own(self, name: str, place: Place, offset: int, settled: int | None = None) -> None:
+        if self.owners.get(place) != name:
+            self.owners[place] = name
+            self.touched.places.add(place)
+        self._put(place, offset, settled)
+
+    def _put(self, place: Place, offset: int, settled: int | None = None) -> None:
+        """The segment was read up to this offset; without `settled` all of it is settled."""
+        before, settled_before = self.offsets.get(place), self.unsettled.get(place)
+        if settled is not None and settled < offset:
+            self.unsettled[place] = settled
+        else:
+            self.unsettled.pop(place, None)
+        if before != offset or settled_before != self.unsettled.get(place):
+            self.offsets[place] = offset
+            self.touched.places.add(place)
+            if before is not None and offset < before and self.held:
+                self.held = {}  # the group goes back, and what it is told goes back with it
+                self.touched.group = True
+
+    def _free(self, places: Iterable[Place]) -> None:
+        """Nobody owns these segments any more: they go back to what was settled."""
+        for place in places:
+            if self.owners.pop(place, None) is not None:
+                self.touched.places.add(place)
+            if place in self.unsettled:
+                self._put(place, self.unsettled[place])
+
+    def _heard(self, name: str, reader: Reader, moment: Moment) -> None:
+        reader.heard_at = moment.now
+        reader.served_at = max(reader.served_at, moment.served)
+        self.touched.readers.add(name)

@@ -1,0 +1,393 @@
+"""Reader groups: durable positions, and where a group stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from heapq import nlargest
+from itertools import islice
+from typing import Any
+
+from controller.clock import Clock
+from controller.commit.damaged_rows import Wreck
+from controller.commit.group_commit import Committer
+from controller.commit.store import Store, kept
+from controller.groups.loaded_group import LiveGroup, settings_of
+from controller.groups.membership import Membership, Positions
+from controller.groups.windows import GroupWindows
+from controller.limits import METRICS_LAGGING_SEGMENTS
+from controller.records.journal import Act, tell_refused
+from controller.records.operator_log import tell
+from controller.storage import schema
+from controller.storage.groups import group_streams, load_group
+from controller.storage.save import Spell
+from controller.storage.terms import Restores
+from controller.streams.cache import Shelf
+from controller.streams.reads import Reading
+from controller.streams.registry import Streams
+from controller.streams.time_index import Indexing
+from strandline.core.backlog import BacklogDetector
+from strandline.core.cut import Cut
+from strandline.core.note import DEFAULT_KEY, check_position
+from strandline.core.order import Place, lag
+from strandline.core.segment import SegmentGraph
+from strandline.core.served_time import Moment
+from strandline.core.time_index import bound_at
+from strandline.errors import GroupExists, InvalidConfig, Refused, StoreCorrupt, TooMany, UnknownGroup
+from strandline.limits import STREAMS_PER_GROUP
+from strandline.names import check_name
+from strandline.wire.groups import (
+    FromHead,
+    FromPositions,
+    FromTime,
+    GroupLag,
+    GroupSettings,
+    GroupWindow,
+    ReaderAnswer,
+    SegmentLag,
+    Start,
+    group_to_wire,
+)
+
+
+class Groups:
+    """Every reader group by its name."""
+
+    def __init__(
+        self,
+        store: Store,
+        committer: Committer,
+        clock: Clock,
+        streams: Streams,
+        reading: Reading,
+        indexing: Indexing,
+        spell: Spell,
+        restores: Restores,
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._clock = clock
+        self._streams = streams
+        self._reading = reading
+        self._spell = spell
+        self._restores = restores
+        self._windows = GroupWindows(streams, reading, clock)
+        self._indexing = indexing
+        self._shelf: Shelf[LiveGroup] = Shelf(self._load)
+
+    # -- groups --------------------------------------------------------------------------------------------------
+
+    async def get(self, name: str) -> LiveGroup:
+        """The group; raises UnknownGroup. Not to be kept over an `await`."""
+        found = self._shelf.at_hand(name) or await self._find(name)
+        if found is None:
+            raise UnknownGroup(group=name)
+        return found
+
+    def at_hand(self, name: str) -> LiveGroup | None:
+        """The group if it is in memory."""
+        return self._shelf.at_hand(name)
+
+    async def streams_by_name(self, after: str, limit: int) -> Mapping[str, Sequence[str]]:
+        """Names in order, those that follow `after`, each with the streams that the group reads."""
+        return await self._store.read(group_streams, after, limit)
+
+    def in_memory(self) -> list[LiveGroup]:
+        """All that are loaded, in no order."""
+        return self._shelf.items()
+
+    async def create(self, name: str, settings: GroupSettings, by: str | None = None) -> bool:
+        """Creates a group; False where it is there already. Raises GroupExists where its settings are others."""
+        check_name("group", name)
+        _check(settings)
+        starts = {stream: await self._start(settings, stream) for stream in settings.streams}
+        found = await self._find(name)
+        self._committer.admit()
+        if found is not None:
+            differs = _differences(found.membership.settings, settings)
+            if differs:
+                exists = GroupExists(group=name, differs=differs)
+                if found.journal.refuse(exists, self._clock.now(), by=by, call="created"):
+                    self._committer.keep(found)
+                    tell_refused("group", name, exists, call="created")
+                raise exists
+            await self._committer.join(found)
+            return False
+        membership = Membership(name, settings)
+        for stream, cut in starts.items():
+            membership.start(stream, cut)
+        membership.touched.group = True
+        now = self._clock.now()
+        live = LiveGroup(membership, now, None)
+        live.journal.act(Act("created", by, group_to_wire(settings)), now)
+        self._shelf.put(name, live)
+        await self._committer.join(live)
+        return True
+
+    async def configure(
+        self, name: str, changes: Mapping[str, Any], start: Start | None, by: str | None = None
+    ) -> None:
+        """Changes settings of a group. Streams that are added begin at `start`, or else at their heads."""
+        while True:
+            before = (await self.get(name)).membership.settings
+            settings = replace(before, **changes)
+            _check(settings)
+            added = [stream for stream in settings.streams if stream not in before.streams]
+            if start is not None and not added:
+                raise InvalidConfig(name="start", value="…", wanted="left out, where no stream is added")
+            begun = replace(settings, start=start if start is not None else FromHead())
+            starts = {stream: await self._start(begun, stream) for stream in added}
+            told = (await self.window(name)).watermarks
+            live = await self.get(name)
+            if live.membership.settings is before:  # else another call changed them meanwhile
+                break
+        self._committer.admit()
+        if not _differences(settings, before):
+            await self._committer.join(live)
+            return
+        moment = self._clock.moment()
+        live.configure(settings, starts, told, moment)
+        live.journal.act(Act("configured", by, _changed(before, settings)), moment.now)
+        await self._committer.join(live)
+
+    async def delete(self, name: str, by: str | None = None) -> None:
+        """Deletes a group with its journal; the journals of its streams tell of it."""
+        try:
+            live = await self.get(name)
+        except StoreCorrupt:
+            await self._delete_damaged(name, by)
+            return
+        self._committer.admit()
+        live.ending = self._committer.join(live)
+        now = self._clock.now()
+        for stream in live.membership.settings.streams:
+            read = self._streams.at_hand(stream)  # one that nobody uses is not loaded for it
+            if read is not None:
+                read.journal.act(Act("group_deleted", by, {"group": name}), now)
+                self._committer.keep(read)
+        await live.ending
+        self._store.deleted(group=name)
+        tell("group_deleted", group=name, by=by)
+
+    async def _delete_damaged(self, name: str, by: str | None) -> None:
+        self._committer.admit()
+        await self._committer.join(Wreck(schema.reader_group, name))
+        self._store.deleted(group=name)
+        tell("group_deleted", group=name, by=by)
+
+    def tell_stream_deleted(self, stream: str, by: str | None) -> None:
+        """A stream's journal goes with it; those of the groups that read it, as far as they are in memory, tell."""
+        now = self._clock.now()
+        for live in self._shelf.items():
+            if stream in live.membership.settings.streams:
+                live.journal.act(Act("stream_deleted", by, {"stream": stream}), now)
+                self._committer.keep(live)
+
+    async def _find(self, name: str) -> LiveGroup | None:
+        check_name("group", name)
+        return await self._shelf.find(name)
+
+    async def _load(self, name: str) -> LiveGroup | None:
+        stored = await self._store.read(load_group, name)
+        if stored is None:
+            return None
+        now = self._clock.now()
+        live = LiveGroup.loaded(stored, settings_of(stored.settings), now)
+        if stored.fence != self._spell.fence:
+            restored_at = self._restores.since(stored.fence)
+            if restored_at is not None:
+                live.begin_anew(restored_at, now)
+                self._committer.keep(live)
+        return live
+
+    async def _start(self, settings: GroupSettings, stream: str) -> Cut:
+        graph = (await self._streams.get(stream)).stream.graph
+        match settings.start:
+            case FromHead():
+                return (await self._streams.get(stream)).stream.head
+            case FromTime(time):
+                return (await self._reading.at(stream, DEFAULT_KEY, time)).start
+            case FromPositions(positions):
+                return graph.cut(positions.get(stream, {}))
+
+    # -- readers -------------------------------------------------------------------------------------------------
+
+    async def register(self, group: str, reader: str, positions: Positions, by: str | None = None) -> ReaderAnswer:
+        """Registers a reader anew, which takes these segments over."""
+        check_name("reader", reader)
+        return await self._change(
+            group,
+            reader,
+            positions,
+            lambda members, graphs, moment: members.register(reader, positions, graphs, moment),
+            Act("reader_registered", by, {"reader": reader}),
+        )
+
+    async def report(
+        self, group: str, reader: str, epoch: int, positions: Positions, settled: Positions | None = None
+    ) -> ReaderAnswer:
+        return await self._change(
+            group,
+            reader,
+            positions,
+            lambda members, graphs, moment: members.report(reader, epoch, positions, graphs, moment, settled),
+            settled=settled,
+        )
+
+    async def acquire(self, group: str, reader: str, epoch: int, most: int) -> ReaderAnswer:
+        return await self._change(
+            group,
+            reader,
+            {},
+            lambda members, graphs, moment: members.acquire(reader, epoch, most, graphs, self._bound, moment),
+        )
+
+    async def release(
+        self, group: str, reader: str, epoch: int, positions: Positions, settled: Positions | None = None
+    ) -> ReaderAnswer:
+        return await self._change(
+            group,
+            reader,
+            positions,
+            lambda members, graphs, moment: members.release(reader, epoch, positions, graphs, moment, settled),
+            settled=settled,
+        )
+
+    async def offline(self, group: str, reader: str, positions: Positions, by: str | None = None) -> GroupWindow:
+        answer = await self._change(
+            group,
+            reader,
+            positions,
+            lambda members, graphs, moment: members.offline(reader, positions, graphs, moment),
+            Act("reader_offline", by, {"reader": reader}),
+        )
+        return answer.window
+
+    async def _change(
+        self,
+        group: str,
+        reader: str,
+        positions: Positions,
+        call: Callable[[Membership, Mapping[str, SegmentGraph], Moment], None],
+        act: Act | None = None,
+        *,
+        settled: Positions | None = None,
+    ) -> ReaderAnswer:
+        while True:
+            settings = (await self.get(group)).membership.settings
+            for name, given in (("positions", positions), ("settled", settled or {})):
+                for stream, position in given.items():
+                    if stream not in settings.streams:
+                        wanted = f"streams of the group: {', '.join(settings.streams)}"
+                        raise InvalidConfig(name=name, value=stream, wanted=wanted)
+                    check_position(position)
+            graphs = {stream: (await self._streams.get(stream)).stream.graph for stream in settings.streams}
+            live = await self.get(group)
+            if live.membership.settings is settings:  # else the streams of the group were changed meanwhile
+                break
+        self._committer.admit()
+        moment = self._clock.moment()
+        live.heard_at = now = moment.now
+        try:
+            call(live.membership, graphs, moment)
+        except Refused as error:
+            by = None if act is None else act.by
+            refused = live.journal.refuse(error, now, by=by, reader=reader)
+            if live.tell_silent(now) or refused:
+                self._committer.keep(live)
+            if refused:
+                tell_refused("group", group, error, reader=reader)
+            raise
+        live.tell_silent(now)
+        if act is not None:
+            live.journal.act(act, now)
+        registered = live.membership.readers.get(reader)
+        epoch, owned = registered.epoch if registered is not None else 0, live.membership.owned(reader)
+        live.tell_owned(reader, owned, now)
+        share, free = live.membership.share(graphs, moment)
+        await self._committer.join(live)
+        with kept():
+            window = await self.window(group)
+        return ReaderAnswer(epoch=epoch, owned=owned, share=share, free=free, window=window)
+
+    async def window(self, group: str) -> GroupWindow:
+        """Where a group stands, in each of its streams and over all of them."""
+        live = await self.get(group)
+        was_caught_up, was_held, was_backlog = live.caught_up, live.membership.held, live.backlog
+        window = await self._windows.window(live)
+        live.tell_silent(self._clock.now())
+        if live.membership.held != was_held:
+            live.membership.touched.group = True
+            await self._committer.join(live)  # what is told once is told for good
+        elif (live.caught_up, live.backlog) != (was_caught_up, was_backlog) or live.membership.touched:
+            live.membership.touched.group = True
+            self._committer.keep(live)  # nobody waits for it: asked again, the same would come out
+        return window
+
+    async def lag(self, group: str) -> GroupLag:
+        """How far a group is behind in time, as a whole and in each segment that can be read now."""
+        window = await self.window(group)
+        members = (await self.get(group)).membership
+        graphs = {stream: (await self._streams.get(stream)).stream.graph for stream in members.settings.streams}
+        streams: dict[str, dict[str, SegmentLag]] = {stream: {} for stream in graphs}
+        for place in list(members.readable(graphs)):
+            stream, segment = place
+            offset, reader = members.offsets.get(place, 0), members.owners.get(place)
+            entries, _ = await self._indexing.time_index(stream, segment, DEFAULT_KEY, offset, None, 1)
+            last = (await self._streams.get(stream)).stream.last_marks.get(DEFAULT_KEY)
+            bound = entries[0].time if entries and entries[0].offset <= offset else None
+            behind = lag(bound, None if last is None else last.time, self._clock.now())
+            streams[stream][segment] = SegmentLag(
+                offset=offset, reader=reader, lag_ms=behind.lag_ms, behind_ms=behind.behind_ms
+            )
+        return GroupLag(lag_ms=window.lag_ms, streams=streams)
+
+    async def segment_lags(self, group: str, most: int) -> dict[Place, int]:
+        """How far a group is behind the clock in the segments that are furthest behind, by the marks in memory. Nothing
+        for a group that can read very many segments."""
+        live = await self.get(group)
+        streams = {name: self._streams.at_hand(name) for name in live.membership.settings.streams}
+        graphs = {name: found.stream.graph for name, found in streams.items() if found is not None}
+        now = self._clock.now()
+        lags: dict[Place, int] = {}
+        places = list(islice(live.membership.readable(graphs), METRICS_LAGGING_SEGMENTS + 1))
+        for place in places if len(places) <= METRICS_LAGGING_SEGMENTS else ():
+            behind = lag(self._bound(place, live.membership.offsets.get(place, 0)), None, now).lag_ms
+            if behind is not None:
+                lags[place] = behind
+        return dict(nlargest(most, lags.items(), key=lambda each: each[1]))
+
+    def _bound(self, place: Place, offset: int) -> int | None:
+        """The time than which nothing of a segment is older from there on, as far as the marks in memory tell."""
+        live = self._streams.at_hand(place[0])
+        chain = live.chains.get(DEFAULT_KEY) if live is not None else None
+        return None if chain is None else bound_at(chain, place[1], offset)
+
+
+def _differences(one: GroupSettings, other: GroupSettings) -> tuple[str, ...]:
+    """The settings that are not the same. The order of the streams does not matter."""
+    return tuple(
+        field.name
+        for field in fields(GroupSettings)
+        if _comparable(getattr(one, field.name)) != _comparable(getattr(other, field.name))
+    )
+
+
+def _comparable(value: object) -> object:
+    return set(value) if isinstance(value, tuple) else value
+
+
+def _changed(before: GroupSettings, after: GroupSettings) -> dict[str, Any]:
+    """What the journal tells of changed settings."""
+    wire = group_to_wire(after)
+    return {name: wire[name] for name in _differences(before, after)}
+
+
+def _check(settings: GroupSettings) -> None:
+    if not settings.streams:
+        raise InvalidConfig(name="streams", value=[], wanted="the names of one stream or more")
+    if len(settings.streams) > STREAMS_PER_GROUP:
+        raise TooMany(what="streams in a group", count=len(settings.streams), limit=STREAMS_PER_GROUP)
+    if len(set(settings.streams)) < len(settings.streams):
+        raise InvalidConfig(name="streams", value=list(settings.streams), wanted="each stream once")
+    BacklogDetector(settings.backlog_threshold_ms)

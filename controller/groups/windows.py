@@ -1,0 +1,110 @@
+"""Where a reader group stands: worked out from its positions and the marks whenever it is asked for."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Final
+
+from controller.clock import Clock
+from controller.groups.loaded_group import LiveGroup
+from controller.streams.reads import Reading
+from controller.streams.registry import Streams
+from strandline.core.coalesce import OnAllIdle, combine, holder
+from strandline.core.note import DEFAULT_KEY
+from strandline.core.order import lag
+from strandline.core.writer import WriterState
+from strandline.wire.groups import GroupWindow, KeyWindow, StreamWindow
+
+_AT_REST: Final = (WriterState.IDLE, WriterState.CLOSED)
+
+
+class Standing(Enum):
+    """How a stream stands in a group."""
+
+    COUNTED = auto()
+    IDLE = auto()  # all its writers said idle or closed, and the group has read what is marked: left out
+    SET_ASIDE = auto()  # the same, but for writers that were excluded: left out, and the group's window is not complete
+    ENDED = auto()  # sealed, and read to its end: left out, whatever its writers were
+
+
+class GroupWindows:
+    """Works out windows of groups."""
+
+    def __init__(self, streams: Streams, reading: Reading, clock: Clock) -> None:
+        self._streams = streams
+        self._reading = reading
+        self._clock = clock
+
+    async def window(self, live: LiveGroup) -> GroupWindow:
+        """Where a group stands, in each of its streams and over all of them."""
+        settings = live.membership.settings
+        moment = self._clock.moment()
+        now = moment.now
+        live.membership.let_silent_go(moment)
+        streams = {stream: await self._stream_window(live, stream, now) for stream in settings.streams}
+        standing = {
+            stream: await self._standing(stream, window, now, settings.idle_timeout_ms)
+            for stream, window in streams.items()
+        }
+        left_out = tuple([stream for stream, stands in standing.items() if stands is not Standing.COUNTED])
+        bounds = {stream: {key: each.lower for key, each in window.keys.items()} for stream, window in streams.items()}
+        # Where everything was read to its end there is nobody to sleep: the last bounds are the end of time.
+        jump = settings.on_all_idle is OnAllIdle.JUMP and any(each is not Standing.ENDED for each in standing.values())
+        watermarks, live.membership.held = combine(bounds, left_out, live.membership.held, jump=jump)
+        lowest = watermarks.get(DEFAULT_KEY)
+        return GroupWindow(
+            streams=streams,
+            watermarks=watermarks,
+            held_by={key: holder(bounds, left_out, key) for key in watermarks},
+            complete=all(
+                window.complete and standing[stream] is not Standing.SET_ASIDE for stream, window in streams.items()
+            ),
+            lag_ms=None if lowest is None else now - lowest,
+            backlog=live.in_backlog(lowest, now, asleep=len(left_out) == len(streams)),
+            idle=left_out,
+        )
+
+    async def _stream_window(self, group: LiveGroup, stream: str, now: int) -> StreamWindow:
+        live = await self._streams.get(stream)
+        graph, keys = live.stream.graph, sorted(live.stream.keys | {DEFAULT_KEY})
+        position = group.membership.position(stream, graph)
+        frontier = graph.frontier(position)
+        windows = {key: await self._reading.window(stream, key, frontier) for key in keys}
+        chain = live.chains.get(DEFAULT_KEY)
+        default = windows[DEFAULT_KEY]
+        behind = lag(default.lower, chain.last.time if chain is not None and chain.last is not None else None, now)
+        return StreamWindow(
+            lower=default.lower,
+            upper=default.upper,
+            complete=default.complete,
+            end_of_stream=default.end_of_stream,
+            lag_ms=behind.lag_ms,
+            behind_ms=behind.behind_ms,
+            position=frontier,
+            keys={key: KeyWindow(each.lower, each.upper, each.complete) for key, each in windows.items()},
+        )
+
+    async def _standing(self, stream: str, window: StreamWindow, now: int, idle_timeout_ms: int | None) -> Standing:
+        """Whether a stream counts in the group's watermark, and why not."""
+        if window.end_of_stream:
+            return Standing.ENDED
+        live = await self._streams.get(stream)
+        writers, forgotten = live.stream.writers.values(), live.stream.remainders.values()
+        position = live.stream.graph.cut(window.position)
+        if not all(chain.last is None or chain.last.cut.le(position) for chain in live.chains.values()):
+            return Standing.COUNTED
+        if idle_timeout_ms is not None and (writers or forgotten):
+            silent_ms = [live.stream.silent_ms(each, now) for each in writers]
+            silent_ms += [live.stream.silent_ms(each, now) for each in forgotten]
+            if min(silent_ms) >= idle_timeout_ms:
+                return Standing.IDLE
+        if not writers and not any(each.closed for each in forgotten):
+            return Standing.COUNTED
+        stands = Standing.IDLE
+        for writer in writers:  # the first writer that goes on decides, of however many
+            for state in live.stream.states(writer).values():
+                if state is WriterState.EXCLUDED:
+                    stands = Standing.SET_ASIDE
+                elif state not in _AT_REST:
+                    return Standing.COUNTED
+        return stands

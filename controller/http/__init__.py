@@ -1,0 +1,1 @@
+"""HTTP: handlers parse a request, call one service, and shape the answer."""

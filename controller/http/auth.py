@@ -1,0 +1,267 @@
+"""Which role each route takes, and which streams have to be allowed.
+
+Every request comes by here, notes too. With tokens in the store a path or a method that no rule names is never routed:
+a route that somebody forgets here is closed, not open.
+
+    stream   the stream in the path has to fit the token's pattern
+    group    all streams of the group in the path have to
+    each     the handler judges each stream of the body, or shows only those that fit
+    every    the pattern has to be one that fits every name
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from fastapi import Request
+from starlette.types import Message, Receive, Scope, Send
+
+from controller.controller import Controller
+from controller.http.problems import answer_with
+from controller.http.responses import EVENTS, event_of_end
+from controller.tokens import NONE_SHOWN, NOT_KNOWN, Tokens
+from strandline.access import EVERYTHING, Grant, Role
+from strandline.errors import Forbidden, InvalidName, MethodNotAllowed, Unauthenticated, UnknownGroup, UnknownPath
+
+
+class Over(Enum):
+    """Which streams a call is about."""
+
+    STREAM = auto()
+    GROUP = auto()
+    EACH = auto()
+    EVERY = auto()
+
+
+class Rule(NamedTuple):
+    role: Role
+    over: Over
+
+
+_STREAM: Final = "/v1/streams/{stream}"
+_GROUP: Final = "/v1/reader-groups/{group}"
+_BY_ROLE: Final = {
+    (Role.WRITER, Over.STREAM): (
+        f"POST {_STREAM}/notes",
+        f"POST {_STREAM}/tail",
+        f"PUT {_STREAM}/writers/{{writer}}",
+        f"DELETE {_STREAM}/writers/{{writer}}",
+        f"POST {_STREAM}/writers/{{writer}}/idle",
+    ),
+    (Role.WRITER, Over.EACH): ("POST /v1/notes",),
+    (Role.READER, Over.STREAM): (
+        f"GET {_STREAM}",
+        f"GET {_STREAM}/journal",
+        f"GET {_STREAM}/writers",
+        f"GET {_STREAM}/marks",
+        f"POST {_STREAM}/marks",
+        f"GET {_STREAM}/marks/at",
+        f"GET {_STREAM}/marks/live",
+        f"POST {_STREAM}/time-window",
+        f"GET {_STREAM}/segments/{{segment}}/time-index",
+    ),
+    (Role.READER, Over.EACH): ("GET /v1/streams", "GET /v1/reader-groups"),
+    (Role.READER, Over.GROUP): (
+        f"PUT {_GROUP}",
+        f"GET {_GROUP}",
+        f"PATCH {_GROUP}",
+        f"DELETE {_GROUP}",
+        f"GET {_GROUP}/journal",
+        f"GET {_GROUP}/time-window",
+        f"GET {_GROUP}/lag",
+        f"PUT {_GROUP}/readers/{{reader}}",
+        f"POST {_GROUP}/readers/{{reader}}/acquire",
+        f"POST {_GROUP}/readers/{{reader}}/release",
+        f"POST {_GROUP}/readers/{{reader}}/offline",
+    ),
+    (Role.READER, Over.EVERY): ("GET /metrics",),
+    (Role.ADMIN, Over.STREAM): (
+        f"PUT {_STREAM}",
+        f"PATCH {_STREAM}",
+        f"DELETE {_STREAM}",
+        f"POST {_STREAM}/scale",
+        f"POST {_STREAM}/seal",
+        f"POST {_STREAM}/truncate",
+        f"DELETE {_STREAM}/segments/{{segment}}",
+        f"POST {_STREAM}/writers/{{writer}}/exclude",
+        f"DELETE {_STREAM}/writers/{{writer}}/exclude",
+    ),
+}
+RULES: Final = {route: Rule(role, over) for (role, over), routes in _BY_ROLE.items() for route in routes}
+
+# What says nothing of anybody's streams. A browser that opens /docs cannot send a token.
+OPEN: Final = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
+# The first parts of the API's paths. Where there is a dashboard all others are its own, and it asks for tokens itself.
+_FIRST_PARTS: Final = frozenset(path.split("/")[1] for path in (*OPEN, *(route.split(" ")[1] for route in RULES)))
+
+
+class _Place:
+    """Where a path has come, part by part."""
+
+    __slots__ = ("any", "named", "rules")
+
+    def __init__(self) -> None:
+        self.named: dict[str, _Place] = {}
+        self.any: _Place | None = None
+        self.rules: dict[str, Rule] = {}
+
+
+def _places() -> _Place:
+    root = _Place()
+    for route, rule in RULES.items():
+        method, path = route.split(" ")
+        place = root
+        for part in path[1:].split("/"):
+            if part.startswith("{"):
+                place.any = place.any or _Place()
+                place = place.any
+            else:
+                place = place.named.setdefault(part, _Place())
+        place.rules[method] = rule
+    return root
+
+
+_ROOT: Final = _places()
+
+
+def is_open(path: str, *, dashboard: bool) -> bool:
+    """Whether a path is served without `admit`; a `dashboard` has those that are not the API's."""
+    if path.startswith("/v1/"):
+        return False
+    return path in OPEN or (dashboard and path.split("/")[1] not in _FIRST_PARTS)
+
+
+def admit(scope: Scope, tokens: Tokens) -> str | None:
+    """Lets a request in, or raises Unauthenticated, Forbidden, UnknownPath or MethodNotAllowed. Takes a few µs.
+
+    Whose token it was stands in the scope then, as `strandline.caller`, and what it allows as `strandline.grant`.
+    Returns the name of a reader group of which `check_group` still has to look at the streams.
+    """
+    if not tokens.required:
+        return None
+    grant = tokens.check(shown_token(scope))
+    scope["strandline.grant"] = grant
+    scope["strandline.caller"] = grant.name
+    rule, names = _find(scope)
+    name = names[0] if names else ""
+    if not grant.role.covers(rule.role):
+        raise forbidden(grant, scope, rule.role)
+    if rule.over is Over.STREAM:
+        if not grant.allows(name):
+            raise forbidden(grant, scope, rule.role, name)
+        if rule.role is Role.WRITER and len(names) > 1:
+            check_writer(grant, scope, name, names[1])
+    elif rule.over is Over.GROUP:
+        return name
+    elif rule.over is Over.EVERY and not grant.allows_every_stream:
+        raise forbidden(grant, scope, rule.role, EVERYTHING)
+    return None
+
+
+def shown_token(scope: Scope) -> bytes:
+    """The token of a request; raises Unauthenticated where it shows none."""
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            if value[:7].lower() == b"bearer ":
+                token: bytes = value[7:].strip()
+                return token
+            break
+    raise Unauthenticated(reason=NONE_SHOWN)
+
+
+def _find(scope: Scope) -> tuple[Rule, list[str]]:
+    """The rule of a request, and the names that stand in its path."""
+    path: str = scope["path"]
+    place, names = _ROOT, list[str]()
+    for part in path[1:].split("/"):
+        found = place.named.get(part)
+        if found is None:
+            found = place.any
+            if found is None or not part:
+                raise UnknownPath(path=path)
+            names.append(part)
+        place = found
+    rule = place.rules.get(scope["method"])
+    if rule is None:
+        if not place.rules:
+            raise UnknownPath(path=path)
+        raise MethodNotAllowed(method=scope["method"], path=path, allowed=tuple(place.rules))
+    return rule, names
+
+
+async def check_group(scope: Scope, controller: Controller, group: str) -> None:
+    """Raises Forbidden unless all streams of the group are allowed. One that is not there is the handler's affair."""
+    grant = grant_of(scope)
+    if grant is None or grant.allows_every_stream:
+        return
+    try:
+        found = await controller.groups.get(group)
+    except (UnknownGroup, InvalidName):
+        return
+    check_streams(scope, found.membership.settings.streams)
+
+
+def check_streams(scope: Scope, streams: Iterable[str]) -> None:
+    """Raises Forbidden unless the caller's pattern allows all streams of a group."""
+    grant = grant_of(scope)
+    for stream in streams:
+        if grant is not None and not grant.allows(stream):
+            raise forbidden(grant, scope, Role.READER, stream)
+
+
+def check_writer(grant: Grant | None, scope: Scope, stream: str, writer: str) -> None:
+    """Raises Forbidden unless the caller's token speaks for a writer of the stream."""
+    if grant is not None and not grant.speaks_for(writer):
+        raise does_not_speak_for(grant, scope, stream, writer)
+
+
+def guarded(scope: Scope, tokens: Tokens, receive: Receive, send: Send) -> Send:
+    """Sends an answer for as long as its caller may have it: one that waits can outlive the token it was asked with.
+
+    Where the token was revoked, an answer that did not begin yet becomes a refusal, and server-sent events end.
+    """
+    grant = grant_of(scope)
+    refused = events = False
+
+    async def send_guarded(message: Message) -> None:
+        nonlocal refused, events
+        begins = message["type"] == "http.response.start"
+        if refused:
+            return
+        if (begins or events) and not tokens.still_allows(grant):
+            refused = True  # what still comes has nowhere to go; that the client is gone is what the handler hears
+            if begins:
+                await answer_with(scope, Unauthenticated(reason=NOT_KNOWN))(scope, receive, send)
+            else:
+                await send({"type": "http.response.body", "body": event_of_end(Unauthenticated.code)})
+            return
+        if begins:
+            events = any(value.startswith(EVENTS) for name, value in message["headers"] if name == b"content-type")
+        await send(message)
+
+    return send_guarded
+
+
+def grant_of(scope: Scope) -> Grant | None:
+    """What the caller's token allows; None where none is asked for."""
+    grant: Grant | None = scope.get("strandline.grant")
+    return grant
+
+
+async def get_grant(request: Request) -> Grant | None:
+    """The same for handlers."""
+    return grant_of(request.scope)
+
+
+def does_not_speak_for(grant: Grant, scope: Scope, stream: str, writer: str) -> Forbidden:
+    """The refusal of a call for a writer that the caller's token is not bound to."""
+    call = f"{scope['method']} {scope['path']}"
+    return Forbidden(role=grant.role, call=call, needs=Role.WRITER, stream=stream, writer=writer, writers=grant.writers)
+
+
+def forbidden(grant: Grant, scope: Scope, needs: Role, stream: str | None = None) -> Forbidden:
+    """The refusal of a call to this caller; `stream` is one that the pattern would have to allow."""
+    call = f"{scope['method']} {scope['path']}"
+    return Forbidden(role=grant.role, call=call, pattern=grant.pattern, needs=needs, stream=stream)

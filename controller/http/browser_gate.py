@@ -1,0 +1,92 @@
+"""Turns away what a browser sends for a page that is not the controller's own. Every request and every socket comes by.
+
+Host                      A page of `evil.example` may point that name at this controller (DNS rebinding). To the
+                          browser both are one origin then, and only Host shows which name was called.
+Origin, Sec-Fetch-Site    A page of any origin can send forms and simple requests. The browser says in these
+                          headers whose page it is, and no script can change them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.types import Scope
+
+from strandline.errors import BadRequest, ForeignOrigin, WrongHost
+from strandline.hosts import AllowedHosts, is_loopback, is_own_page, parse_authority, same_host
+
+CHANNEL: Final = "/_nicegui_ws/"  # over which the dashboard's pages talk to the controller, also by GET
+PROBES: Final = frozenset({"/healthz", "/readyz"})  # answered under every name: they tell nothing and change nothing
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_OWN_SITES: Final = frozenset({b"same-origin", b"none"})  # "none": a person typed the address
+_ONCE: Final = frozenset({b"host", b"origin", b"sec-fetch-site", b"authorization", b"content-type"})
+_CALLED_KEPT: Final = 64  # pairs of a host as it was sent and the address that was called, found to be allowed
+
+
+class Gate:
+    """Knows the names of a controller, and which pages are its own."""
+
+    def __init__(self, allowed_hosts: Sequence[str], listens_on: str) -> None:
+        """`allowed_hosts` are those that the operator named. Raises InvalidConfig for one that cannot be a host."""
+        beyond = not is_loopback(listens_on)
+        own = parse_authority(listens_on)
+        named = () if own is None or not beyond else (own.host,)
+        self._allowed = AllowedHosts.of([*allowed_hosts, *named])
+        self._is_open_with_tokens = beyond and not allowed_hosts
+        self._found: set[tuple[object, object]] = set()
+
+    def check(self, scope: Scope, *, tokens_required: bool) -> None:
+        """Lets a request or a socket pass, or raises BadRequest, WrongHost or ForeignOrigin.
+
+        Beyond this machine, with tokens and without named hosts, every host will do: see decision 0054.
+        """
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if len(headers) < len(scope["headers"]):
+            _check_once(scope)
+        host = headers.get(b"host")
+        called = host, scope.get("server")
+        if called not in self._found:
+            self._check_host(scope, host, every=tokens_required and self._is_open_with_tokens)
+            if scope["path"] not in PROBES:
+                if len(self._found) == _CALLED_KEPT:
+                    self._found.clear()
+                self._found.add(called)
+        if scope["type"] == "websocket" or scope["method"] not in _SAFE or scope["path"].startswith(CHANNEL):
+            _check_page(scope, headers)
+
+    def _check_host(self, scope: Scope, sent: bytes | None, *, every: bool) -> None:
+        if sent is None:
+            if scope.get("http_version") == "1.0":  # no browser has sent that for decades
+                return
+            raise BadRequest(reason="the header Host is missing")
+        authority = parse_authority(sent.decode("latin-1"))
+        if authority is None:
+            raise BadRequest(reason="the header Host is no host with a port")
+        host, own = authority.host, scope.get("server")
+        is_own = is_loopback(host) or (own is not None and same_host(host, str(own[0])))
+        if not every and not is_own and not self._allowed.allows(host) and scope["path"] not in PROBES:
+            raise WrongHost(host=host)
+
+
+def _check_once(scope: Scope) -> None:
+    """Of two headers that are to stand once, nobody could say which one counts."""
+    seen: set[bytes] = set()
+    for name, _ in scope["headers"]:
+        if name in seen and name in _ONCE:
+            raise BadRequest(reason=f"the header {name.decode('latin-1')} stands in it twice")
+        seen.add(name)
+
+
+def _check_page(scope: Scope, headers: dict[bytes, bytes]) -> None:
+    """Raises ForeignOrigin for what a browser sends for a page of another origin. Other programs do not say."""
+    origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+    if origin is None and site is None:
+        return
+    host = headers.get(b"host", b"").decode("latin-1")
+    forwarded = headers.get(b"x-forwarded-host", b"").decode("latin-1").partition(",")[0].strip()
+    scheme = "https" if scope["scheme"] in ("https", "wss") else "http"
+    page = None if origin is None else origin.decode("latin-1")
+    is_own = page is None or is_own_page(page, (host, forwarded), scheme=scheme)
+    if not is_own or site not in (None, *_OWN_SITES):
+        raise ForeignOrigin(origin=page, site=None if site is None else site.decode("latin-1"), host=host)

@@ -1,0 +1,584 @@
+"""One connection of a caller: uvicorn's, with a bound on everything that a caller may send, leave out, or not take.
+
+A connection waits for its caller in one of these states; who takes too long, or sends too much, is turned away:
+
+    handshake ──► first byte ──► head ──► body ──► (it is answered) ──► idle ──► head …
+                                                          │
+                            what was turned away ──► lingering ──► closed
+
+No connection has a timer: `Waits` has a queue for each state, and the server looks at the queues now and then. What is
+turned away is answered by the application, like any other request: it has the same headers, and is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final, NoReturn, Protocol, cast
+from urllib.parse import unquote
+
+import httptools
+from starlette.types import Message
+from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.utils import get_client_addr, get_path_with_query_string
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+
+from controller.http.browser_gate import PROBES
+from controller.http.middleware import REFUSAL
+from controller.http.wait_queue import WaitQueue, longest
+from controller.limits import (
+    BODIES_BYTES,
+    BODY_DEADLINE_S,
+    DISCARDED_BYTES,
+    EVICTED_AFTER_S,
+    FIRST_BYTE_S,
+    FRAMING_BYTES,
+    HANDSHAKE_S,
+    HEAD_BYTES,
+    HEAD_DEADLINE_S,
+    HEADER_BYTES,
+    HEADERS,
+    KEEP_ALIVE_S,
+    LINGER_S,
+    PIPELINED_REQUESTS,
+    RESERVED_CONNECTIONS,
+    RESERVED_S,
+    SEND_STALL_BYTES,
+    SEND_STALL_S,
+    URL_BYTES,
+)
+from strandline.errors import (
+    BadRequest,
+    HeadersTooLarge,
+    InternalFailure,
+    Overloaded,
+    RequestTooSlow,
+    StrandlineError,
+    TooLarge,
+    UrlTooLong,
+)
+from strandline.limits import BODY_BYTES
+
+log = logging.getLogger(__name__)
+
+# A handler that reads a body refuses one that is too large itself; what others read is cut off a little later.
+READ_BY_OTHERS_BYTES: Final = BODY_BYTES + 4 * HIGH_WATER_LIMIT
+
+
+class Caller(Protocol):
+    """Whoever is waited for."""
+
+    def overdue(self, queue: WaitQueue[Caller]) -> None:
+        """It has waited in this queue for longer than it may, and is out of it."""
+
+    def drop(self) -> None:
+        """Ends it now, whatever it waits for."""
+
+
+class Waits:
+    """All connections that wait for their callers, by what they wait for; and what their requests take."""
+
+    def __init__(self) -> None:
+        self.body_bytes = 0  # of all requests that are not answered yet
+        self.handshake: WaitQueue[Caller] = WaitQueue(HANDSHAKE_S)  # of TLS
+        self.first_byte: WaitQueue[Caller] = WaitQueue(FIRST_BYTE_S)  # of the first request
+        self.head: WaitQueue[Caller] = WaitQueue(HEAD_DEADLINE_S)  # the rest of a request line and its headers
+        self.body: WaitQueue[Caller] = WaitQueue(BODY_DEADLINE_S)  # the rest of a body
+        self.idle: WaitQueue[Caller] = WaitQueue(KEEP_ALIVE_S)  # the next request
+        self.lingering: WaitQueue[Caller] = WaitQueue(LINGER_S)  # the end of what nobody reads any more
+        self.stalled: WaitQueue[Caller] = WaitQueue(SEND_STALL_S)  # that more of an answer is taken
+        self.reserved: WaitQueue[Caller] = WaitQueue(RESERVED_S)  # the end of a connection for probes only
+        self._evictable = (self.handshake, self.first_byte, self.head, self.body, self.idle, self.lingering)
+
+    def look(self, now: float) -> None:
+        """Ends what is overdue."""
+        for queue in (*self._evictable, self.stalled, self.reserved):
+            for caller in queue.overdue(now):
+                caller.overdue(queue)
+
+    def make_room(self, now: float) -> bool:
+        """Ends the connection that has waited longest for its caller; false where none has waited for long."""
+        caller = longest(self._evictable, now, EVICTED_AFTER_S)
+        if caller is not None:
+            self._drop(caller)
+        return caller is not None
+
+    def make_reserved_room(self) -> None:
+        """Ends the oldest of the connections that are there for probes, where there are as many as may be."""
+        first = self.reserved.first()
+        if first is not None and len(self.reserved) >= RESERVED_CONNECTIONS:
+            self._drop(first[0])
+
+    def _drop(self, caller: Caller) -> None:
+        """It may take a moment to end, and is not chosen again meanwhile."""
+        for queue in (*self._evictable, self.reserved):
+            queue.leave(caller)
+        caller.drop()
+
+
+class _TurnedAway(Exception):
+    """Ends the parsing of a request; what is said of it stands in the connection."""
+
+
+class Exchange(RequestResponseCycle):
+    """A request, and the answer that the application sends."""
+
+    body_bytes = 0  # of its body that came so far
+
+    def give_up(self) -> None:
+        """Nobody waits for this answer any more: what is sent goes nowhere, and a reader hears that the client left."""
+        self.disconnected = self.response_complete = True
+        self.message_event.set()
+
+    async def send(self, message: Message) -> None:  # type: ignore[override]  # uvicorn types messages more narrowly
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        if self.response_complete:
+            raise RuntimeError(f"{message['type']} was sent after the end of the answer")
+        if not self.response_started:
+            self._send_head(message["status"], message.get("headers", ()))
+        else:
+            self._send_body(message.get("body", b""), more=message.get("more_body", False))
+
+    def _send_head(self, status: int, headers: Any) -> None:
+        self.response_started = True
+        if self.waiting_for_100_continue:
+            # The client waits for a word before it sends the body, and now may send it or not: what comes next after
+            # this answer could be either, so nothing does.
+            self.keep_alive = self.keep_alive and not self.more_body
+            self.waiting_for_100_continue = False
+        if self.access_log:
+            self.access_logger.info(
+                '%s - "%s %s HTTP/%s" %d',
+                get_client_addr(self.scope),
+                self.scope["method"],
+                get_path_with_query_string(self.scope),
+                self.scope["http_version"],
+                status,
+            )
+        lines = [STATUS_LINE[status]]
+        for given, value in (*self.default_headers, *headers):
+            name = given.lower()
+            if name == b"content-length" and self.chunked_encoding is None:
+                self.expected_content_length = int(value)
+                self.chunked_encoding = False
+            elif name == b"connection":
+                self.keep_alive = self.keep_alive and b"close" not in value.lower()
+                continue
+            lines += (name, b": ", value, b"\r\n")
+        count = len(lines) // 4 + 1
+        if not self.keep_alive:
+            lines.append(b"connection: close\r\n")
+            count += 1
+        if self.chunked_encoding is None and self.scope["method"] != "HEAD" and status not in (204, 304):
+            self.chunked_encoding = True
+            lines.append(b"transfer-encoding: chunked\r\n")
+            count += 1
+        lines.append(b"\r\n")
+        head = b"".join(lines)
+        if head.count(b"\n") != count + 1 or head.count(b"\r") != count + 1 or b"\0" in head:
+            raise RuntimeError("a header of the answer has a character that would end it")
+        self.transport.write(head)
+
+    def _send_body(self, body: bytes, *, more: bool) -> None:
+        if self.scope["method"] == "HEAD":
+            self.expected_content_length = 0
+        elif self.chunked_encoding:
+            chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            self.transport.write(chunk if more else chunk + b"0\r\n\r\n")
+        else:
+            self.expected_content_length -= len(body)
+            if self.expected_content_length < 0:
+                raise RuntimeError("the answer is longer than its Content-Length")
+            self.transport.write(body)
+        if not more:
+            if self.expected_content_length:
+                raise RuntimeError("the answer is shorter than its Content-Length")
+            self.response_complete = True
+            self.message_event.set()
+            self.on_response()
+
+
+class HttpConnection(HttpToolsProtocol):
+    """A connection that speaks HTTP/1.1."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        loop: asyncio.AbstractEventLoop,
+        waits: Waits,
+        *,
+        overloaded: Overloaded | None = None,
+    ) -> None:
+        """With `overloaded` it answers probes only, and says so to all others; it is closed after one answer."""
+        super().__init__(config, server_state, app_state, loop)
+        self._waits = waits
+        self._queue: WaitQueue[Caller] | None = None  # in which it waits for its caller
+        self._overloaded = overloaded
+        self._answering: Exchange | None = None  # whose answer is sent now, or was the last
+        self._reading: Exchange | None = None  # whose body comes now
+        self._in_head = self._in_body = False
+        self._run = 0  # bytes without progress: since a head began, or since the last byte of data of a body
+        self._deaf = False  # what still comes is not read any more
+        self._cut = False  # because of a request that was not read to its end
+        self._discarded = 0  # bytes of this request that came after its answer
+        self._refusal: StrandlineError | None = None
+        self._unsent_bytes = 0  # when it was last looked at how much of an answer was taken
+
+    # -- the beginning and the end -------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        super().connection_made(transport)
+        if self._overloaded is not None:
+            self._waits.reserved.enter(self, self.loop.time())
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        self._waits.stalled.leave(self)
+        self._waits.reserved.leave(self)
+        self._drop_pipelined()
+        if self._answering is not None:
+            self._release(self._answering)
+            self._answering.disconnected = True
+            self._answering.message_event.set()
+        super().connection_lost(exc)
+
+    def drop(self) -> None:
+        self._stop_waiting()
+        self.transport.abort()
+
+    def shutdown(self) -> None:
+        if self._answering is None or (self._answering.response_complete and not self.pipeline):
+            self.transport.close()
+        else:
+            self._answering.keep_alive = False
+
+    def _end(self) -> None:
+        """Closes the connection. A caller who is still sending can read the answer first: a reset would lose it."""
+        self._deaf = True
+        self._drop_pipelined()
+        if self._cut or self._in_body:
+            self.flow.resume_reading()
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
+            self._wait()
+        else:
+            self._stop_waiting()
+            self.transport.close()
+            self._unsent_bytes = self.transport.get_write_buffer_size()
+            self._waits.stalled.enter(self, self.loop.time())
+
+    # -- waiting for the caller ----------------------------------------------------------------------------------------
+
+    def _wait(self) -> None:
+        """Waits in the queue for what has to come next, from now on if it did not before."""
+        waits, answering = self._waits, self._answering
+        queue: WaitQueue[Caller] | None
+        if answering is not None and not answering.response_complete and not self._in_head and not self._in_body:
+            queue = None
+        elif self._deaf:
+            queue = waits.lingering
+        elif self._in_body:
+            queue = waits.body
+        elif self._in_head:
+            queue = waits.head
+        else:
+            queue = waits.first_byte if answering is None else waits.idle
+        if queue is not self._queue:
+            self._stop_waiting()
+            self._queue = queue
+            if queue is not None:
+                queue.enter(self, self.loop.time())
+
+    def _stop_waiting(self) -> None:
+        if self._queue is not None:
+            self._queue.leave(self)
+            self._queue = None
+
+    def overdue(self, queue: WaitQueue[Caller]) -> None:
+        waits, now = self._waits, self.loop.time()
+        if queue is waits.stalled:
+            unsent = self.transport.get_write_buffer_size()
+            if unsent and unsent <= self._unsent_bytes - SEND_STALL_BYTES:
+                self._unsent_bytes = unsent
+                queue.enter(self, now)
+            else:
+                self.drop()
+        elif queue is waits.reserved:
+            self.drop()
+        elif queue is waits.body and self.flow.read_paused:
+            queue.enter(self, now)  # nobody here reads it: that is not the caller's fault
+        else:
+            self._queue = None
+            if queue is waits.lingering:
+                self.drop()
+            elif queue is waits.head:
+                self._refuse(RequestTooSlow(what="the request's headers", limit_s=int(queue.limit_s)))
+            elif queue is waits.body:
+                self._refuse(RequestTooSlow(what="the request's body", limit_s=int(queue.limit_s)))
+            else:
+                self._end()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unsent_bytes = self.transport.get_write_buffer_size()
+        self._waits.stalled.enter(self, self.loop.time())
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._waits.stalled.leave(self)
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        if len(data) <= HEAD_BYTES:
+            self._feed(data)
+        else:
+            for start in range(0, len(data), HEAD_BYTES):
+                self._feed(data[start : start + HEAD_BYTES])
+        if self.parser is not None:  # else it has become a websocket
+            self._wait()
+
+    def _feed(self, data: bytes) -> None:
+        """Parses a piece; what a piece of this size can hold is the memory that a bound may be exceeded by."""
+        if self._deaf or self.parser is None:
+            self._discard(data)
+            return
+        self._run += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._upgrade()
+            return
+        except httptools.HttpParserError as error:
+            self._refuse(self._refusal or self._fault(error))
+            return
+        if self._in_head and self._run > HEAD_BYTES:
+            self._refuse(HeadersTooLarge(what="bytes of headers", limit=HEAD_BYTES))
+        elif self._in_body and self._run > FRAMING_BYTES:
+            self._refuse(BadRequest(reason=f"between two pieces of its body are more than {FRAMING_BYTES} bytes"))
+
+    def _discard(self, data: bytes) -> None:
+        """Who sends on and on after the answer does not read it, and loses it."""
+        self._discarded += len(data)
+        if self._discarded > DISCARDED_BYTES and self.parser is not None:
+            self.drop()
+
+    def _fault(self, error: httptools.HttpParserError) -> StrandlineError:
+        if isinstance(error, httptools.HttpParserCallbackError):  # of ours, then: the parser only passes it on
+            log.error("a request could not be read", exc_info=error)
+            return InternalFailure(reason=type(error.__context__).__name__)
+        return BadRequest(reason=str(error) or "it cannot be parsed")
+
+    def _turn_away(self, error: StrandlineError) -> NoReturn:
+        """Stops the parser within one of its callbacks."""
+        self._refusal = error
+        raise _TurnedAway
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+        self._run = self._discarded = 0
+        self._reading = None
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        if len(self.url) > URL_BYTES:
+            self._turn_away(UrlTooLong(limit=URL_BYTES))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:  # a trailer: nobody asked for any, and it may not pass for a header
+            return
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
+        if len(value) > HEADER_BYTES:
+            self._turn_away(HeadersTooLarge(what="bytes in one header", limit=HEADER_BYTES))
+        if len(self.headers) > HEADERS:
+            self._turn_away(HeadersTooLarge(what="headers", limit=HEADERS))
+
+    def on_headers_complete(self) -> None:
+        came_in_pieces = self._run > 0  # else it is no larger than a piece
+        self._in_head, self._in_body, self._run = False, True, 0
+        if came_in_pieces and sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES:
+            self._turn_away(HeadersTooLarge(what="bytes of headers", limit=HEAD_BYTES))
+        scope, version = self.scope, self.parser.get_http_version()
+        scope["method"] = self.parser.get_method().decode("ascii")
+        if version not in ("1.1", "1.0"):
+            self._turn_away(BadRequest(reason=f"HTTP/{version} is not spoken here"))
+        scope["http_version"] = version
+        self._read_target()
+        if len(self.pipeline) >= PIPELINED_REQUESTS:
+            waiting, what = len(self.pipeline), "requests wait on one connection"
+            self._turn_away(Overloaded(waiting=waiting, limit=PIPELINED_REQUESTS, what=what))
+        if self.parser.should_upgrade() and self._should_upgrade():
+            if not self._is_free() or scope["method"] != "GET":
+                self._turn_away(BadRequest(reason="a websocket begins with a GET, after all other answers"))
+            return
+        if self._overloaded is not None and scope["path"] not in PROBES:
+            self._turn_away(self._overloaded)
+        keep_alive = version == "1.1" and self._overloaded is None and self.parser.should_keep_alive()
+        self._reading = self._exchange(keep_alive=keep_alive and not self.parser.should_upgrade())
+        self._answer(self._reading)
+
+    def _read_target(self) -> None:
+        """Path and query. Where the target is a whole URL, as a proxy is asked, its host is the one that counts."""
+        try:
+            parsed = httptools.parse_url(self.url)
+            raw_path = parsed.path or b"/"
+            path = raw_path.decode("ascii")
+        except (httptools.HttpParserError, UnicodeDecodeError):
+            self._turn_away(BadRequest(reason="its target is no URL"))
+        if parsed.schema:
+            authority = self.url.partition(b"//")[2].partition(b"/")[0].partition(b"?")[0]
+            self.headers[:] = [*(each for each in self.headers if each[0] != b"host"), (b"host", authority)]
+            self.url = raw_path + (b"?" + parsed.query if parsed.query else b"")
+        scope = self.scope
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = raw_path
+        scope["query_string"] = parsed.query or b""
+
+    def on_body(self, body: bytes) -> None:
+        self._run = 0
+        exchange = self._reading
+        if exchange is None or exchange.response_complete:
+            self._discard(body)
+            return
+        waits = self._waits
+        exchange.body_bytes += len(body)
+        waits.body_bytes += len(body)
+        if exchange.body_bytes > READ_BY_OTHERS_BYTES:
+            self._turn_away(TooLarge(limit=BODY_BYTES))
+        if waits.body_bytes > BODIES_BYTES:
+            self._turn_away(Overloaded(waiting=waits.body_bytes, limit=BODIES_BYTES, what="bytes are being read"))
+        exchange.body += body
+        if len(exchange.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        exchange.message_event.set()
+
+    def on_message_complete(self) -> None:
+        exchange, self._reading = self._reading, None
+        self._in_body = False
+        if exchange is not None and not exchange.response_complete:
+            exchange.more_body = False
+            exchange.message_event.set()
+
+    # -- answering -----------------------------------------------------------------------------------------------------
+
+    def _exchange(self, *, keep_alive: bool) -> Exchange:
+        return Exchange(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=keep_alive,
+            on_response=self.on_response_complete,
+        )
+
+    def _release(self, exchange: Exchange) -> None:
+        """What there is of a body is not needed any more."""
+        self._waits.body_bytes -= exchange.body_bytes
+        exchange.body_bytes = 0
+
+    def _drop_pipelined(self) -> None:
+        """Requests of which nothing was answered yet are not answered any more."""
+        for waiting, _ in self.pipeline:
+            self._release(cast(Exchange, waiting))
+        self.pipeline.clear()
+
+    def _is_free(self) -> bool:
+        """Whether all answers that were due have been given."""
+        return self._answering is None or (self._answering.response_complete and not self.pipeline)
+
+    def _answer(self, exchange: Exchange) -> None:
+        """Lets the application answer, in the order in which requests came."""
+        self.cycle = exchange
+        if self._is_free():
+            self._start(exchange)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((exchange, self.app))
+
+    def _start(self, exchange: Exchange) -> None:
+        self._answering = exchange
+        self._start_asgi_task(exchange, self.app)
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        answered = self._answering
+        assert answered is not None  # it is its answer that is complete
+        self._release(answered)
+        if self.transport.is_closing():
+            return
+        if not answered.keep_alive:
+            self._end()
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start(cast(Exchange, self.pipeline.pop()[0]))
+        self._wait()
+
+    def _refuse(self, error: StrandlineError) -> None:
+        """Answers what was read of a request with a problem, after all answers that are due; reads no more."""
+        self._deaf = self._cut = True
+        begun, self._reading = self._reading, None
+        if self._in_head or begun is None:
+            self._describe_what_is_known()
+        self._in_head = self._in_body = False
+        if begun is not None:
+            if begun.response_started:
+                self._end() if begun.response_complete else self.drop()
+                return
+            begun.give_up()
+            self._release(begun)
+            if self.pipeline and self.pipeline[0][0] is begun:
+                self.pipeline.popleft()
+        self.scope = {**self.scope, REFUSAL: error}  # type: ignore[typeddict-unknown-key]  # for our own application
+        exchange = self._exchange(keep_alive=False)
+        exchange.more_body = exchange.waiting_for_100_continue = False
+        self._answer(exchange)
+        self._wait()
+
+    def _describe_what_is_known(self) -> None:
+        """A scope for a request of which not all was read: its headers are left out, and its path is as it came."""
+        if not self._in_head and not self._in_body:
+            self.on_message_begin()
+        path = self.url.partition(b"?")[0][:URL_BYTES]
+        self.scope |= {"headers": [], "path": path.decode("latin-1"), "raw_path": path, "query_string": b""}
+        self.scope.setdefault("method", "GET")
+
+    def _upgrade(self) -> None:
+        """Becomes a websocket; another protocol is not spoken here, so what was asked for is answered and it closes."""
+        if not self._should_upgrade():
+            self._deaf = True
+            return
+        self._stop_waiting()
+        self._waits.reserved.leave(self)
+        self.handle_websocket_upgrade()
+        self.parser = None  # type: ignore[assignment]  # as when the connection is lost
+
+
+class SocketConnection(WebSocketsSansIOProtocol):
+    """A connection that has become a websocket."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self.handshake_initiated and not self.transport.is_closing():
+            # The library does not take this request, which is here as a whole, and would wait for ever.
+            self.transport.write(STATUS_LINE[400] + b"connection: close\r\ncontent-length: 0\r\n\r\n")
+            self.transport.close()

@@ -1,0 +1,101 @@
+"""What handlers share: the controller, bodies by their kind, and the parameters that come back in many calls."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+import msgspec
+from fastapi import Depends, Query, Request
+from pydantic import AfterValidator
+from starlette.types import Scope
+
+from controller.controller import Controller
+from controller.http.auth import get_grant
+from controller.http.bodies import Strict
+from controller.http.body_errors import misfit
+from controller.http.request_bodies import check_json, decode, read_json_body
+from strandline.access import Grant
+from strandline.errors import BadJson, InvalidConfig, InvalidNote, InvalidParameter
+from strandline.limits import PAGE_DEFAULT_ENTRIES, PAGE_ENTRIES, TIME_BOUND_MS
+from strandline.names import NAME, is_name
+
+Body = TypeVar("Body", bound=Strict)
+
+
+async def get_controller(request: Request) -> Controller:
+    controller: Controller = request.app.state.controller
+    return controller
+
+
+def caller_of(scope: Scope) -> str | None:
+    """The name of the token that the caller showed: whoever checks tokens leaves it here. None without tokens."""
+    caller: str | None = scope.get("strandline.caller")
+    return caller
+
+
+async def get_caller(request: Request) -> str | None:
+    return caller_of(request.scope)
+
+
+def _check_after(after: str) -> str:
+    """What a page may begin after: nothing, or a name. No store is asked about anything else."""
+    if after and not is_name(after):
+        raise InvalidParameter(name="after", value=after, wanted="a name, such as the `next` of the page before")
+    return after
+
+
+Caller: TypeAlias = Annotated[str | None, Depends(get_caller)]
+Granted: TypeAlias = Annotated[Grant | None, Depends(get_grant)]
+Served: TypeAlias = Annotated[Controller, Depends(get_controller)]
+Key: TypeAlias = Annotated[str, Query(description='a time key; "" is the default one')]
+Epoch: TypeAlias = Annotated[int | None, Query(ge=1, description="that of the writer's registration")]
+Seq: TypeAlias = Annotated[int, Query(ge=0, lt=TIME_BOUND_MS, description="the seq after which to go on")]
+Limit: TypeAlias = Annotated[int, Query(ge=1, le=PAGE_ENTRIES)]
+After: TypeAlias = Annotated[
+    str,
+    AfterValidator(_check_after),
+    Query(description="the name after which to go on", json_schema_extra={"pattern": f"^({NAME.pattern})?$"}),
+]
+THERE_ALREADY: dict[int | str, dict[str, Any]] = {
+    200: {"description": "It was there already", "content": {"application/json": {}}}
+}
+DEFAULT_LIMIT = PAGE_DEFAULT_ENTRIES
+
+
+async def names_page(
+    read: Callable[[str, int], Awaitable[Mapping[str, Iterable[str]]]], after: str, limit: int, grant: Grant | None
+) -> tuple[list[str], str | None]:
+    """A page of the names that follow `after`, and what to go on after; only those of which every stream is allowed.
+
+    `read` gives so many names in order, each with its streams.
+    """
+    found: list[str] = []
+    count = limit + 1 if grant is None or grant.allows_every_stream else PAGE_ENTRIES
+    while True:
+        names = await read(after, count)
+        found += [name for name, streams in names.items() if grant is None or all(map(grant.allows, streams))]
+        if len(found) > limit:
+            return found[:limit], found[limit - 1]
+        if len(names) < count:
+            return found, None
+        after = next(reversed(list(names)))
+
+
+async def read_as(
+    request: Request,
+    kind: type[Body],
+    wrong: type[InvalidNote] | type[InvalidConfig] | type[BadJson] = BadJson,
+    *,
+    empty: Body | None = None,
+) -> Body:
+    """The request's body; `empty` stands for one that was left out. JSON of another shape is a `wrong`."""
+    body = await read_json_body(request.scope, request.receive)
+    if not body and empty is not None:
+        return empty
+    try:
+        value = decode(msgspec.json.Decoder(kind), body)
+    except msgspec.ValidationError as error:
+        raise misfit(wrong, error, body) from None
+    check_json(body)
+    return value

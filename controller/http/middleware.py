@@ -1,0 +1,139 @@
+"""What every request meets: whose page sent it, and who may call; and what every answer has: the clock, a request id,
+problems, and what a browser may do with it. Pure ASGI.
+
+Notes are answered right here, without the router behind it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from controller.controller import Controller
+from controller.http.auth import admit, check_group, guarded, is_open
+from controller.http.browser_gate import Gate
+from controller.http.browser_policies import NAMED_PROTECTIONS, PROTECTIONS, protected
+from controller.http.notes import hot_call
+from controller.http.problems import answer_with
+from controller.limits import REQUEST_ID_CHARACTERS
+from controller.records.operator_log import REQUEST_ID, tell
+from strandline.errors import BadRequest, InternalFailure, StoreUnavailable, StrandlineError
+
+REFUSAL: Final = "strandline.refusal"  # in a scope: what the connection has already found to be wrong with the request
+METHODS: Final = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"
+_JSON = (b"content-type", b"application/json")
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
+
+
+class Envelope:
+    """Wraps every request, the hot path's too."""
+
+    def __init__(self, app: ASGIApp, owner: Starlette, gate: Gate, run_id: str, *, dashboard: bool = False) -> None:
+        """`app` answers what is no note, `owner` holds the controller, `run_id` begins the ids that we give out. A
+        `dashboard` checks tokens for its own paths."""
+        self._gate = gate
+        self._dashboard = dashboard
+        self._app = app
+        self._owner = owner
+        self._prefix = run_id.encode()
+        self._count = itertools.count(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._connect(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = self._request_id(scope)
+        scope["app"] = self._owner
+        controller: Controller = scope["app"].state.controller
+        clock, counts = controller.clock, controller.counts
+        REQUEST_ID.set(request_id)
+        started = ended = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started, ended
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+            if message["type"] == "http.response.start":
+                started = True
+                counts.responses[message["status"]] += 1
+                message["headers"] = [
+                    *protected(message.get("headers", ())),
+                    (b"strandline-time", b"%d" % clock.now()),
+                    (b"x-request-id", request_id),
+                ]
+            await send(message)
+
+        try:
+            if (refusal := scope.get(REFUSAL)) is not None:
+                raise refusal
+            self._gate.check(scope, tokens_required=controller.tokens.required)
+            if not scope["path"].startswith("/"):
+                await _answer_about_server(scope)(scope, receive, send_with_headers)
+                return
+            is_free = is_open(scope["path"], dashboard=self._dashboard)
+            if controller.replaced is not None and not is_free:
+                raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is of the past
+            group = None if is_free else admit(scope, controller.tokens)
+            call = hot_call(scope)
+            if call is None:
+                if group is not None:
+                    await check_group(scope, controller, group)
+                scope["strandline.tokens"] = controller.tokens
+                sending: Send = send_with_headers
+                if not is_free:
+                    sending = guarded(scope, controller.tokens, receive, send_with_headers)
+                await self._app(scope, receive, sending)
+                return
+            body = await call(controller.notes, scope, receive)
+            headers = [
+                _JSON,
+                (b"content-length", b"%d" % len(body)),
+                *PROTECTIONS,
+                (b"strandline-time", b"%d" % clock.now()),
+                (b"x-request-id", request_id),
+            ]
+            counts.responses[200] += 1
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+        except StrandlineError as error:
+            await answer_with(scope, error)(scope, receive, send_with_headers)
+        except Exception as error:
+            tell("request_failed", logging.ERROR, error=error, method=scope["method"], path=scope["path"])
+            if ended:
+                return  # the application has answered with a problem, and raised it again
+            if started:
+                raise
+            await answer_with(scope, InternalFailure(reason=type(error).__name__))(scope, receive, send_with_headers)
+
+    async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lets a websocket through, or answers it with a problem."""
+        scope["app"] = self._owner
+        controller: Controller = self._owner.state.controller
+        try:
+            self._gate.check(scope, tokens_required=controller.tokens.required)
+        except StrandlineError as error:
+            await receive()
+            await answer_with(scope, error, dict(NAMED_PROTECTIONS))(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _request_id(self, scope: Scope) -> bytes:
+        for name, value in scope["headers"]:
+            if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+                return bytes(value)
+        return b"%s-%d" % (self._prefix, next(self._count))
+
+
+def _answer_about_server(scope: Scope) -> Response:
+    """`OPTIONS *` asks about the server as a whole; nothing else has a target that is no path."""
+    if scope["path"] != "*" or scope["method"] != "OPTIONS":
+        raise BadRequest(reason="its target is no path")
+    return Response(status_code=204, headers={"Allow": METHODS})

@@ -1,0 +1,264 @@
+"""The hot path: notes, answered in the envelope, before any router of the FastAPI app.
+
+What FastAPI would do for each request costs more than a note does, and so does finding the route. Limits, problems and
+request ids hold here too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from starlette.types import Receive, Scope, Send
+
+from controller.http.auth import check_writer, does_not_speak_for, forbidden, grant_of
+from controller.http.bodies import NoteBody, RawNotesBody
+from controller.http.body_errors import misfit
+from controller.http.dependencies import caller_of
+from controller.http.problems import tell_denied
+from controller.http.request_bodies import check_no_name_twice, decode, read_json_body
+from controller.http.responses import noted_json, to_json
+from controller.limits import NOTE_SEGMENTS, PIECE_ANSWERS, PIECE_NOTES, SMALL_BODY_BYTES
+from controller.streams.notes import Notes
+from strandline.access import EVERYTHING, Grant, Role
+from strandline.core.note import DEFAULT_KEY, Note
+from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany, UnknownPath
+from strandline.limits import NOTES_PER_REQUEST
+from strandline.wire.streams import note_results_to_wire
+
+_body = msgspec.json.Decoder(NoteBody)
+_raw = msgspec.json.Decoder(RawNotesBody)
+_BEFORE, _AFTER = "/v1/streams/", "/notes"
+
+HotCall: TypeAlias = Callable[[Notes, Scope, Receive], Awaitable[bytes]]
+
+
+def hot_call(scope: Scope) -> HotCall | None:
+    """What answers a request here, with JSON; None for all but notes."""
+    path: str = scope["path"]
+    if not path.endswith(_AFTER) or scope["method"] != "POST":
+        return None
+    if path.startswith(_BEFORE) and (stream := path[len(_BEFORE) : -len(_AFTER)]) and "/" not in stream:
+        return partial(note_stream, stream)
+    return note_streams if path == "/v1/notes" else None
+
+
+class AnsweredBefore:
+    """Stands in the router for a path of notes: who comes that far used another method."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raise UnknownPath(path=scope["path"])
+
+
+async def note_stream(stream: str, notes: Notes, scope: Scope, receive: Receive) -> bytes:
+    """`POST /v1/streams/{stream}/notes`: one note, or many."""
+    try:
+        body = await read_json_body(scope, receive)
+        given = read_notes(body) if len(body) <= SMALL_BODY_BYTES else await _read_large(body, notes)
+        if isinstance(given, list):
+            return await take_many(notes, given, stream, scope, len(body))
+        _, note = _addressed(given, stream)
+    except Refused as error:
+        notes.journal_refusal(stream, error, caller_of(scope))
+        raise
+    check_writer(grant_of(scope), scope, stream, note.writer)
+    noted = await notes.take(stream, note, by=caller_of(scope))
+    return to_json(noted_json(noted, keyed=given.times is not UNSET))
+
+
+async def note_streams(notes: Notes, scope: Scope, receive: Receive) -> bytes:
+    """`POST /v1/notes`: many notes, each of which names its stream."""
+    body = await read_json_body(scope, receive)
+    given = read_notes(body) if len(body) <= SMALL_BODY_BYTES else await _read_large(body, notes)
+    if not isinstance(given, list):
+        raise InvalidNote(name="notes", value=None, wanted="a list of notes, each with its stream")
+    return await take_many(notes, given, None, scope, len(body))
+
+
+def read_notes(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
+    """One note, or many; of these, one that is badly made stands as the error that it is."""
+    try:
+        given = decode(_body, body)
+    except msgspec.ValidationError as error:
+        return _each_by_itself(body, error)
+    check_no_name_twice(body, count_names(given))
+    return _checked(given)
+
+
+def _checked(given: NoteBody) -> NoteBody | list[NoteBody | StrandlineError]:
+    """One note, or as many as may come at once."""
+    if given.notes is UNSET:
+        return given
+    if given != NoteBody(notes=given.notes):
+        raise InvalidNote(name="notes", value="…", wanted="alone in its body, or left out")
+    _check_count(len(given.notes))
+    return list(given.notes)
+
+
+async def _read_large(body: bytes, notes: Notes) -> NoteBody | list[NoteBody | StrandlineError]:
+    """The same for a large body, when its turn has come. What takes long, since something is wrong with it, is done in
+    a thread."""
+    async with notes.turns.work_on(len(body)) as turn:
+        await turn.next()
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            given = _body.decode(body)
+            if body.count(b":") == count_names(given):
+                return _checked(given)
+        return await asyncio.to_thread(read_notes, body)
+
+
+async def take_many(
+    notes: Notes, given: list[NoteBody | StrandlineError], stream: str | None, scope: Scope, size_bytes: int
+) -> bytes:
+    """The answer to many notes; `stream` is None where each names its own, which the caller has to be allowed."""
+    async with notes.turns.work_on(size_bytes) as turn:
+        results = await notes.take_all(_pieces(given, stream, scope), turn, caller_of(scope))
+        parts = []
+        for first in range(0, len(given), PIECE_ANSWERS):
+            await turn.next()
+            piece = zip(given[first : first + PIECE_ANSWERS], results[first : first + PIECE_ANSWERS], strict=True)
+            shaped = [
+                result
+                if isinstance(result, StrandlineError)
+                else noted_json(result, keyed=isinstance(each, NoteBody) and each.times is not UNSET)
+                for each, result in piece
+            ]
+            parts.append(to_json(note_results_to_wire(shaped)["results"])[1:-1])
+    return b'{"results":[%s]}' % b",".join(parts)
+
+
+def _pieces(
+    given: list[NoteBody | StrandlineError], stream: str | None, scope: Scope
+) -> Iterator[list[tuple[str, Note | StrandlineError]]]:
+    """The notes with their streams, and what is wrong with them, some at a time. The first one that the caller may not
+    make is told to the operators."""
+    grant = grant_of(scope)
+    everything = grant is None or (grant.allows_every_stream and grant.writers == EVERYTHING)
+    denied = False
+    piece: list[tuple[str, Note | StrandlineError]] = []
+    work = 0
+    for each in given:
+        judged = _judged(each, stream)
+        if grant is not None and not everything:
+            judged = _allowed(judged, grant, scope)
+            if isinstance(judged[1], Forbidden) and not denied:
+                denied = True
+                tell_denied(scope, judged[1])
+        piece.append(judged)
+        work += 1 + _segments(each) // NOTE_SEGMENTS
+        if work >= PIECE_NOTES:
+            yield piece
+            piece, work = [], 0
+    if piece:
+        yield piece
+
+
+def _segments(given: NoteBody | StrandlineError) -> int:
+    """How many segments a note names."""
+    return len(given.position) if isinstance(given, NoteBody) and isinstance(given.position, dict) else 0
+
+
+def _judged(given: NoteBody | StrandlineError, stream: str | None) -> tuple[str, Note | StrandlineError]:
+    if isinstance(given, StrandlineError):
+        return stream or "", given
+    try:
+        return _addressed(given, stream)
+    except StrandlineError as error:
+        return stream or given.stream or "", error
+
+
+def _allowed(
+    judged: tuple[str, Note | StrandlineError], grant: Grant, scope: Scope
+) -> tuple[str, Note | StrandlineError]:
+    """A note, or why the caller's token does not allow it. The journal of a stream that is not allowed says nothing."""
+    stream, note = judged
+    if isinstance(note, StrandlineError):
+        return judged
+    if not grant.allows(stream):
+        return "", forbidden(grant, scope, Role.WRITER, stream)
+    if not grant.speaks_for(note.writer):
+        return stream, does_not_speak_for(grant, scope, stream, note.writer)
+    return judged
+
+
+def _addressed(given: NoteBody, stream: str | None) -> tuple[str, Note]:
+    """The note and its stream, which either the path has or the note itself."""
+    if stream is not None and given.stream is not UNSET:
+        raise InvalidNote(name="stream", value=given.stream, wanted="left out: the path has it")
+    if stream is not None:
+        return stream, note_of(given)
+    if given.stream is UNSET:
+        raise InvalidNote(name="stream", value=None, wanted="the name of the note's stream")
+    return given.stream, note_of(given)
+
+
+def _each_by_itself(body: bytes, error: msgspec.ValidationError) -> list[NoteBody | StrandlineError]:
+    """Many notes where not all are well made; raises what is wrong with one that came alone, or with the body."""
+    try:
+        raw = decode(_raw, body).notes
+    except msgspec.ValidationError:
+        raise misfit(InvalidNote, error, body) from None
+    _check_count(len(raw))
+    found: list[NoteBody | StrandlineError] = []
+    for each in raw:
+        try:
+            found.append(decode(_body, bytes(each)))
+        except msgspec.ValidationError as wrong:
+            found.append(misfit(InvalidNote, wrong, bytes(each)))
+    return found
+
+
+def _check_count(count: int) -> None:
+    if count > NOTES_PER_REQUEST:
+        raise TooMany(what="notes in a request", count=count, limit=NOTES_PER_REQUEST)
+
+
+def note_of(given: NoteBody) -> Note:
+    """The note; raises InvalidNote for fields that are missing or do not go together."""
+    if given.notes is not UNSET:
+        raise InvalidNote(name="notes", value="…", wanted="left out: a note has none within")
+    if given.writer is UNSET:
+        raise InvalidNote(name="writer", value=None, wanted="the writer's name")
+    if given.position is UNSET:
+        raise InvalidNote(name="position", value=None, wanted="an offset for each segment, {} for none yet")
+    times, newest = _times(given.time, given.times), given.newest
+    keyed = given.time is UNSET
+    latest: Mapping[str, int] = {}
+    if isinstance(newest, int):
+        if keyed:
+            raise InvalidNote(name="newest", value=newest, wanted="by key, as times are")
+        latest = {DEFAULT_KEY: newest}
+    elif isinstance(newest, dict):
+        if not keyed:
+            raise InvalidNote(name="newest", value=newest, wanted="one number, as the time is")
+        latest = newest
+    epoch = None if given.epoch is UNSET else given.epoch
+    return Note(writer=given.writer, times=times, position=given.position, epoch=epoch, newest=latest)
+
+
+def _times(time: int | UnsetType, times: dict[str, int] | UnsetType) -> Mapping[str, int]:
+    if time is not UNSET and times is UNSET:
+        return {DEFAULT_KEY: time}
+    if times is not UNSET and time is UNSET:
+        return times
+    if time is UNSET:
+        raise InvalidNote(name="time", value=None, wanted="whole milliseconds, or times by key in its place")
+    raise InvalidNote(name="times", value=times, wanted="left out where there is a time")
+
+
+def count_names(given: NoteBody) -> int:
+    """How many names a body has in all its objects, if each stood there once."""
+    count = 0
+    for value in (given.writer, given.time, given.epoch, given.stream):
+        count += value is not UNSET
+    for offsets in (given.position, given.times, given.newest):
+        if offsets is not UNSET:
+            count += 1 + (len(offsets) if isinstance(offsets, dict) else 0)
+    if given.notes is not UNSET:
+        count += 1 + sum(map(count_names, given.notes))
+    return count

@@ -1,0 +1,41 @@
+"""Errors as answers."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Scope
+
+from controller.controller import Controller
+from controller.limits import RETRY_AFTER_S
+from controller.tokens import NONE_SHOWN
+from strandline.errors import Denied, Forbidden, StrandlineError, Unauthenticated, Unavailable
+from strandline.wire.problems import MEDIA_TYPE, status_of, to_problem
+
+
+def answer_with(scope: Scope, error: StrandlineError, headers: dict[str, str] | None = None) -> Response:
+    """The problem that a request ends with, and when to try again where that may help. It is counted, and told to the
+    operators where the caller was turned away."""
+    controller: Controller = scope["app"].state.controller
+    controller.counts.problems[error.code] += 1
+    given = dict(headers or {})
+    if isinstance(error, Unavailable):
+        given["Retry-After"] = str(RETRY_AFTER_S)
+    if isinstance(error, Unauthenticated):
+        wrong = "" if error.reason == NONE_SHOWN else ', error="invalid_token"'
+        given["WWW-Authenticate"] = f'Bearer realm="strandline"{wrong}'
+    if isinstance(error, Denied):
+        tell_denied(scope, error)
+    if isinstance(error, Forbidden) and error.writer is not None and error.stream is not None:
+        controller.notes.journal_refusal(error.stream, error, scope.get("strandline.caller"))
+    body = msgspec.json.encode(to_problem(error))
+    return Response(body, status_code=status_of(error), headers=given, media_type=MEDIA_TYPE)
+
+
+def tell_denied(scope: Scope, error: Denied) -> None:
+    """Tells the operators of a caller that was turned away, or from some of the streams of its call."""
+    controller: Controller = scope["app"].state.controller
+    address, by = scope.get("client"), scope.get("strandline.caller")
+    client = None if address is None else address[0]
+    method = scope.get("method", "GET")  # a websocket begins with one
+    controller.denials.tell(error, method=method, path=scope["path"], client=client, by=by)

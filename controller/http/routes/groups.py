@@ -1,0 +1,229 @@
+"""Reader groups: their readers' positions, and where the group stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import UNSET
+
+from controller.commit.store import kept
+from controller.groups.loaded_group import LiveGroup
+from controller.http.auth import check_streams
+from controller.http.bodies import (
+    AcquireBody,
+    GroupBody,
+    GroupChangesBody,
+    OfflineBody,
+    ReaderBody,
+    ReleaseBody,
+    StartBody,
+)
+from controller.http.dependencies import (
+    DEFAULT_LIMIT,
+    THERE_ALREADY,
+    After,
+    Caller,
+    Granted,
+    Limit,
+    Served,
+    names_page,
+    read_as,
+)
+from controller.http.openapi import takes
+from controller.http.responses import answer
+from strandline.core.coalesce import OnAllIdle
+from strandline.core.note import check_position, check_time
+from strandline.core.served_time import Moment
+from strandline.errors import InvalidConfig, InvalidNote
+from strandline.limits import TIME_BOUND_MS
+from strandline.wire.groups import (
+    FromHead,
+    FromPositions,
+    FromTime,
+    GroupSettings,
+    Start,
+    group_lag_to_wire,
+    group_to_wire,
+    group_window_to_wire,
+    positions_to_wire,
+    reader_answer_to_wire,
+)
+
+router = APIRouter(prefix="/v1/reader-groups", tags=["reader groups"])
+
+
+@router.put(
+    "/{group}",
+    summary="Create a reader group",
+    status_code=201,
+    responses=THERE_ALREADY,
+    openapi_extra=takes(GroupBody),
+)
+async def create(group: str, request: Request, controller: Served, by: Caller) -> Response:
+    body = await read_as(request, GroupBody, InvalidConfig)
+    settings = GroupSettings(
+        streams=tuple(body.streams),
+        backlog_threshold_ms=_whole("backlog_threshold_ms", body.backlog_threshold_ms),
+        reader_timeout_ms=_whole("reader_timeout_ms", body.reader_timeout_ms),
+        idle_timeout_ms=_whole("idle_timeout_ms", body.idle_timeout_ms),
+        on_all_idle=_on_all_idle(body.on_all_idle),
+        start=_start(body.start),
+    )
+    check_streams(request.scope, settings.streams)
+    created = await controller.groups.create(group, settings, by)
+    with kept():
+        live = await controller.groups.get(group)
+    return answer(describe(live, controller.clock.moment()), 201 if created else 200)
+
+
+@router.get("", summary="List the reader groups")
+async def list_names(controller: Served, grant: Granted, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
+    names, following = await names_page(controller.groups.streams_by_name, after, limit, grant)
+    return answer({"groups": names, "next": following})
+
+
+@router.get("/{group}", summary="Describe a reader group")
+async def get(group: str, controller: Served) -> Response:
+    return answer(describe(await controller.groups.get(group), controller.clock.moment()))
+
+
+@router.patch("/{group}", summary="Change a reader group's streams and settings", openapi_extra=takes(GroupChangesBody))
+async def configure(group: str, request: Request, controller: Served, by: Caller) -> Response:
+    body = await read_as(request, GroupChangesBody, InvalidConfig)
+    changes: dict[str, Any] = {}
+    if body.streams is not UNSET:
+        check_streams(request.scope, body.streams)
+        changes["streams"] = tuple(body.streams)
+    for name in ("backlog_threshold_ms", "reader_timeout_ms", "idle_timeout_ms"):
+        if getattr(body, name) is not UNSET:
+            changes[name] = _whole(name, getattr(body, name))
+    if body.on_all_idle is not UNSET:
+        changes["on_all_idle"] = _on_all_idle(body.on_all_idle)
+    start = None if body.start is UNSET else _start(body.start)
+    await controller.groups.configure(group, changes, start, by)
+    with kept():
+        live = await controller.groups.get(group)
+    return answer(describe(live, controller.clock.moment()))
+
+
+@router.delete("/{group}", summary="Delete a reader group", status_code=204)
+async def delete(group: str, controller: Served, by: Caller) -> Response:
+    await controller.groups.delete(group, by)
+    return Response(status_code=204)
+
+
+@router.get("/{group}/time-window", summary="Where a group stands")
+async def time_window(group: str, controller: Served) -> Response:
+    return answer(group_window_to_wire(await controller.groups.window(group)))
+
+
+@router.get("/{group}/lag", summary="How far a group is behind in time, segment by segment")
+async def lag(group: str, controller: Served) -> Response:
+    return answer(group_lag_to_wire(await controller.groups.lag(group)))
+
+
+@router.put(
+    "/{group}/readers/{reader}",
+    summary="Register a reader, or, with its epoch, tell how far it has read",
+    openapi_extra=takes(ReaderBody, required=False),
+)
+async def report(group: str, reader: str, request: Request, controller: Served, by: Caller) -> Response:
+    body = await read_as(request, ReaderBody, InvalidNote, empty=ReaderBody())
+    if body.epoch is None:
+        if body.settled is not None:
+            wanted = "left out: who registers goes on from what is settled, which is its positions"
+            raise InvalidNote(name="settled", value=body.settled, wanted=wanted)
+        told = await controller.groups.register(group, reader, body.positions, by)
+    else:
+        told = await controller.groups.report(group, reader, body.epoch, body.positions, body.settled)
+    return answer(reader_answer_to_wire(told))
+
+
+@router.post(
+    "/{group}/readers/{reader}/acquire",
+    summary="Take free segments, those furthest behind first",
+    openapi_extra=takes(AcquireBody),
+)
+async def acquire(group: str, reader: str, request: Request, controller: Served) -> Response:
+    body = await read_as(request, AcquireBody, InvalidNote)
+    if body.max < 0:
+        raise InvalidNote(name="max", value=body.max, wanted="how many segments at most, 0 or more")
+    return answer(reader_answer_to_wire(await controller.groups.acquire(group, reader, body.epoch, body.max)))
+
+
+@router.post(
+    "/{group}/readers/{reader}/release",
+    summary="Give segments up, each at a position",
+    openapi_extra=takes(ReleaseBody),
+)
+async def release(group: str, reader: str, request: Request, controller: Served) -> Response:
+    body = await read_as(request, ReleaseBody, InvalidNote)
+    told = await controller.groups.release(group, reader, body.epoch, body.positions, body.settled)
+    return answer(reader_answer_to_wire(told))
+
+
+@router.post(
+    "/{group}/readers/{reader}/offline",
+    summary="Put a dead reader's segments back to what was processed",
+    openapi_extra=takes(OfflineBody),
+)
+async def offline(group: str, reader: str, request: Request, controller: Served, by: Caller) -> Response:
+    body = await read_as(request, OfflineBody, InvalidNote)
+    window = await controller.groups.offline(group, reader, body.positions, by)
+    return answer({"window": group_window_to_wire(window)})
+
+
+def describe(live: LiveGroup, moment: Moment) -> dict[str, Any]:
+    """What `GET` tells of a group. A silent reader owns nothing any more, whether or not a call has let it go yet."""
+    members = live.membership
+    readers = [
+        {
+            "reader": name,
+            "epoch": reader.epoch,
+            "last_heard_at": reader.heard_at,
+            "owned": {} if members.is_silent(name, moment) else positions_to_wire(members.owned(name)),
+            "settled": {} if members.is_silent(name, moment) else positions_to_wire(members.settled(name)),
+        }
+        for name, reader in sorted(members.readers.items())
+    ]
+    return {
+        "group": members.name,
+        **group_to_wire(members.settings),
+        "created_at": live.created_at,
+        "readers": readers,
+    }
+
+
+def _whole(name: str, value: Any) -> int | None:  # what the body has
+    if value is None:
+        return None
+    if type(value) is not int or not 0 < value < TIME_BOUND_MS:
+        raise InvalidConfig(name=name, value=value, wanted="whole milliseconds above 0, or null")
+    return value
+
+
+def _on_all_idle(value: Any) -> OnAllIdle:  # what the body has
+    if value not in list(OnAllIdle):
+        raise InvalidConfig(name="on_all_idle", value=value, wanted='"hold" or "jump"')
+    return OnAllIdle(value)
+
+
+def _start(value: Any) -> Start:  # what the body has
+    if value == "head":
+        return FromHead()
+    wanted = '"head", {"time": …} or {"positions": {…}}'
+    try:
+        body = msgspec.convert(value, StartBody)
+    except msgspec.ValidationError as error:
+        raise InvalidConfig(name="start", value=value, wanted=f"{wanted}: {error}") from None
+    if (body.time is UNSET) == (body.positions is UNSET):
+        raise InvalidConfig(name="start", value=value, wanted=wanted)
+    if body.time is not UNSET:
+        check_time("start", body.time)
+        return FromTime(body.time)
+    assert body.positions is not UNSET
+    for position in body.positions.values():
+        check_position(position)
+    return FromPositions(body.positions)

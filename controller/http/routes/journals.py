@@ -1,0 +1,39 @@
+"""What happened to streams and reader groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from controller.http.dependencies import DEFAULT_LIMIT, Limit, Seq, Served
+from controller.http.responses import answer
+from controller.status.journal_reads import JournalPage
+from controller.storage.journal import Entry
+
+router = APIRouter(tags=["journal"])
+
+
+@router.get("/v1/streams/{stream}/journal", summary="What happened to a stream")
+async def of_stream(stream: str, controller: Served, after: Seq = 0, limit: Limit = DEFAULT_LIMIT) -> Response:
+    return answer(_page_json(await controller.journals.of_stream(stream, after, limit)))
+
+
+@router.get("/v1/reader-groups/{group}/journal", summary="What happened to a reader group")
+async def of_group(group: str, controller: Served, after: Seq = 0, limit: Limit = DEFAULT_LIMIT) -> Response:
+    return answer(_page_json(await controller.journals.of_group(group, after, limit)))
+
+
+def _page_json(page: JournalPage) -> dict[str, Any]:
+    return {"entries": [_entry_json(each) for each in page.entries], "next": page.next, "omitted": page.omitted}
+
+
+def _entry_json(entry: Entry) -> dict[str, Any]:
+    return {
+        "seq": entry.seq,
+        "at": entry.at,
+        "topic": entry.topic,
+        "kind": entry.kind,
+        "by": entry.by,
+        "details": entry.details,
+    }

@@ -1,0 +1,125 @@
+"""Marks as server-sent events.
+
+id: 7                                          Last-Event-ID, or ?after=7, goes on behind it
+event: mark
+data: {"seq": 7, "key": "", "time": …}
+
+event: resting                                 an ingestion stream at rest: only time has moved
+data: {"resting": 1700000000000}
+
+event: end                                     no more will come: "sealed", "stopping", or the code of a problem
+data: {"reason": "sealed"}
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import Annotated, Any, assert_never
+
+import msgspec
+from fastapi import APIRouter, Header, Response
+from starlette.types import Receive, Scope, Send
+
+from controller.controller import Controller
+from controller.http.dependencies import Key, Seq, Served
+from controller.http.responses import EVENTS, event_of_end
+from controller.limits import EVENT_SEND_DEADLINE_S
+from controller.streams.mark_feed import Event, Marks, Over, Resting, StillHere
+from strandline.core.mark import Mark
+from strandline.core.note import DEFAULT_KEY
+from strandline.core.segment import SegmentGraph
+from strandline.errors import InvalidParameter, StrandlineError
+from strandline.limits import TIME_BOUND_MS
+from strandline.wire.streams import mark_to_wire
+
+router = APIRouter(prefix="/v1/streams/{stream}", tags=["marks"])
+
+MEDIA_TYPE = EVENTS.decode()
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Server-sent events, without end", "content": {MEDIA_TYPE: {}}},
+    204: {"description": "The stream is sealed, and everything after that seq was told"},
+}
+
+
+@router.get("/marks/live", summary="The marks after a seq, then each as it is made", responses=ANSWERS)
+async def live_marks(
+    stream: str,
+    controller: Served,
+    key: Key = DEFAULT_KEY,
+    after: Seq = 0,
+    last_event_id: Annotated[str | None, Header(description="what a client that comes back has had last")] = None,
+) -> Response:
+    if last_event_id:
+        after = _seq(last_event_id)
+    if not await controller.following.check(stream, key, after):
+        return Response(status_code=204)  # which tells a browser not to come back
+    controller.following.enter()
+    return _Events(controller, stream, key, after)
+
+
+class _Events(Response):
+    """Sends events until the stream is over, the controller stops, or the client goes."""
+
+    def __init__(self, controller: Controller, stream: str, key: str, after: int) -> None:
+        super().__init__(media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._controller = controller
+        self._events = controller.following.events(stream, key, after, encode)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        gone = asyncio.ensure_future(_gone(receive))
+        sending = asyncio.ensure_future(self._send(send))
+        try:
+            await asyncio.wait([gone, sending], return_when="FIRST_COMPLETED")
+        finally:
+            self._controller.following.leave()
+            gone.cancel()
+            sending.cancel()
+        with suppress(asyncio.CancelledError, TimeoutError, OSError):  # it went, or took nothing any more
+            await sending
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async with aclosing(_framed(self._events)) as frames:
+            async for frame in frames:
+                async with asyncio.timeout(EVENT_SEND_DEADLINE_S):
+                    await send({"type": "http.response.body", "body": frame, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _framed(events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, None]:
+    yield b": the marks of the store, then live\n\n"
+    try:
+        async with aclosing(events):
+            async for event in events:
+                match event:
+                    case Marks(encoded):
+                        yield b"".join(encoded)
+                    case Resting(time):
+                        yield b'event: resting\ndata: {"resting":%d}\n\n' % time
+                    case StillHere():
+                        yield b": still here\n\n"
+                    case Over(reason):
+                        yield event_of_end(reason)
+                    case _:
+                        assert_never(event)
+    except StrandlineError as error:
+        yield event_of_end(error.code)
+
+
+def encode(mark: Mark, graph: SegmentGraph) -> bytes:
+    """A mark as an event."""
+    return b"id: %d\nevent: mark\ndata: %s\n\n" % (mark.seq, msgspec.json.encode(mark_to_wire(mark, graph)))
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _seq(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 16 or int(text) >= TIME_BOUND_MS:
+        raise InvalidParameter(name="Last-Event-ID", value=text, wanted="the id of an event, which is a mark's seq")
+    return int(text)

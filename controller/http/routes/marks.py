@@ -1,0 +1,69 @@
+"""Marks and time windows."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from controller.http.bodies import EvaluateBody, WindowBody
+from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Served, read_as
+from controller.http.openapi import takes
+from controller.http.responses import answer, at_json, mark_or_null, page_json
+from strandline.core.note import DEFAULT_KEY, check_key, check_position
+from strandline.errors import InvalidNote
+from strandline.limits import OFFSET_BOUND, TIME_BOUND_MS, WAIT_BOUND_MS
+from strandline.wire.streams import holder_to_wire, time_index_to_wire, time_window_to_wire
+
+router = APIRouter(prefix="/v1/streams/{stream}", tags=["marks"])
+
+
+@router.get("/marks", summary="The marks after a seq, oldest first; waits for the next one if asked to")
+async def marks(
+    stream: str,
+    controller: Served,
+    key: Key = DEFAULT_KEY,
+    after: Annotated[int, Query(ge=0, lt=TIME_BOUND_MS)] = 0,
+    limit: Limit = DEFAULT_LIMIT,
+    wait_ms: Annotated[int, Query(ge=0, le=WAIT_BOUND_MS)] = 0,
+) -> Response:
+    return answer(page_json(await controller.reading.marks(stream, key, after, limit, wait_ms)))
+
+
+@router.get("/marks/at", summary="The marks around a time, and where reading from it begins")
+async def marks_at(
+    stream: str,
+    controller: Served,
+    time: Annotated[int, Query(gt=-TIME_BOUND_MS, lt=TIME_BOUND_MS)],
+    key: Key = DEFAULT_KEY,
+) -> Response:
+    return answer(at_json(await controller.reading.at(stream, key, time)))
+
+
+@router.post("/marks", summary="Make a mark now, if one is possible", openapi_extra=takes(EvaluateBody, required=False))
+async def evaluate(stream: str, request: Request, controller: Served) -> Response:
+    body = await read_as(request, EvaluateBody, empty=EvaluateBody())
+    mark, holder, graph = await controller.streams.evaluate(stream, check_key(body.key))
+    held_by = None if holder is None else holder_to_wire(holder)
+    return answer({"mark": mark_or_null(mark, graph), "held_by": held_by})
+
+
+@router.post("/time-window", summary="Where a position stands among the marks", openapi_extra=takes(WindowBody))
+async def time_window(stream: str, request: Request, controller: Served) -> Response:
+    body = await read_as(request, WindowBody, InvalidNote)
+    check_position(body.position)
+    return answer(time_window_to_wire(await controller.reading.window(stream, body.key, body.position)))
+
+
+@router.get("/segments/{segment}/time-index", summary="Offset and time within a segment")
+async def time_index(
+    stream: str,
+    segment: str,
+    controller: Served,
+    key: Key = DEFAULT_KEY,
+    from_offset: Annotated[int, Query(ge=0, lt=OFFSET_BOUND)] = 0,
+    token: Annotated[int | None, Query(ge=0, lt=TIME_BOUND_MS, description="where the call before left off")] = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Response:
+    entries, token = await controller.indexing.time_index(stream, segment, key, from_offset, token, limit)
+    return answer(time_index_to_wire(entries, token))

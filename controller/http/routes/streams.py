@@ -1,0 +1,198 @@
+"""Streams: create, list, describe, configure, scale, truncate, seal, delete."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import UNSET
+
+from controller.commit.store import kept
+from controller.http.auth import check_writer, grant_of
+from controller.http.bodies import (
+    ScaleBody,
+    SealBody,
+    SegmentBody,
+    SettingsBody,
+    StreamBody,
+    Strict,
+    TailBody,
+    TruncateBody,
+)
+from controller.http.dependencies import (
+    DEFAULT_LIMIT,
+    THERE_ALREADY,
+    After,
+    Caller,
+    Granted,
+    Limit,
+    Served,
+    names_page,
+    read_as,
+)
+from controller.http.openapi import takes
+from controller.http.responses import answer, marks_json, noted_json
+from controller.limits import JOURNAL_NAMES
+from controller.records.journal import Act, few
+from controller.streams.loaded_stream import Live
+from strandline.core.note import DEFAULT_KEY, Note
+from strandline.core.segment import NewSegment
+from strandline.errors import InvalidConfig, InvalidNote, InvalidScale
+from strandline.wire.streams import config_to_wire, holder_to_wire, mark_to_wire, segment_to_wire
+
+router = APIRouter(prefix="/v1/streams", tags=["streams"])
+
+
+@router.put(
+    "/{stream}",
+    summary="Create a stream",
+    status_code=201,
+    responses=THERE_ALREADY,
+    openapi_extra=takes(StreamBody),
+)
+async def create(stream: str, request: Request, controller: Served, by: Caller) -> Response:
+    body = await read_as(request, StreamBody, InvalidConfig)
+    created = await controller.streams.create(stream, _segments(body.segments), _settings(body), by)
+    with kept():
+        live = await controller.streams.get(stream)
+    return answer(describe(live, controller.clock.now()), 201 if created else 200)
+
+
+@router.get("", summary="List the streams")
+async def list_names(controller: Served, grant: Granted, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
+    async def read(after: str, count: int) -> dict[str, tuple[str]]:
+        return {name: (name,) for name in await controller.streams.names(after, count)}
+
+    names, following = await names_page(read, after, limit, grant)
+    return answer({"streams": names, "next": following})
+
+
+@router.get("/{stream}", summary="Describe a stream, and who holds its time back")
+async def get(stream: str, controller: Served) -> Response:
+    return answer(describe(await controller.streams.get(stream), controller.clock.now()))
+
+
+@router.patch("/{stream}", summary="Change a stream's settings", openapi_extra=takes(SettingsBody))
+async def configure(stream: str, request: Request, controller: Served, by: Caller) -> Response:
+    body = await read_as(request, SettingsBody, InvalidConfig)
+    settings = _settings(body)
+    act = Act("configured", by, settings)
+    await controller.streams.change(stream, lambda each, now: each.configure(settings, now), act)
+    with kept():
+        live = await controller.streams.get(stream)
+    return answer(describe(live, controller.clock.now()))
+
+
+@router.delete("/{stream}", summary="Delete a stream with everything about it", status_code=204)
+async def delete(stream: str, controller: Served, by: Caller) -> Response:
+    await controller.streams.delete(stream, by)
+    controller.groups.tell_stream_deleted(stream, by)
+    return Response(status_code=204)
+
+
+@router.post("/{stream}/scale", summary="Seal segments and create their successors", openapi_extra=takes(ScaleBody))
+async def scale(stream: str, request: Request, controller: Served, by: Caller) -> Response:
+    body = await read_as(request, ScaleBody)
+    create = [_new_segment(each) for each in body.create]
+    act = Act("scaled", by, _scaling(body))
+    await controller.streams.change(stream, lambda each, now: each.scale(body.seal, create, now), act)
+    with kept():
+        live = await controller.streams.get(stream)
+    return answer({"segments": _segments_json(live)})
+
+
+@router.delete("/{stream}/segments/{segment}", summary="Drop a segment that the log does not have", status_code=204)
+async def drop_segment(stream: str, segment: str, controller: Served, by: Caller) -> Response:
+    await controller.streams.drop_segment(stream, segment, by)
+    controller.following.forget(stream)
+    return Response(status_code=204)
+
+
+@router.post("/{stream}/seal", summary="End a stream", openapi_extra=takes(SealBody, required=False))
+async def seal(stream: str, request: Request, controller: Served, by: Caller) -> Response:
+    body = await read_as(request, SealBody, empty=SealBody())
+    graph = (await controller.streams.get(stream)).stream.graph
+    act = Act("sealed", by, {"final": few(body.final)})
+    marks = await controller.streams.change(stream, lambda each, now: each.seal(body.final, now), act)
+    return answer(marks_json(marks, graph))
+
+
+@router.post(
+    "/{stream}/truncate", summary="Tell from where on the log still has its events", openapi_extra=takes(TruncateBody)
+)
+async def truncate(stream: str, request: Request, controller: Served, by: Caller) -> Response:
+    body = await read_as(request, TruncateBody)
+    head, graph = await controller.retention.truncate(stream, body.head, by)
+    return answer({"head": graph.frontier(head)})
+
+
+@router.post(
+    "/{stream}/tail", summary="Report the end offset of every segment (ingestion domain)", openapi_extra=takes(TailBody)
+)
+async def tail(stream: str, request: Request, controller: Served, by: Caller) -> Response:
+    body = await read_as(request, TailBody, InvalidNote)
+    note = Note(writer=body.reporter, times={DEFAULT_KEY: body.time}, position=body.position, epoch=body.epoch)
+    check_writer(grant_of(request.scope), request.scope, stream, note.writer)
+    return answer(noted_json(await controller.notes.take(stream, note, tail=True, by=by), keyed=False))
+
+
+def describe(live: Live, now: int) -> dict[str, Any]:
+    """What `GET` tells of a stream."""
+    stream = live.stream
+    latest = {key: chain.last for key, chain in live.chains.items() if chain.last is not None}
+    holders = {key: stream.held_by(key, now) for key in sorted(stream.keys | {DEFAULT_KEY})}
+    states = Counter(str(state) for writer in stream.writers.values() for state in set(stream.states(writer).values()))
+    return {
+        "stream": stream.name,
+        **config_to_wire(stream.config),
+        "segments": _segments_json(live),
+        "open": stream.graph.open,
+        "sealed": live.sealed,
+        "head": stream.graph.frontier(stream.head),
+        "created_at": live.origin.created_at,
+        "latest_marks": {key: mark_to_wire(mark, stream.graph) for key, mark in sorted(latest.items())},
+        "writers": dict(states),
+        "held_by": {key: None if each is None else holder_to_wire(each) for key, each in holders.items()},
+    }
+
+
+def _segments_json(live: Live) -> list[dict[str, Any]]:
+    return [segment_to_wire(segment, live.noted_at.get(segment.id)) for segment in live.stream.graph]
+
+
+def _scaling(body: ScaleBody) -> dict[str, Any]:
+    """What the journal tells of a scaling, which may be of very many segments."""
+    return {"seal": few(body.seal), "create": [each.id for each in body.create[:JOURNAL_NAMES]]}
+
+
+def _settings(body: Strict) -> dict[str, Any]:
+    """The settings that were given. A list or an object where a plain value belongs is refused by the configuration."""
+    given = {name: getattr(body, name) for name in body.__struct_fields__ if name != "segments"}
+    return {name: value for name, value in given.items() if value is not UNSET}
+
+
+def _segments(value: Any) -> int | Sequence[NewSegment] | None:  # what the body has
+    """How many, which ranges, or None for an open stream."""
+    if value == "open":
+        return None
+    if type(value) is int:
+        return value
+    wanted = 'how many, "open", or a list of {"id", "low", "high"}'
+    if type(value) is not list:
+        raise InvalidConfig(name="segments", value=value, wanted=wanted)
+    try:
+        bodies = msgspec.convert(value, list[SegmentBody])
+    except msgspec.ValidationError as error:
+        raise InvalidConfig(name="segments", value=value, wanted=f"{wanted}: {error}") from None
+    for each in bodies:
+        if each.predecessors is not None:
+            raise InvalidScale(segment=each.id, reason="a stream's first segments have no predecessors")
+    return [_new_segment(each) for each in bodies]
+
+
+def _new_segment(body: SegmentBody) -> NewSegment:
+    predecessors = None if body.predecessors is None else tuple(body.predecessors)
+    return NewSegment(id=body.id, low=body.low, high=body.high, predecessors=predecessors)

@@ -1,0 +1,110 @@
+"""Writers: register, list, go idle, close; set aside and bring back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from controller.controller import Controller
+from controller.http.bodies import RegisterBody
+from controller.http.dependencies import DEFAULT_LIMIT, After, Caller, Epoch, Limit, Served, read_as
+from controller.http.openapi import takes
+from controller.http.responses import answer, marks_json
+from controller.records.journal import Act
+from controller.records.operator_log import tell
+from strandline.core.mark import Mark
+from strandline.core.stream import Stream
+from strandline.core.writer import Writer, WriterState
+from strandline.wire.streams import registered_to_wire
+
+router = APIRouter(prefix="/v1/streams/{stream}/writers", tags=["writers"])
+
+
+@router.put("/{writer}", summary="Register a writer", openapi_extra=takes(RegisterBody, required=False))
+async def register(stream: str, writer: str, request: Request, controller: Served, by: Caller) -> Response:
+    body = await read_as(request, RegisterBody, empty=RegisterBody())
+    registered = await controller.streams.register(stream, writer, body.keys, by, body.registration)
+    tell("writer_registered", stream=stream, writer=writer, epoch=registered.epoch)
+    return answer(registered_to_wire(registered))
+
+
+@router.get("", summary="List the writers")
+async def list_writers(stream: str, controller: Served, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
+    found = (await controller.streams.get(stream)).stream
+    names = sorted(name for name in found.writers if name > after)
+    now = controller.clock.now()
+    held = {key: holder.writer for key in found.keys if (holder := found.held_by(key, now)) is not None}
+    return answer(
+        {
+            "writers": [_writer_json(found, found.writers[name], held) for name in names[:limit]],
+            "next": names[limit - 1] if len(names) > limit else None,
+        }
+    )
+
+
+@router.post("/{writer}/idle", summary="The writer writes nothing for now")
+async def idle(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> Response:
+    answered = await _change(controller, stream, lambda each, now: each.idle(writer, epoch, now))
+    tell("writer_idle", stream=stream, writer=writer)
+    return answered
+
+
+@router.delete("/{writer}", summary="The writer is done")
+async def close(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> Response:
+    answered = await _change(controller, stream, lambda each, now: each.close(writer, epoch, now))
+    tell("writer_closed", stream=stream, writer=writer)
+    return answered
+
+
+@router.post("/{writer}/exclude", summary="Set a writer aside")
+async def exclude(stream: str, writer: str, controller: Served, by: Caller) -> Response:
+    act = Act("excluded", by, {"writer": writer})
+    return await _change(controller, stream, lambda each, now: each.exclude(writer, now), act)
+
+
+@router.delete("/{writer}/exclude", summary="Bring a writer back")
+async def include(stream: str, writer: str, controller: Served, by: Caller) -> Response:
+    act = Act("included", by, {"writer": writer})
+    return await _change(controller, stream, lambda each, now: each.include(writer, now), act)
+
+
+async def _change(
+    controller: Controller, stream: str, call: Callable[[Stream, int], list[Mark]], act: Act | None = None
+) -> Response:
+    """Applies a call; answers with the marks that it brought about."""
+    graph = (await controller.streams.get(stream)).stream.graph
+    return answer(marks_json(await controller.streams.change(stream, call, act), graph))
+
+
+# Of several keys with different states, the one that says most about a writer.
+_TELLING = (
+    WriterState.CLOSED,
+    WriterState.EXCLUDED,
+    WriterState.TIMED_OUT,
+    WriterState.BEHIND,
+    WriterState.JOINED,
+    WriterState.ACTIVE,
+    WriterState.IDLE,
+)
+
+
+def state_of(stream: Stream, writer: Writer) -> WriterState:
+    """A writer's state over all of its keys."""
+    states = set(stream.states(writer).values())
+    return next(state for state in _TELLING if state in states)
+
+
+def _writer_json(stream: Stream, writer: Writer, held: dict[str, str | None]) -> dict[str, Any]:
+    times = {key: standing.time for key, standing in sorted(writer.standings.items())}
+    return {
+        "writer": writer.name,
+        "state": state_of(stream, writer),
+        "states": stream.states(writer),
+        "times": times,
+        "position": stream.graph.frontier(writer.position),
+        "epoch": writer.epoch,
+        "last_heard_at": writer.heard_at,
+        "holds": sorted(key for key, name in held.items() if name == writer.name),
+    }

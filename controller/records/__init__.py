@@ -1,0 +1,1 @@
+"""What is recorded as it happens: counts, the journal, lines of the log."""

@@ -1,0 +1,151 @@
+"""The journal of a stream or a reader group: what happened, kept with the commit that made it so.
+
+Nothing here waits or reads: entries gather in memory, and the flusher takes them. Where nothing is told, nothing is
+done. Each topic is a bounded ring in the store, and what comes too fast is counted in place of being told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+from controller.limits import (
+    JOURNAL_BURST_ENTRIES,
+    JOURNAL_NAMES,
+    JOURNAL_REFILL_MS,
+    JOURNAL_REFUSALS_BURST_ENTRIES,
+    JOURNAL_REFUSALS_REFILL_MS,
+)
+from controller.records.operator_log import request_id, tell
+from controller.records.rate_limit import Pace
+from controller.storage.journal import Ends, Entry, JournalTable, next_slot
+from controller.storage.save import Writing
+from strandline.errors import Refused, StrandlineError
+from strandline.wire.problems import to_problem
+
+REFUSALS = "refusal"
+STATES = "state"
+HELD = "held"
+INCOMPLETE = "incomplete"
+ACTIONS = "action"
+REGISTRATIONS = "registration"
+
+
+# An entry, and the id of the request that brought it about.
+Told: TypeAlias = tuple[Entry, str | None]
+LOGGED_STATES: Final = ("timed_out", "behind")  # the others follow on calls, which have lines of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What an administrator does. `by` is the name of the token that was used, null while there are none."""
+
+    kind: str
+    by: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Journal:
+    """What is to be told of one stream or group, and where its journal goes on in the store."""
+
+    __slots__ = ("_ends", "_last", "_paces", "_table", "_untold")
+
+    def __init__(self, table: JournalTable, ends: Ends | None = None) -> None:
+        self._table = table
+        self._ends: Ends = ends if ends is not None else {}
+        self._last = max((seq for _, seq in self._ends.values()), default=0)
+        self._paces: dict[str, Pace] = {}
+        self._untold: list[Told] = []
+
+    @property
+    def omitted(self) -> dict[str, int]:
+        """How many entries came too fast and were not told yet, by topic; for refusals, by code."""
+        return {name: pace.omitted for name, pace in sorted(self._paces.items()) if pace.omitted}
+
+    @property
+    def last_seq(self) -> int:
+        """That of the newest entry, which may not be durable yet."""
+        return self._last
+
+    def act(self, act: Act, now: int) -> None:
+        """An administrator did something."""
+        self.tell(ACTIONS, act.kind, now, dict(act.details), by=act.by)
+
+    def refuse(self, error: StrandlineError, now: int, *, by: str | None = None, **more: Any) -> bool:
+        """A call was refused; whether that is to be written. `by` is whose call it was, as with an `Act`."""
+        omitted = self._let_in(error.code, now, JOURNAL_REFUSALS_BURST_ENTRIES, JOURNAL_REFUSALS_REFILL_MS)
+        if omitted is None:
+            return False
+        problem = to_problem(error)
+        details = {name: value for name, value in problem.items() if name not in ("type", "title", "status")}
+        self._add(REFUSALS, "refused", now, {**more, **details}, by, omitted)
+        return True
+
+    def tell(self, topic: str, kind: str, at: int, details: dict[str, Any], *, by: str | None = None) -> bool:
+        """Adds an entry to what is written next; False where there were too many of its topic."""
+        omitted = self._let_in(topic, at, JOURNAL_BURST_ENTRIES, JOURNAL_REFILL_MS)
+        if omitted is None:
+            return False
+        self._add(topic, kind, at, details, by, omitted)
+        return True
+
+    def _let_in(self, pace: str, at: int, burst: int, refill_ms: int) -> int | None:
+        """How many entries of this pace were left out before one that may be told now; None where it may not."""
+        paced = self._paces.get(pace)
+        if paced is None:
+            paced = self._paces[pace] = Pace(burst, refill_ms, at)
+        return paced.let_in(at)
+
+    def _add(self, topic: str, kind: str, at: int, details: dict[str, Any], by: str | None, omitted: int) -> None:
+        if omitted:
+            details = {**details, "omitted": omitted}
+        self._last += 1
+        self._untold.append((Entry(self._last, at, topic, kind, by, details), request_id()))
+
+    def write(self, name: str, writing: Writing) -> list[Told]:
+        """Adds what is to be told to a writing; returns it, for the log once it is durable."""
+        if not self._untold:
+            return []
+        rows, told = {}, self._untold
+        for entry, _ in told:
+            slot = next_slot(self._ends, entry.topic)
+            self._ends[entry.topic] = (slot, entry.seq)
+            rows[entry.topic, slot] = self._table.values(name, slot, entry)  # of many in one slot, the newest
+        self._untold = []
+        for row in rows.values():
+            writing.put_row(self._table.table, row)
+        return told
+
+
+def few(offsets: Mapping[str, int]) -> dict[str, int]:
+    """As many of these as an entry has room for, the first by name."""
+    return dict(islice(sorted(offsets.items()), JOURNAL_NAMES))
+
+
+def tell_refused(what: str, name: str, error: Refused, **more: Any) -> None:
+    """Tells the operators' log of a refusal: of as many as the journal takes; the metrics count them all."""
+    problem = to_problem(error)
+    details = {name: value for name, value in problem.items() if name not in ("type", "title", "status")}
+    tell("refused", logging.WARNING, **{what: name, **more, **details})
+
+
+def tell_entries(what: str, name: str, told: list[Told]) -> None:
+    """Tells the operators' log of entries that are durable; `what` is a stream or a group."""
+    for entry, caused_by in told:
+        level, event = logging.INFO, f"{what}_{entry.kind}"
+        match entry.topic:
+            case "refusal" | "registration":
+                continue  # told when it happened, whatever became of the entry
+            case "state" if what == "stream":
+                before, after = entry.details["before"], entry.details["after"]
+                if before not in LOGGED_STATES and after not in LOGGED_STATES:
+                    continue
+                level, event = (logging.WARNING if after in LOGGED_STATES else logging.INFO), f"writer_{after}"
+            case "held":
+                event = "time_let_go"
+            case "incomplete":
+                level, event = logging.WARNING, f"marks_{entry.kind}"
+        tell(event, level, **{what: name, **entry.details, "by": entry.by, "request_id": caused_by})

@@ -1,0 +1,166 @@
+"""Log lines: one for each event, as JSON or as text, written by a thread so that a full pipe stalls nobody."""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from logging.handlers import QueueHandler, QueueListener
+from typing import Any, Final, TextIO
+
+from controller.limits import LOG_BURST_LINES, LOG_LINES, LOG_REFILL_LINES_PER_S, LOG_VALUE_CHARACTERS
+from controller.records.operator_log import LOGGER, request_id
+from strandline.redaction import redact
+
+_PLAIN: Final = re.compile(r'[^\s"=]+')
+_ACCESS: Final = ("client", "method", "path", "http_version", "status")
+
+
+class Paces(logging.Filter):
+    """Leaves out lines of an event of ours that come too fast; the next one says how many. Errors are all told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._paces: dict[str, tuple[float, float, int]] = {}  # by event: room, when that was so, how many left out
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name != LOGGER.name or record.levelno >= logging.ERROR:
+            return True
+        room, since, left_out = self._paces.get(record.msg, (LOG_BURST_LINES, record.created, 0))
+        room = min(LOG_BURST_LINES, room + max(0.0, record.created - since) * LOG_REFILL_LINES_PER_S)
+        if room < 1:
+            self._paces[record.msg] = (room, record.created, left_out + 1)
+            return False
+        self._paces[record.msg] = (room - 1, record.created, 0)
+        if left_out:
+            record.fields = {**fields_of(record), "left_out": left_out}
+        return True
+
+
+class _Bounded(QueueHandler):
+    """Hands records to the writing thread; where too many wait, leaves them out and counts them."""
+
+    def __init__(self, lines: queue.Queue[Any]) -> None:
+        super().__init__(lines)
+        self._lines = lines
+        self._left_out = 0
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Here is the last moment at which it is known which request this is about."""
+        fields = fields_of(record)
+        if "request_id" not in fields and (current := request_id()) is not None:
+            fields["request_id"] = current
+        if self._left_out and not self._lines.full():
+            fields["lines_left_out"], self._left_out = self._left_out, 0
+        record.fields = fields
+        return record
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.put_nowait(record)
+        except queue.Full:
+            self._left_out += 1
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, Any]:
+    """What a record tells beside its event: our own records have fields, others a message."""
+    given = getattr(record, "fields", None)
+    if given is not None:
+        return dict(given)
+    if record.name == "uvicorn.access" and isinstance(record.args, tuple) and len(record.args) == len(_ACCESS):
+        found = dict(zip(_ACCESS, record.args, strict=True))
+        return {**found, "path": str(found["path"]).partition("?")[0]}  # what callers ask for is not for the log
+    return {"logger": record.name, "message": record.getMessage()}
+
+
+def _event(record: logging.LogRecord) -> str:
+    return "request" if record.name == "uvicorn.access" else str(getattr(record, "event", "message"))
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+class JsonLines(logging.Formatter):
+    """A record as one JSON object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"logged_at": _time(record), "level": record.levelname.lower(), "event": _event(record)}
+        line = {**line, **fields_of(record)}
+        if record.exc_info and record.exc_info[1] is not None:
+            line["error"] = f"{type(record.exc_info[1]).__name__}: {record.exc_info[1]}"
+            line["traceback"] = self.formatException(record.exc_info)
+        return _visible(json.dumps(_safe(line), ensure_ascii=False, default=str))
+
+
+class TextLines(logging.Formatter):
+    """A record as one line of text, `name=value`; a traceback stands below it, further in, where no record begins."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = fields_of(record)
+        if record.exc_info and record.exc_info[1] is not None:
+            fields["error"] = f"{type(record.exc_info[1]).__name__}: {record.exc_info[1]}"
+        parts = [_time(record), record.levelname, _event(record)]
+        parts += [f"{name}={_quoted(_safe(value))}" for name, value in fields.items()]
+        line = " ".join(parts)
+        if not record.exc_info:
+            return line
+        below = redact(self.formatException(record.exc_info)).splitlines()
+        return "\n".join([line, *(f"  {_visible(each)}" for each in below)])
+
+
+def _safe(value: Any) -> Any:
+    """A value without its secrets, and cut short; a traceback stays whole."""
+    match value:
+        case str():
+            text = redact(value)
+            long = len(text) > LOG_VALUE_CHARACTERS and not text.startswith("Traceback")
+            return f"{text[:LOG_VALUE_CHARACTERS]}…" if long else text
+        case dict():
+            return {name: _safe(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_safe(each) for each in value]
+        case _:
+            return value
+
+
+def _quoted(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if _PLAIN.fullmatch(text) and text.isprintable() else _visible(json.dumps(text, ensure_ascii=False))
+
+
+def _visible(text: str) -> str:
+    """The text with an escape, as JSON has it, for what a terminal would act on or not show: whoever calls could name
+    a stream so that a line looks like another one, or not at all."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+
+
+FORMATS: Final[dict[str, Callable[[], logging.Formatter]]] = {"text": TextLines, "json": JsonLines}
+
+
+@contextmanager
+def log_lines(form: str, stream: TextIO | None = None) -> Iterator[None]:
+    """Writes every line of the process to `stream`, standard error if none, in one of the FORMATS."""
+    handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
+    handler.setFormatter(FORMATS[form]())
+    lines: queue.Queue[Any] = queue.Queue(LOG_LINES)
+    bounded, listener = _Bounded(lines), QueueListener(lines, handler)
+    bounded.addFilter(Paces())
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(bounded)
+    root.setLevel(logging.INFO)
+    listener.start()
+    try:
+        yield
+    finally:
+        root.removeHandler(bounded)
+        root.setLevel(before)
+        listener.stop()  # after all that waits was written

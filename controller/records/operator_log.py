@@ -1,0 +1,25 @@
+"""What an operator asks about, one line each: an event and its fields. How lines look is for `controller.records.log_lines`."""
+
+from __future__ import annotations
+
+import logging
+from contextvars import ContextVar
+from typing import Any, Final
+
+LOGGER: Final = logging.getLogger("strandline")
+
+# The id of the request that is being answered, None outside of any.
+REQUEST_ID: Final[ContextVar[bytes | None]] = ContextVar("request_id", default=None)
+
+
+def request_id() -> str | None:
+    """The id of the request that is being answered."""
+    given = REQUEST_ID.get()
+    return None if given is None else given.decode("ascii")
+
+
+def tell(event: str, level: int = logging.INFO, *, error: BaseException | None = None, **fields: Any) -> None:
+    """One line. Fields that are None are left out; a field `request_id` stands before that of the present request."""
+    if LOGGER.isEnabledFor(level):
+        given = {name: value for name, value in fields.items() if value is not None}
+        LOGGER.log(level, event, exc_info=error, extra={"event": event, "fields": given})

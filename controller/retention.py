@@ -1,0 +1,135 @@
+"""What may go: marks below the head of a stream, and those older than its `mark_retention_ms`.
+
+Seqs have no gaps, so marks go from the oldest on. Of those at or below the head the newest stays, and the newest of
+all. Age takes none that a reader group stands on, or has still before it, while someone reads in that group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from heapq import heappop, heappush
+
+from sqlalchemy import Connection
+
+from controller.clock import Clock
+from controller.commit.group_commit import Committer
+from controller.commit.store import Store, kept
+from controller.groups.service import Groups
+from controller.limits import RETENTION_LOOK_MS, RETENTION_MARKS, RETENTION_STREAMS
+from controller.records.journal import Act, few
+from controller.storage.groups import groups_that_read
+from controller.storage.load import MarksGone, StoredMarks
+from controller.streams.reads import Reading
+from controller.streams.registry import Streams
+from strandline.core.cut import Cut
+from strandline.core.note import check_position
+from strandline.core.segment import SegmentGraph
+from strandline.errors import StrandlineError
+
+
+class Retention:
+    """Lets go of marks that no reader can need, a bounded number at a time."""
+
+    def __init__(
+        self, streams: Streams, reading: Reading, groups: Groups, store: Store, committer: Committer, clock: Clock
+    ) -> None:
+        self._streams = streams
+        self._reading = reading
+        self._groups = groups
+        self._store = store
+        self._committer = committer
+        self._clock = clock
+        self._due: list[tuple[int, str]] = []
+        self._waiting: set[str] = set()  # the streams in it
+
+    # -- below the head ------------------------------------------------------------------------------------------
+
+    async def truncate(self, name: str, position: Mapping[str, int], by: str | None = None) -> tuple[Cut, SegmentGraph]:
+        """Moves the head: what lies below it is gone from the log. Returns the head and the graph to show it with."""
+        check_position(position)
+        act = Act("truncated", by, {"head": few(position)})
+        head: Cut = await self._streams.change(name, lambda stream, now: stream.truncate(position, now), act)
+        with kept():
+            live = await self._streams.get(name)
+            for key in list(live.chains):
+                passed, _ = await self._reading.sides(live, key, head)
+                live = await self._streams.get(name)
+                if passed is not None:
+                    live.prune(key, passed.seq)
+            if live.chains:
+                await self._committer.join(live)
+            return head, live.stream.graph
+
+    # -- by age --------------------------------------------------------------------------------------------------
+
+    async def run_due(self) -> None:
+        """Looks at the streams whose turn has come."""
+        now = self._clock.now()
+        changed, self._streams.aging = self._streams.aging, set()
+        for name in changed - self._waiting:
+            self._wait(name, now)
+        turns = 0
+        while self._due and self._due[0][0] <= now and turns < RETENTION_STREAMS:
+            turns += 1
+            _, name = heappop(self._due)
+            self._waiting.discard(name)
+            next_look: int | None = now + RETENTION_LOOK_MS
+            # The store is away or damaged, or the stream is gone by now: then look later.
+            with suppress(StrandlineError, MarksGone):
+                next_look = await self._look(name, now)
+            if next_look is not None:
+                self._wait(name, next_look)
+
+    def _wait(self, name: str, until: int) -> None:
+        self._waiting.add(name)
+        heappush(self._due, (until, name))
+
+    async def _look(self, name: str, now: int) -> int | None:
+        """Lets old marks of a stream go; returns when to look again, None: not before it has changed."""
+        moments = []
+        live = self._streams.at_hand(name)
+        for key in list(live.chains) if live is not None else ():
+            live = self._streams.at_hand(name)
+            if live is None or (retention := live.stream.config.mark_retention_ms) is None:
+                return None
+            first, last = live.oldest_seqs[key], live.chains[key].last_seq
+            if first >= last:
+                continue  # the newest stays
+            most = min(last, first + RETENTION_MARKS)
+            seq, created_at = await self._store.read(_first_young, name, key, now - retention, first, most)
+            moments.append(max(created_at + retention + 1, now + RETENTION_LOOK_MS))
+            if seq > first and (needed := await self._least_needed(name, key, now - retention)) is not None:
+                seq = min(seq, needed)
+            live = self._streams.at_hand(name)
+            if live is not None and seq > first:
+                live.prune(key, seq)
+                self._committer.keep(live)
+        return min(moments, default=None)
+
+    async def _least_needed(self, name: str, key: str, since: int) -> int | None:
+        """The seq of the oldest mark that gives a bound to a group in which someone was heard since then."""
+        needed: int | None = None
+        for group in await self._store.read(groups_that_read, name):
+            found = await self._groups.get(group)
+            if found.heard_at < since:
+                continue
+            live = await self._streams.get(name)
+            passed, _ = await self._reading.sides(live, key, found.membership.position(name, live.stream.graph))
+            if passed is not None:
+                needed = passed.seq if needed is None else min(needed, passed.seq)
+        return needed
+
+
+def _first_young(connection: Connection, stream: str, key: str, since: int, first: int, last: int) -> tuple[int, int]:
+    """Of these marks, the first that was created since then, or else the last: its seq, and when it was created."""
+    with connection.begin():
+        marks = StoredMarks(connection, stream, key)
+        low, high = first, last
+        while low < high:  # the clock never steps back, so this is a search
+            middle = (low + high) // 2
+            if marks.get(middle).created_at < since:
+                low = middle + 1
+            else:
+                high = middle
+        return low, marks.get(low).created_at

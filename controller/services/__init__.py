@@ -1,1 +1,0 @@
-"""The rules: what a call may do, in which order, and when it is answered. No SQL and no HTTP."""

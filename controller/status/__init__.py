@@ -1,0 +1,1 @@
+"""How streams, groups and the controller do: for dashboard, metrics and commands."""

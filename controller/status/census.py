@@ -1,0 +1,127 @@
+"""What an operator looks at: every stream in a line, those in trouble first, and every reader group; or one of them.
+
+Looks are shared by all who ask within a second, and made in slices between which notes are taken: however many pages
+are open, it costs the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controller.clock import Clock
+from controller.groups.service import Groups
+from controller.limits import LOOK_GROUPS, LOOK_LOAD_WAIT_MS, LOOK_LOADS, LOOK_PAGE_NAMES, LOOK_STREAMS
+from controller.status.single_flight import Shared
+from controller.status.stream_status import GroupLook, StreamDetails, StreamLook, by_trouble, look_at, look_closely_at
+from controller.streams.loaded_stream import Live
+from controller.streams.reads import Reading
+from controller.streams.registry import Streams
+from controller.yielding import Slices
+from strandline.core.note import DEFAULT_KEY
+from strandline.errors import StoreCorrupt, StreamLoading, UnknownGroup, UnknownStream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Everything, as of one moment: `unread` streams have not been looked at yet, there being so many."""
+
+    at: int
+    streams: tuple[StreamLook, ...]
+    groups: tuple[GroupLook, ...]
+    unread: int
+
+
+class Overview:
+    """Looks at everything, or at one thing."""
+
+    def __init__(
+        self, streams: Streams, groups: Groups, reading: Reading, clock: Clock, stopwatch: Callable[[], float]
+    ) -> None:
+        self._streams = streams
+        self._groups = groups
+        self._reading = reading
+        self._clock = clock
+        self._whole: Shared[None, Look] = Shared(self._look, clock, stopwatch)
+        self._details: Shared[str, StreamDetails] = Shared(self._look_closely, clock, stopwatch)
+        self._of_groups: Shared[str, GroupLook] = Shared(self._look_at_group, clock, stopwatch)
+
+    async def look(self) -> Look:
+        """Everything as it was a moment ago. Raises StoreUnavailable."""
+        return await self._whole.get(None)
+
+    async def of_stream(self, name: str) -> StreamDetails:
+        """A stream as it was a moment ago. Raises UnknownStream and StoreUnavailable."""
+        await self._streams.get(name)  # one that is gone is not shown from before
+        return await self._details.get(name)
+
+    async def of_group(self, name: str) -> GroupLook:
+        """A reader group as it was a moment ago. Raises UnknownGroup and StoreUnavailable."""
+        await self._groups.get(name)
+        return await self._of_groups.get(name)
+
+    async def _look(self, _: None, slices: Slices) -> Look:
+        names = await self._names()
+        seen, loads = [], LOOK_LOADS
+        for name in names:
+            live = self._streams.at_hand(name)
+            if live is None and loads:
+                loads -= 1
+                try:
+                    live = await self._streams.get(name, wait_ms=LOOK_LOAD_WAIT_MS)
+                except (UnknownStream, StoreCorrupt):
+                    continue
+                except StreamLoading:
+                    pass  # it counts as unread until it is there
+            if live is not None:
+                seen.append(await look_at(live, self._resting(live), self._clock.now(), slices))
+            await slices.turn()
+        ranked = [(by_trouble(each), each) for each in seen]
+        await slices.turn()
+        ranked.sort(key=_rank)
+        await slices.turn()
+        groups = await self._group_looks(slices)
+        at, streams = self._clock.now(), tuple(each for _, each in ranked)
+        return Look(at=at, streams=streams, groups=groups, unread=len(names) - len(seen))
+
+    async def _names(self) -> list[str]:
+        names: list[str] = []
+        while len(names) < LOOK_STREAMS:
+            page = await self._streams.names(names[-1] if names else "", LOOK_PAGE_NAMES)
+            names += page
+            if len(page) < LOOK_PAGE_NAMES:
+                break
+        return names
+
+    async def _group_looks(self, slices: Slices) -> tuple[GroupLook, ...]:
+        looks = []
+        for name in await self._groups.streams_by_name("", LOOK_GROUPS):
+            try:
+                looks.append(await self._look_at_group(name, slices))
+            except (UnknownGroup, UnknownStream, StreamLoading, StoreCorrupt):
+                continue  # it was deleted, or a stream of its was, or that is not there yet, or is damaged
+            await slices.turn()
+        looks.sort(key=lambda each: (not each.window.backlog, -(each.window.lag_ms or 0), each.name))
+        return tuple(looks)
+
+    async def _look_at_group(self, name: str, _: Slices) -> GroupLook:
+        window = await self._groups.window(name)
+        membership = (await self._groups.get(name)).membership
+        return GroupLook(
+            name=name,
+            seen_at=self._clock.now(),
+            readers=len(membership.readers),
+            threshold_ms=membership.settings.backlog_threshold_ms,
+            window=window,
+        )
+
+    async def _look_closely(self, name: str, slices: Slices) -> StreamDetails:
+        live = await self._streams.get(name)
+        return await look_closely_at(live, self._resting(live), self._clock.now(), slices)
+
+    def _resting(self, live: Live) -> dict[str, int | None]:
+        return {DEFAULT_KEY: self._reading.resting_time(live, DEFAULT_KEY)}
+
+
+def _rank(each: tuple[tuple[bool, int, int, str], StreamLook]) -> tuple[bool, int, int, str]:
+    return each[0]

@@ -1,0 +1,76 @@
+"""Reading journals. Only what is durable is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controller.commit.store import Store
+from controller.groups.service import Groups
+from controller.storage.journal import (
+    JOURNAL_OF_GROUP,
+    JOURNAL_OF_STREAM,
+    Entry,
+    JournalTable,
+    journal_entries,
+    newest_entries,
+)
+from controller.streams.registry import Streams
+
+
+@dataclass(frozen=True, slots=True)
+class JournalPage:
+    """Entries, oldest first; `next` is the seq to go on after, null where there is no more.
+
+    `omitted`: what came too fast and is counted for the next entry of its topic, for refusals by code.
+    """
+
+    entries: Sequence[Entry]
+    next: int | None
+    omitted: dict[str, int]
+
+
+class Journals:
+    """The journals of streams and of reader groups."""
+
+    def __init__(self, streams: Streams, groups: Groups, store: Store) -> None:
+        self._streams = streams
+        self._groups = groups
+        self._store = store
+
+    async def of_stream(self, name: str, after: int, limit: int) -> JournalPage:
+        """Raises UnknownStream."""
+        omitted = (await self._streams.get(name)).journal.omitted
+        return await self._page(JOURNAL_OF_STREAM, name, after, limit, omitted)
+
+    async def of_group(self, name: str, after: int, limit: int) -> JournalPage:
+        """Raises UnknownGroup."""
+        omitted = (await self._groups.get(name)).journal.omitted
+        return await self._page(JOURNAL_OF_GROUP, name, after, limit, omitted)
+
+    async def newest_of_stream(
+        self, name: str, limit: int, *, topics: Sequence[str] = (), writer: str | None = None
+    ) -> Sequence[Entry]:
+        """The newest entries, of some topics or all, about one writer or all; oldest first. Raises UnknownStream."""
+        await self._streams.get(name)
+        return await self._store.read(newest_entries, JOURNAL_OF_STREAM, name, limit, topics=topics, writer=writer)
+
+    async def newest_of_group(self, name: str, limit: int) -> Sequence[Entry]:
+        """The newest entries, oldest first. Raises UnknownGroup."""
+        await self._groups.get(name)
+        return await self._store.read(newest_entries, JOURNAL_OF_GROUP, name, limit)
+
+    async def last_of_stream(self, name: str) -> int:
+        """The seq of the newest entry, which may not be durable yet. Raises UnknownStream."""
+        return (await self._streams.get(name)).journal.last_seq
+
+    async def last_of_group(self, name: str) -> int:
+        """The seq of the newest entry, which may not be durable yet. Raises UnknownGroup."""
+        return (await self._groups.get(name)).journal.last_seq
+
+    async def _page(
+        self, journal: JournalTable, name: str, after: int, limit: int, omitted: dict[str, int]
+    ) -> JournalPage:
+        found = await self._store.read(journal_entries, journal, name, after, limit + 1)
+        entries = found[:limit]
+        return JournalPage(entries, entries[-1].seq if len(found) > limit else None, omitted)

@@ -1,0 +1,82 @@
+"""Journal entries as sentences, for the dashboard and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller.format import Times, span
+
+
+def story(kind: str, told: Mapping[str, Any], times: Times, *, by: str | None = None) -> str:
+    """What happened, in a sentence, given an entry's kind and details; one of an unknown kind, as it stands."""
+    said = _said(kind, told, times, by)
+    return said if "omitted" not in told else f"{said} ({told['omitted']} more were too many to be told)"
+
+
+def _said(kind: str, told: Mapping[str, Any], times: Times, by: str | None) -> str:
+    key = f" in key {told['key']}" if told.get("key") else ""
+    match kind:
+        case "state":
+            before = f"went from {_state(told['before'])} to" if told["before"] else "became"
+            return f"{told['writer']} {before} {_state(told['after'])}{key}"
+        case "registered":
+            return f"{told['writer']} registered{f' by {by}' if by else ''}, with epoch {told['epoch']}"
+        case "held":
+            return f"{told['writer'] or 'too few writers'} held time back for {span(told['to'] - told['from'])}{key}"
+        case "incomplete":
+            return f"marks leave out {left_out(told)} from {times.show(told['from_time'])} on{key}"
+        case "incomplete_ended":
+            return f"marks no longer leave out {left_out(told)}{key}"
+        case "backlog":
+            return f"went into backlog, {_lag(told)}"
+        case "caught_up":
+            return f"is not in backlog any more, {_lag(told)}"
+        case "refused":
+            who = told.get("writer") or told.get("reader") or told.get("call") or told.get("name")
+            code = told.get("code", "")
+            return f"refused{f' ({who})' if who else ''} as {code}: {_dated(told, times)}"
+        case "reader_segments":
+            gained, lost = ", ".join(told["gained"]), ", ".join(told["lost"])
+            moved = " and ".join([*([f"took {gained}"] if gained else []), *([f"gave up {lost}"] if lost else [])])
+            return f"{told['reader']} {moved}, and has {told['owned']} segments now"
+        case _:
+            details = {name: value for name, value in told.items() if name != "omitted" and value not in (None, {}, [])}
+            more = ", ".join(f"{name} {_plain(value)}" for name, value in details.items())
+            whose = f" by {by}" if by else ""
+            return f"{kind.replace('_', ' ')}{whose}" + (f": {more}" if more else "")
+
+
+def _lag(told: Mapping[str, Any]) -> str:
+    return "with no watermark yet" if told["lag_ms"] is None else f"{span(told['lag_ms'])} behind the clock"
+
+
+def _state(value: str) -> str:
+    return value.replace("_", " ")
+
+
+def _plain(value: Any) -> str:
+    """A value as people write it."""
+    match value:
+        case list():
+            return " and ".join(map(str, value))
+        case dict():
+            return " ".join(f"{name}={_plain(each)}" for name, each in value.items())
+        case _:
+            return str(value)
+
+
+def _dated(told: Mapping[str, Any], times: Times) -> str:
+    """Why something was refused, its times shown as such."""
+    text = str(told.get("detail", told.get("code", "")))
+    for name, value in told.items():
+        if name == "time" or name.endswith("_time"):
+            text = text.replace(str(value), times.show(value)) if isinstance(value, int) else text
+    return text
+
+
+def left_out(told: Mapping[str, Any]) -> str:
+    """Whom incomplete marks leave out, given the details of an entry about them."""
+    names = ", ".join(told["excluded"])
+    more = told.get("excluded_writers", 0) - len(told["excluded"])
+    return names + (f" and {more} more" if more > 0 else "")

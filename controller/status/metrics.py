@@ -1,0 +1,327 @@
+"""What a scrape of the metrics shows, read from the services when it is asked for.
+
+A scrape looks at every stream in memory, in slices. A bounded number of pairs of stream and
+key stand for themselves, the first by name, so that they are the same each time; the others are summed up. What only
+the store can tell comes beside it: streams that nobody used since the start are loaded, a few with each scrape, and
+groups are asked for their windows. If the store is slow or away, a scrape does without.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+
+from controller.clock import Clock
+from controller.commit.group_commit import Committer
+from controller.groups.service import Groups
+from controller.limits import (
+    EPOCH_END_MS,
+    EPOCH_FIRST_MS,
+    JOURNAL_HELD_MS,
+    METRICS_FRESH_MS,
+    METRICS_GROUPS,
+    METRICS_KEYS,
+    METRICS_KEYS_OF_STREAM,
+    METRICS_LOADED_STREAMS,
+    METRICS_PENDING_SEGMENTS,
+    METRICS_SEGMENT_LAGS,
+    METRICS_STORE_WAIT_MS,
+)
+from controller.records.counts import OTHER
+from controller.streams.loaded_stream import Live
+from controller.streams.reads import Reading
+from controller.streams.registry import Streams
+from controller.yielding import Slices
+from strandline.core.note import DEFAULT_KEY
+from strandline.core.order import Place
+from strandline.core.writer import Phase, Writer
+from strandline.errors import StrandlineError
+from strandline.wire.groups import GroupWindow, StreamWindow
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Holding:
+    """Who holds time back now, for how long already, and how long still at most."""
+
+    writer: str
+    state: str
+    held_ms: int
+    released_in_ms: int | None
+
+
+@dataclass(slots=True)
+class KeyMeasures:
+    """One key of a stream, or several summed up: then lags and ages are the greatest, and nobody is named."""
+
+    watermark_lag_ms: int | None = None
+    event_time_lag_ms: int | None = None
+    mark_age_ms: int | None = None
+    marks: int = 0
+    incomplete_marks: int = 0
+    writers: Counter[str] = field(default_factory=Counter)  # by state
+    held_ms: Counter[str] = field(default_factory=Counter)  # by writer
+    holding: Holding | None = None
+
+    def absorb(self, other: KeyMeasures) -> None:
+        self.watermark_lag_ms = _greatest(self.watermark_lag_ms, other.watermark_lag_ms)
+        self.event_time_lag_ms = _greatest(self.event_time_lag_ms, other.event_time_lag_ms)
+        self.mark_age_ms = _greatest(self.mark_age_ms, other.mark_age_ms)
+        self.marks += other.marks
+        self.incomplete_marks += other.incomplete_marks
+        self.writers.update(other.writers)
+        self.held_ms[OTHER] += other.held_ms.total()
+        found = other.holding
+        if found is not None and (self.holding is None or found.held_ms > self.holding.held_ms):
+            self.holding = Holding(OTHER, found.state, found.held_ms, found.released_in_ms)
+
+
+@dataclass(slots=True)
+class StreamMeasures:
+    """A stream, or several summed up."""
+
+    notes: int = 0
+    late_notes: int = 0
+    refusals: Counter[str] = field(default_factory=Counter)
+    idle_ms: int | None = None
+    keys: dict[str, KeyMeasures] = field(default_factory=dict)
+
+    def absorb(self, other: StreamMeasures) -> None:
+        self.notes += other.notes
+        self.late_notes += other.late_notes
+        self.refusals.update(other.refusals)
+        self.idle_ms = _greatest(self.idle_ms, other.idle_ms)
+        together = self.keys.setdefault(OTHER, KeyMeasures())
+        for measures in other.keys.values():
+            together.absorb(measures)
+
+
+@dataclass(slots=True)
+class GroupMeasures:
+    """A reader group, its window, by stream how many offsets below the newest mark it has not read, and how far it is
+    behind the clock in the segments that are furthest behind."""
+
+    window: GroupWindow
+    pending: dict[str, int]
+    segment_lags: dict[Place, int]
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """Everything that one scrape shows, but for what is plain counts."""
+
+    streams: dict[str, StreamMeasures] = field(default_factory=dict)
+    groups: dict[str, GroupMeasures] = field(default_factory=dict)
+    in_memory: int = 0
+    summed_up: int = 0
+    complete: bool = False
+
+
+class Measures:
+    """Takes snapshots of what the other services have."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        groups: Groups,
+        reading: Reading,
+        committer: Committer,
+        clock: Clock,
+        stopwatch: Callable[[], float],
+        *,
+        keys: int = METRICS_KEYS,
+    ) -> None:
+        """`keys`: how many pairs of a stream and a key stand for themselves."""
+        self.keys = keys
+        self._streams = streams
+        self._groups = groups
+        self._reading = reading
+        self._committer = committer
+        self._clock = clock
+        self._stopwatch = stopwatch
+        self._taking: asyncio.Task[Snapshot] | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self._taken: tuple[float, Snapshot] | None = None
+        self._measured: dict[str, GroupMeasures] = {}  # groups, as far as the store was asked
+        self._loaded_until: str | None = ""  # the name up to which streams of the store were loaded, None: all of them
+
+    @property
+    def waiting_calls(self) -> int:
+        return self._committer.waiting
+
+    @property
+    def waiting_calls_limit(self) -> int:
+        return self._committer.limit
+
+    async def take(self) -> Snapshot:
+        """A snapshot; who asks while one is being taken, or right after, gets the same."""
+        now = asyncio.get_running_loop().time()
+        if self._taken is not None and (now - self._taken[0]) * 1000 < METRICS_FRESH_MS:
+            return self._taken[1]
+        if self._taking is None:
+            self._taking = asyncio.create_task(self._take(), name="measures")
+            self._taking.add_done_callback(self._over)
+        return await asyncio.shield(self._taking)
+
+    def forget(self) -> None:
+        """The next one is taken anew, however soon it is asked for."""
+        self._taken = None
+
+    def stop(self) -> None:
+        for task in (self._taking, self._asking):
+            if task is not None:
+                task.cancel()
+
+    def _over(self, _: object) -> None:
+        self._taking = None
+
+    async def _take(self) -> Snapshot:
+        if self._asking is None or self._asking.done():
+            self._measured = {}
+            self._asking = asyncio.create_task(self._ask_store(), name="measures-store")
+        await asyncio.wait([self._asking], timeout=METRICS_STORE_WAIT_MS / 1000)
+        snapshot = await self.look(Slices(self._stopwatch))
+        snapshot.groups = dict(self._measured) if self._asking.done() else {}
+        self._taken = (asyncio.get_running_loop().time(), snapshot)
+        return snapshot
+
+    # -- streams -------------------------------------------------------------------------------------------------
+
+    async def look(self, slices: Slices) -> Snapshot:
+        """Looks at every stream in memory."""
+        now = self._clock.now()
+        found = sorted(self._streams.in_memory(), key=lambda live: live.name)
+        snapshot = Snapshot(in_memory=len(found), complete=self._loaded_until is None)
+        room = self.keys
+        for live in found:
+            measures = await self._stream(live, now, slices)
+            keys = min(max(1, len(measures.keys)), METRICS_KEYS_OF_STREAM + 1)
+            if room < keys:
+                snapshot.summed_up += 1
+                snapshot.streams.setdefault(OTHER, StreamMeasures()).absorb(measures)
+            else:
+                room -= keys
+                _sum_up_keys(measures)
+                snapshot.streams[live.name] = measures
+        return snapshot
+
+    async def _stream(self, live: Live, now: int, slices: Slices) -> StreamMeasures:
+        counts, stream = live.counts, live.stream
+        measures = StreamMeasures(counts.notes, counts.late_notes, Counter(counts.refusals))
+        for key in sorted(stream.keys | set(live.chains)):
+            measures.keys[key] = self._key(live, key, now)
+        writers = list(stream.writers.values())
+        heard_at = await _count_writers(writers, live, measures, now, slices)
+        for remainder in stream.remainders.values():
+            heard_at = _greatest(heard_at, remainder.heard_at)
+        if heard_at is not None:
+            measures.idle_ms = max(0, now - heard_at)
+        await slices.turn()
+        return measures
+
+    def _key(self, live: Live, key: str, now: int) -> KeyMeasures:
+        measures, stream = KeyMeasures(), live.stream
+        chain = live.chains.get(key)
+        if chain is not None and chain.last is not None:
+            last = chain.last
+            measures.marks = last.seq
+            if not stream.sealed:
+                rest = self._reading.resting_time(live, key)
+                measures.watermark_lag_ms = _lag(last.time if rest is None else rest, now)
+                measures.mark_age_ms = max(0, now - last.created_at)
+        measures.incomplete_marks = live.counts.incomplete_marks[key]
+        held = live.counts.held.get(key)
+        if held is not None:
+            held.count(now)
+            measures.held_ms = Counter(held.by_writer | {OTHER: held.other_ms})
+            if held.holder is not None and now - held.since >= JOURNAL_HELD_MS:
+                holder = stream.held_by(key, now)
+                released = holder.released_in_ms if holder is not None and holder.writer == held.holder else None
+                measures.holding = Holding(held.holder, held.state, now - held.since, released)
+        return measures
+
+    # -- what the store has to tell ------------------------------------------------------------------------------
+
+    async def _ask_store(self) -> None:
+        """Loads streams that nobody used yet, and asks groups for their windows."""
+        try:
+            await self._load_some()
+            for name in await self._groups.streams_by_name("", METRICS_GROUPS):
+                with suppress(StrandlineError):  # it is gone by now, or one of its streams is
+                    self._measured[name] = await self._group(name)
+        except StrandlineError:
+            return  # the store is away: counted where it failed, and the next scrape tries again
+        except Exception:
+            log.exception("reader groups could not be measured")
+
+    async def _load_some(self) -> None:
+        if self._loaded_until is None or len(self._streams.in_memory()) > self.keys:
+            return
+        names: Sequence[str] = await self._streams.names(self._loaded_until, METRICS_LOADED_STREAMS)
+        for name in names:
+            with suppress(StrandlineError):
+                await self._streams.get(name)
+        self._loaded_until = names[-1] if len(names) == METRICS_LOADED_STREAMS else None
+
+    async def _group(self, name: str) -> GroupMeasures:
+        window = await self._groups.window(name)
+        pending = {stream: self._pending(stream, each) for stream, each in window.streams.items()}
+        counts = {stream: count for stream, count in pending.items() if count is not None}
+        return GroupMeasures(window, counts, await self._groups.segment_lags(name, METRICS_SEGMENT_LAGS))
+
+    def _pending(self, name: str, window: StreamWindow) -> int | None:
+        live = self._streams.at_hand(name)
+        if live is None or len(window.position) > METRICS_PENDING_SEGMENTS:
+            return None
+        chain = live.chains.get(DEFAULT_KEY)
+        if chain is None or chain.last is None or len(chain.last.cut.offsets) > METRICS_PENDING_SEGMENTS:
+            return None
+        position = live.stream.graph.cut(dict(window.position))
+        return sum(max(0, offset - position.offset(segment)) for segment, offset in chain.last.cut.items())
+
+
+async def _count_writers(
+    writers: list[Writer], live: Live, measures: StreamMeasures, now: int, slices: Slices
+) -> int | None:
+    """Counts writers by state, finds the greatest noted times, and when any of them was last heard."""
+    stream = live.stream
+    heard_at: int | None = None
+    greatest: dict[str, int] = {}
+    for writer in writers:
+        heard_at = _greatest(heard_at, writer.heard_at)
+        for key, state in stream.states(writer).items():
+            of_key = measures.keys.setdefault(key, KeyMeasures())
+            of_key.writers[state] += 1
+            standing = writer.standings[key]
+            if standing.phase is Phase.NOTED and standing.time is not None and writer.excluded_at is None:
+                greatest[key] = max(standing.time, greatest.get(key, standing.time))
+        await slices.turn()
+    if not stream.sealed:
+        for key, time in greatest.items():
+            measures.keys[key].event_time_lag_ms = _lag(time, now)
+    return heard_at
+
+
+def _sum_up_keys(measures: StreamMeasures) -> None:
+    """Leaves a stream so many keys as may stand for themselves, and the rest as one."""
+    if len(measures.keys) <= METRICS_KEYS_OF_STREAM:
+        return
+    others = KeyMeasures()
+    for key in list(islice(measures.keys, METRICS_KEYS_OF_STREAM, None)):
+        others.absorb(measures.keys.pop(key))
+    measures.keys[OTHER] = others
+
+
+def _lag(time: int, now: int) -> int | None:
+    """How far a time is behind the clock; None for a time that does not count milliseconds since 1970."""
+    return now - time if EPOCH_FIRST_MS <= time < EPOCH_END_MS else None
+
+
+def _greatest(*times: int | None) -> int | None:
+    return max((time for time in times if time is not None), default=None)

@@ -1,0 +1,76 @@
+"""A store whose clock ran ahead of the host's is set back to it, while nobody serves it.
+
+Served time, by which silence is judged, goes on where it was. Event time is the application's and has no part in it.
+Marks in the ingestion time domain hold the clock's own time, and everything appended later has to be younger than what
+they say: with one of those streams ahead and open, nothing is changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select, update
+
+from controller.limits import REWIND_SLICE_STREAMS
+from controller.storage import schema
+from controller.storage.checksums import CHECKSUMS
+from controller.storage.refusals import CannotRewind
+from controller.storage.rows import config_of
+from controller.storage.save import REWIND
+from strandline.core.config import TimeDomain
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """By how much the clock was set back, 0 for not at all, and how many streams stood ahead with it."""
+
+    by_ms: int
+    streams: int
+
+
+def rewind(connection: Connection, store: str, now: int) -> Rewound:
+    """Sets the clock back to `now`, within a transaction of the caller's. Raises CannotRewind and StoreCorrupt."""
+    table = schema.served
+    last = connection.execute(select(table).order_by(table.c.fence.desc()).limit(1)).one_or_none()
+    if last is None or last.clock_bound <= now:
+        return Rewound(0, 0)
+    _check_ingestion(connection, store, now)
+    connection.execute(
+        insert(table).values(
+            fence=last.fence + 1,
+            owner=REWIND,
+            started_at=now,
+            served_until=now,
+            clock_bound=now,
+            unserved_ms=last.unserved_ms - (last.served_until - now),  # so that the served time is what it was
+        )
+    )
+    return Rewound(last.clock_bound - now, _set_streams_back(connection, now))
+
+
+def _check_ingestion(connection: Connection, store: str, now: int) -> None:
+    table = schema.stream
+    ahead = connection.execute(
+        select(table.c.name, table.c.config)
+        .where(table.c.clock > now, table.c.sealed.is_(False))
+        .order_by(table.c.name)
+    )
+    held = [row.name for row in ahead if config_of(row.config).time_domain is TimeDomain.INGESTION]
+    if held:
+        raise CannotRewind(store, held)
+
+
+def _set_streams_back(connection: Connection, now: int) -> int:
+    table = schema.stream
+    checksums = CHECKSUMS[table]
+    count = 0
+    while rows := connection.execute(
+        select(table).where(table.c.clock > now).order_by(table.c.name).limit(REWIND_SLICE_STREAMS)
+    ).all():
+        for row in rows:
+            checksums.check(row)  # a damaged row does not become a sound one
+            values = {**row._mapping, "clock": now}
+            changed = {"clock": now, "checksum": checksums.of(values)}
+            connection.execute(update(table).where(table.c.name == row.name).values(changed))
+        count += len(rows)
+    return count

@@ -1,0 +1,277 @@
+"""What one commit writes, and the writing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from sqlalchemy import Connection, RootTransaction, Table, bindparam, func, select, update
+from sqlalchemy.exc import DBAPIError
+
+from controller.storage import schema
+from controller.storage.checksums import CHECKSUMS, with_checksum
+from controller.storage.diagnosis import Cause, StoreTrouble
+from controller.storage.dialect import RowStatement, words_of
+from controller.storage.pipeline import Fate
+from controller.storage.rows import Values, cut_json, cut_of
+from controller.storage.statements import Line
+from controller.storage.transaction import CommitUnknown, abandon, reason_of, transaction
+
+# Owners of spells in which nobody served. Controllers have names with a colon.
+RESTORE: Final = "restore"
+REWIND: Final = "rewind"
+
+
+class OwnershipLost(StoreTrouble):
+    """Another controller took over streams that this one wanted to write."""
+
+    def __init__(self, streams: Sequence[str]) -> None:
+        super().__init__(streams)
+        self.streams = streams
+
+    def __str__(self) -> str:
+        return f"another controller owns {', '.join(map(repr, self.streams))}"
+
+
+class SpellOver(StoreTrouble):
+    """Another controller began to serve this store after this one did. `owner` is its name."""
+
+    cause = Cause.TAKEN_OVER
+
+    def __init__(self, fence: int, newest: int, owner: str) -> None:
+        super().__init__(fence, newest, owner)
+        self.fence = fence
+        self.newest = newest
+        self.owner = owner
+
+    def __str__(self) -> str:
+        fences = f"its fence is {self.newest}, ours {self.fence}"
+        if self.owner == RESTORE:
+            return f"the store was restored from a backup while this controller served it: {fences}"
+        if self.owner == REWIND:
+            return f"the store's clock was set back while this controller served it: {fences}"
+        return f"controller {self.owner} took the store over: {fences}"
+
+
+class SpellGone(StoreTrouble):
+    """The store does not have the entry that this controller made when it began: it is at an earlier moment now."""
+
+    cause = Cause.MOVED
+
+    def __init__(self, fence: int) -> None:
+        super().__init__(fence)
+        self.fence = fence
+
+    def __str__(self) -> str:
+        return (
+            f"the store does not have this controller's entry any more (fence {self.fence}): it was brought back to an "
+            f"earlier moment, or changed by hand"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """One time of serving, from the start of a controller to its end. A later spell has a greater fence."""
+
+    fence: int
+    owner: str
+    started_at: int
+    unserved_ms: int = 0  # in which nobody could be heard before it
+
+
+@dataclass(slots=True)
+class Writing:
+    """Everything that one transaction changes. Removals come before what is put and added."""
+
+    spell: Spell
+    served_until: int
+    clock_bound: int
+    unserved_ms: int = 0
+    owned: set[str] = field(default_factory=set)  # streams that must be this controller's own
+    taken: dict[str, int] = field(default_factory=dict)  # streams that it takes over and puts, with the fence they had
+    logged: list[Values] = field(default_factory=list)  # logs of writers: stream, seq of the first row to stay
+    pruned: list[Values] = field(default_factory=list)  # marks that may go: stream, key, seq of the first to stay
+    dropped: list[tuple[str, str]] = field(default_factory=list)  # stream, segment that the log does not have
+    removed: dict[tuple[Table, tuple[str, ...]], list[Values]] = field(default_factory=dict)  # by table and columns
+    put: dict[Table, list[Values]] = field(default_factory=dict)
+    added: dict[Table, list[Values]] = field(default_factory=dict)
+
+    def remove(self, table: Table, key: Values) -> None:
+        """Removes the rows with these values: a primary key, or the first columns of one."""
+        self.removed.setdefault((table, tuple(key)), []).append(key)
+
+    def put_row(self, table: Table, values: Values) -> None:
+        """Writes a row, all of it, over the one with the same key. Its checksum comes to the values."""
+        self.put.setdefault(table, []).append(with_checksum(table, values))
+
+    def add_row(self, table: Table, values: Values) -> None:
+        """Writes a row that must be new: if its key is taken, the whole transaction fails."""
+        self.added.setdefault(table, []).append(with_checksum(table, values))
+
+
+_KEEP_SERVING = (
+    update(schema.served)
+    .where(schema.served.c.fence == bindparam("at_fence"))
+    .values(served_until=bindparam("until"), clock_bound=bindparam("bound"), unserved_ms=bindparam("unserved"))
+)
+_TAKE = (
+    update(schema.stream)
+    .where(schema.stream.c.name == bindparam("at_name"), schema.stream.c.fence == bindparam("at_fence"))
+    .values(owner=bindparam("new_owner"), fence=bindparam("new_fence"))
+)
+_NEWEST = select(func.max(schema.served.c.fence))
+# Changes nothing and is a commit like any other: when it is durable, so is all that was committed before.
+_TOUCH = (
+    update(schema.served)
+    .where(schema.served.c.fence == _NEWEST.scalar_subquery())
+    .values(served_until=schema.served.c.served_until)
+)
+_OWNER = select(schema.served.c.owner).where(schema.served.c.fence == bindparam("at_fence"))
+
+
+class Scribe:
+    """Writes Writings to one connection, its statements made once."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._words = words_of(connection.dialect)
+        self._line = Line(connection, self._words.left_undone)
+        self._tables = schema.metadata.sorted_tables  # each after those that it refers to
+        self._puts = {table: self._words.putting(table) for table in self._tables}
+        self._adds = {table: self._words.adding(table) for table in self._tables}
+        self._removals: dict[tuple[Table, tuple[str, ...]], RowStatement] = {}
+        self._keep_serving = self._words.prepared(_KEEP_SERVING)
+        self._newest = self._words.prepared(_NEWEST)
+        self._owner = self._words.prepared(_OWNER)
+        self._take = self._words.prepared(_TAKE)
+        self._trim = self._words.removing(schema.writer_change, ["stream"], below="seq")
+        self._prune = self._words.removing(schema.mark, ["stream", "key"], below="seq")
+
+    def commit(self, writing: Writing, may_write: Callable[[], None] = lambda: None) -> None:
+        """Writes it all, or nothing and raises: OwnershipLost, SpellOver, SpellGone, or what SQLAlchemy has.
+
+        Raises CommitUnknown where it cannot tell which. A connection that was lost before the commit began is made
+        anew, once. `may_write` is called before anything is sent that may lead to a commit, and stops it by raising.
+        """
+        try:
+            self._commit(writing, may_write)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+            self._commit(writing, may_write)
+
+    def settle(self) -> None:
+        """Returns once all that was ever sent to be committed is decided and durable: a read sees how that went.
+
+        Raises CommitUnknown, or what SQLAlchemy has, where that cannot be found out now.
+        """
+        with transaction(self._connection):  # where it was lost, on a new one, which waits for the old one's lock
+            self._connection.execute(_TOUCH)
+
+    def _commit(self, writing: Writing, may_write: Callable[[], None]) -> None:
+        begun = self._begin(writing)
+        try:
+            may_write()
+            self._write(writing)
+            begun.commit()
+        except DBAPIError as error:
+            abandon(self._connection, begun)
+            match self._line.fate:
+                case Fate.DONE:
+                    return  # the connection was lost after the answer had come
+                case Fate.UNKNOWN:
+                    raise CommitUnknown(reason_of(error)) from error
+                case Fate.UNDONE:
+                    raise
+        except BaseException:
+            abandon(self._connection, begun)
+            raise
+
+    def _begin(self, writing: Writing) -> RootTransaction:
+        """Begins a transaction that may write this; else nothing is changed."""
+        begun = self._connection.begin()
+        try:
+            self._keep(writing)
+            for stream, segment in writing.dropped:
+                self._drop_from_marks(stream, segment)
+        except BaseException:
+            abandon(self._connection, begun)
+            raise
+        return begun
+
+    def _keep(self, writing: Writing) -> None:
+        """Raises unless this spell is the newest still and owns what it must.
+
+        A spell begins with a lock on the rows of those before it. So either it waits for us here, and then sees what
+        we wrote, or we wait for it, and then see it: we take a look of our own, after the row is ours.
+        """
+        line, spell = self._line, writing.spell
+        names = sorted(writing.owned)
+        with line.together():
+            kept = {
+                "at_fence": spell.fence,
+                "until": writing.served_until,
+                "bound": writing.clock_bound,
+                "unserved": writing.unserved_ms,
+            }
+            line.run(self._keep_serving, kept)
+            newest = line.run(self._newest, {})
+            takings = {}
+            for name, fence in writing.taken.items():
+                taken = {"at_name": name, "at_fence": fence, "new_owner": spell.owner, "new_fence": spell.fence}
+                takings[name] = line.run(self._take, taken)
+            owned = self._words.owned(line, names, spell.fence) if names else None
+        ((fence,),) = newest.fetchall()
+        if fence != spell.fence:
+            raise self._over(spell, fence)
+        untaken = [name for name, cursor in takings.items() if cursor.rowcount != 1]
+        ours = {name for (name,) in owned.fetchall()} if owned is not None else set()
+        lost = sorted({*untaken, *(name for name in names if name not in ours)})
+        if lost:
+            raise OwnershipLost(lost)
+
+    def _over(self, spell: Spell, newest: int | None) -> SpellOver | SpellGone:
+        """Why this spell is not the newest."""
+        if newest is None or newest < spell.fence:
+            return SpellGone(spell.fence)
+        with self._line.together():
+            asked = self._line.run(self._owner, {"at_fence": newest})
+        ((owner,),) = asked.fetchall()
+        return SpellOver(spell.fence, newest, owner)
+
+    def _write(self, writing: Writing) -> None:
+        """Writes it, and where that can go along, commits it."""
+        line = self._line
+        with line.together():
+            self._remove(writing)
+            for table in self._tables:
+                if table in writing.put:
+                    self._puts[table].run_all(line, writing.put[table])
+                if table in writing.added:
+                    self._adds[table].run_all(line, writing.added[table])
+            line.commit()
+
+    def _remove(self, writing: Writing) -> None:
+        if writing.logged:
+            self._trim.run_all(self._line, writing.logged)
+        if writing.pruned:
+            self._prune.run_all(self._line, writing.pruned)
+        for (table, columns), keys in writing.removed.items():
+            removal = self._removals.get((table, columns))
+            if removal is None:
+                removal = self._removals[table, columns] = self._words.removing(table, columns)
+            removal.run_all(self._line, keys)
+
+    def _drop_from_marks(self, stream: str, segment: str) -> None:
+        """Rewrites the cuts that reach into a segment which never was. Rare, so it may take its time.
+
+        A mark that is not what was written stays as it is: whoever reads it is told.
+        """
+        mark = schema.mark
+        reaching = select(mark).where(mark.c.stream == stream, mark.c.cut.contains(f'"{segment}":', autoescape=True))
+        for row in self._connection.execute(reaching).all():
+            if CHECKSUMS[mark].matches(row):
+                values = with_checksum(mark, row._asdict() | {"cut": cut_json(cut_of(row.cut).without(segment))})
+                of_row = (mark.c.stream == stream, mark.c.key == row.key, mark.c.seq == row.seq)
+                self._connection.execute(update(mark).where(*of_row).values(values))

@@ -1,0 +1,96 @@
+"""Spells of serving: who served the store from when until when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, delete, func, insert, select
+
+from controller.limits import CLOCK_LEAD_MS, FENCES_SINCE_S
+from controller.storage import schema
+from controller.storage.save import RESTORE, REWIND, Spell, SpellOver
+from controller.storage.transaction import transaction
+
+
+class Restores:
+    """When the store was brought back to an earlier moment."""
+
+    def __init__(self, restores: Sequence[tuple[int, int]] = ()) -> None:
+        """Takes (fence, when) of each, in order."""
+        self._restores = restores
+
+    def since(self, fence: int) -> int | None:
+        """When the store was brought back, the last time after that spell; None where it was not."""
+        return max((moment for restored, moment in self._restores if restored > fence), default=None)
+
+
+def begin_spell(connection: Connection, owner: str, now: int) -> tuple[Spell, Restores]:
+    """Starts a spell at `now`, or at the time up to which the clock may have been told before, if that is later: since
+    it was last set back, if it ever was.
+
+    Served time goes on where the spell before left it: nobody could be heard since.
+
+    Raises CommitUnknown where nobody knows whether it began: one that nobody serves does no harm.
+    """
+    table = schema.served
+    with transaction(connection):
+        # Whoever served before us ends its last commit before we look, and begins no other one (Scribe.commit).
+        connection.execute(select(table.c.fence).order_by(table.c.fence).with_for_update())
+        newest = connection.execute(select(func.max(table.c.fence))).scalar_one()
+        if newest is not None:
+            written = [
+                connection.execute(select(func.min(each.c.fence))).scalar_one()
+                for each in (schema.stream, schema.reader_group)
+            ]
+            oldest = min((fence for fence in written if fence is not None), default=newest)
+            connection.execute(delete(table).where(table.c.fence < oldest))
+        rows = connection.execute(select(table).order_by(table.c.fence)).all()
+        set_back = max((place for place, row in enumerate(rows) if row.owner == REWIND), default=0)
+        started_at = max([now, *(row.clock_bound for row in rows[set_back:])])
+        unserved_ms = rows[-1].unserved_ms + started_at - rows[-1].served_until if rows else 0
+        spell = Spell((newest or 0) + 1, owner, started_at, unserved_ms)
+        connection.execute(
+            insert(table).values(
+                fence=spell.fence,
+                owner=owner,
+                started_at=started_at,
+                served_until=started_at,
+                clock_bound=started_at + CLOCK_LEAD_MS,
+                unserved_ms=unserved_ms,
+            )
+        )
+    return spell, Restores([(row.fence, row.clock_bound) for row in rows if row.owner == RESTORE])
+
+
+def begin_anew(connection: Connection, now: int) -> int | None:
+    """Enters that the store was brought back to an earlier moment; returns when it was served last, None for never.
+
+    Epochs and fences may have been given out since that it does not know of, also after an earlier restore of the same
+    backup. So its fence counts seconds, which have gone on, and epochs go on from the milliseconds of `now`, as soon as
+    a stream or group is loaded (`Restores.since`). Within a transaction of the caller's.
+    """
+    table = schema.served
+    last = connection.execute(select(table).order_by(table.c.fence.desc()).limit(1)).one_or_none()
+    if last is None:
+        return None
+    served_until: int = last.served_until
+    connection.execute(
+        insert(table).values(
+            fence=max(last.fence + 1, now // 1000 - FENCES_SINCE_S),
+            owner=RESTORE,
+            started_at=served_until,  # it served for no time at all: the silence since then is ours
+            served_until=served_until,
+            clock_bound=max(last.clock_bound, now),
+            unserved_ms=last.unserved_ms,
+        )
+    )
+    return served_until
+
+
+def taken_over(connection: Connection, spell: Spell) -> SpellOver | None:
+    """Who began to serve the store after this spell did, None where nobody did."""
+    table = schema.served
+    newest = select(table.c.fence, table.c.owner).where(table.c.fence > spell.fence).order_by(table.c.fence.desc())
+    with connection.begin():
+        row = connection.execute(newest.limit(1)).one_or_none()
+    return None if row is None else SpellOver(spell.fence, row.fence, row.owner)

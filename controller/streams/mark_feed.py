@@ -1,0 +1,160 @@
+"""Readers that stay: every mark from a seq on, first those of the store, then each as it is made.
+
+There is no queue between a mark and a reader: a reader is woken, and takes from memory or the store what it has not
+yet had. So a slow one holds up nobody and misses nothing, and nothing grows.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+from controller.limits import (
+    EVENT_ENCODED_MARKS,
+    EVENT_KEEP_ALIVE_S,
+    EVENT_MARKS,
+    EVENT_SUBSCRIBERS,
+    REST_TELLING_MS,
+)
+from controller.streams.loaded_stream import Live
+from controller.streams.reads import Reading
+from controller.streams.registry import Streams
+from strandline.core.mark import Mark
+from strandline.core.note import check_key
+from strandline.core.segment import SegmentGraph
+from strandline.errors import Overloaded, UnknownSeq
+
+Encode: TypeAlias = Callable[[Mark, SegmentGraph], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Marks that follow on the last ones, each encoded."""
+
+    encoded: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """Only time has moved, in a stream at rest: told at most once a second."""
+
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class StillHere:
+    """Nothing happened for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Nothing follows: the stream is sealed, or the controller stops."""
+
+    reason: str
+
+
+Event: TypeAlias = Marks | Resting | StillHere | Over
+
+
+class Following:
+    """Serves a bounded number of readers that stay."""
+
+    def __init__(self, streams: Streams, reading: Reading, *, subscribers: int = EVENT_SUBSCRIBERS) -> None:
+        self._streams = streams
+        self._reading = reading
+        self._limit = subscribers
+        self._count = 0
+        # As they were sent, so that a mark is encoded once for all who wait for it. They go with the stream in memory.
+        self._encoded: WeakKeyDictionary[Live, OrderedDict[tuple[str, int], bytes]] = WeakKeyDictionary()
+
+    def enter(self) -> None:
+        """One more reader; raises Overloaded where there are as many as may be. Each has to `leave`."""
+        if self._count >= self._limit:
+            raise Overloaded(waiting=self._count, limit=self._limit, what="readers follow marks")
+        self._count += 1
+
+    def leave(self) -> None:
+        self._count -= 1
+
+    @property
+    def limit(self) -> int:
+        """How many there may be."""
+        return self._limit
+
+    @property
+    def readers(self) -> int:
+        """How many there are."""
+        return self._count
+
+    async def check(self, stream: str, key: str, after: int) -> bool:
+        """Whether there is anything to wait for; not at the end of a sealed stream.
+
+        Raises UnknownStream, or UnknownSeq for a seq that no mark has yet.
+        """
+        check_key(key)
+        live = await self._streams.get(stream)
+        newest = _newest(live, key)
+        if after > newest:
+            raise UnknownSeq(key=key, seq=after, newest=newest)
+        return not (live.stream.sealed and after == newest and await self._is_over(live, key))
+
+    async def events(self, stream: str, key: str, after: int, encode: Encode) -> AsyncGenerator[Event, None]:
+        """What follows a seq, until the stream is sealed and all was told, or the controller stops.
+
+        Raises UnknownStream where the stream is deleted meanwhile.
+        """
+        told = None
+        while not self._reading.stopping.done():
+            live = await self._streams.get(stream)
+            newest = _newest(live, key)
+            if after < newest:
+                marks = await self._reading.after(live, key, after, EVENT_MARKS)
+                if marks:
+                    yield Marks(self._encode(live, marks, encode))
+                    after = marks[-1].seq
+                continue
+            if live.stream.sealed and await self._is_over(live, key):
+                yield Over("sealed")
+                return
+            rest = self._reading.resting_time(live, key)
+            if rest is not None and (told is None or rest > told):
+                told = rest
+                yield Resting(rest)
+            if live.discarded:
+                continue
+            seconds = EVENT_KEEP_ALIVE_S if rest is None else REST_TELLING_MS / 1000
+            if not await self._reading.wait(live.next_mark(key), seconds) and rest is None:
+                yield StillHere()
+        yield Over("stopping")
+
+    async def _is_over(self, live: Live, key: str) -> bool:
+        """Whether a stream that is sealed in memory is so in the store, without another mark of this key."""
+        newest = _newest(live, key)
+        await self._streams.touch(live)
+        return _newest(live, key) == newest
+
+    def forget(self, stream: str) -> None:
+        """After marks were changed, which happens only where a segment turned out not to exist."""
+        live = self._streams.at_hand(stream)
+        if live is not None:
+            self._encoded.pop(live, None)
+
+    def _encode(self, live: Live, marks: Iterable[Mark], encode: Encode) -> list[bytes]:
+        kept = self._encoded.setdefault(live, OrderedDict())
+        graph, encoded = live.stream.graph, []
+        for mark in marks:
+            found = kept.get((mark.key, mark.seq))
+            if found is None:
+                found = kept[mark.key, mark.seq] = encode(mark, graph)
+                if len(kept) > EVENT_ENCODED_MARKS:
+                    kept.popitem(last=False)
+            encoded.append(found)
+        return encoded
+
+
+def _newest(live: Live, key: str) -> int:
+    chain = live.chains.get(key)
+    return chain.last_seq if chain is not None else 0

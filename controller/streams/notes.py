@@ -1,0 +1,215 @@
+"""Notes: judged one after the other, durable together."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from controller.clock import Clock
+from controller.commit.group_commit import Committer, Durable
+from controller.limits import WAITING_BYTES
+from controller.records.journal import tell_refused
+from controller.streams.loaded_stream import Live
+from controller.streams.registry import Streams
+from controller.streams.turns import Turn, Turns
+from strandline.core.aggregate import Holder
+from strandline.core.changes import Answer
+from strandline.core.note import Note
+from strandline.core.segment import SegmentGraph
+from strandline.core.stream import Stream
+from strandline.errors import PositionWentBack, Refused, StrandlineError, TimeWentBack, Undecided
+
+
+class Noted(NamedTuple):
+    """An answer to a note, and by key who holds time back where the note brought about no mark."""
+
+    answer: Answer
+    held_by: dict[str, Holder]
+    graph: SegmentGraph  # for the cuts of the marks
+
+
+class Notes:
+    """Takes notes for any stream."""
+
+    def __init__(self, streams: Streams, committer: Committer, clock: Clock) -> None:
+        self.turns = Turns(WAITING_BYTES)
+        self._streams = streams
+        self._committer = committer
+        self._clock = clock
+
+    async def take(self, stream: str, note: Note, *, tail: bool = False, by: str | None = None) -> Noted:
+        """One note: answered when it is durable; raises what refuses it, with nothing changed.
+
+        `by` is the name of the caller's token, for the journal.
+        """
+        live = self._streams.at_hand(stream) or await self._streams.get(stream)
+        self._committer.admit()
+        noted = self._apply(live, note, tail, by)
+        await self._streams.touch(live)
+        return noted
+
+    async def take_all(
+        self, pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]], turn: Turn, by: str | None = None
+    ) -> list[Noted | StrandlineError]:
+        """Many, each with its stream, in order: each is judged after the ones before it, and harms no other.
+
+        Between two pieces other calls may come, so that many notes are no more one than if each had come alone. What
+        could not even be made into a note stands for itself. If nothing of all this is durable, raises why; if some of
+        it is not, the error stands for each of those, and for all notes that had not been judged by then.
+        """
+        results: list[Noted | StrandlineError] = []
+        waits: dict[int, Durable] = {}  # by place, of those that were taken
+        failed: StrandlineError | None = None
+        request = _Request(pieces)
+        for piece in request.pieces():
+            await self._committer.room()
+            await turn.next()
+            failed = failed or _failure(set(waits.values()))
+            for stream, note in piece:
+                if failed is not None:
+                    results.append(failed)
+                    continue
+                if isinstance(note, StrandlineError):
+                    self.journal_refusal(stream, note, by)
+                    results.append(note)
+                    continue
+                try:
+                    live = self._streams.at_hand(stream) or await self._fetch(stream, turn)
+                    results.append(self._apply(live, note, False, by, request, len(results)))
+                except StrandlineError as error:
+                    results.append(error)
+                else:
+                    waits[len(results) - 1] = self._streams.touch(live)
+        turn.end()
+        return await _settled(results, waits)
+
+    async def _fetch(self, stream: str, turn: Turn) -> Live:
+        """The stream, which is not in memory. Others have their turn while it is loaded."""
+        live: Live | None = None
+        while live is None:
+            turn.end()
+            await self._streams.get(stream)
+            await turn.next()
+            live = self._streams.at_hand(stream)
+        return live
+
+    def journal_refusal(self, stream: str, error: StrandlineError, by: str | None) -> None:
+        """Enters into a stream's journal a call that was refused before the stream saw it: a note that is badly made,
+        or a call for a writer that its token does not speak for. A stream that is not in memory is not loaded."""
+        live = self._streams.at_hand(stream)
+        if live is None or not isinstance(error, Refused):
+            return
+        live.counts.refuse(error.code)
+        if live.journal.refuse(error, self._clock.now(), by=by):
+            self._committer.keep(live)
+            tell_refused("stream", stream, error)
+
+    def _apply(
+        self, live: Live, note: Note, tail: bool, by: str | None, request: _Request | None = None, place: int = 0
+    ) -> Noted:
+        now = self._clock.now()
+        try:
+            answer = live.stream.note(note, now, tail=tail)
+        except Refused as error:
+            if request is not None and request.had_done(place, error, live.stream, now):
+                return self._noted(live, note, Answer(False, dict.fromkeys(note.times), ()), now)
+            live.counts.refuse(error.code, note.writer)
+            if live.journal.refuse(error, now, by=by, writer=note.writer):
+                self._committer.keep(live)
+                tell_refused("stream", live.name, error, writer=note.writer)
+            raise
+        return self._noted(live, note, answer, now)
+
+    def _noted(self, live: Live, note: Note, answer: Answer, now: int) -> Noted:
+        live.counts.notes += 1
+        if answer.late:
+            live.counts.late(note.writer)
+        for segment in note.position:
+            live.noted_at[segment] = now
+        held: dict[str, Holder] = {}
+        if not answer.marks:
+            for key in note.times:
+                holder = live.stream.held_by(key, now)
+                if holder is not None:
+                    held[key] = holder
+        return Noted(answer, held, live.stream.graph)
+
+
+def _failure(waits: Iterable[Durable]) -> StrandlineError | None:
+    """Why any of these flushes failed; None where none has, so far."""
+    for wait in waits:
+        error = wait.exception() if wait.done() and not wait.cancelled() else None
+        if isinstance(error, StrandlineError):
+            return error
+    return None
+
+
+async def _settled(
+    results: list[Noted | StrandlineError], waits: Mapping[int, Durable]
+) -> list[Noted | StrandlineError]:
+    """The results once all that was taken is durable, or failed. Raises where none of it is durable."""
+    errors: dict[Durable, StrandlineError] = {}
+    flushes = set(waits.values())
+    for wait in flushes:
+        try:
+            await wait
+        except StrandlineError as error:
+            errors[wait] = error
+    if errors and len(errors) == len(flushes):
+        raise next((each for each in errors.values() if isinstance(each, Undecided)), next(iter(errors.values())))
+    for place, wait in waits.items():
+        if wait in errors:
+            results[place] = errors[wait]
+    return results
+
+
+class _Request:
+    """The notes of one request, some at a time. It may have been sent before: then the answer to it was lost."""
+
+    __slots__ = ("_ahead", "_coming", "_done", "_notes", "_places")
+
+    def __init__(self, pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]]) -> None:
+        self._coming = iter(pieces)
+        self._notes: list[tuple[str, Note | StrandlineError]] = []  # those of all pieces that were read so far
+        self._ahead: deque[Sequence[tuple[str, Note | StrandlineError]]] = deque()  # pieces read before their turn
+        self._places: dict[tuple[str, str], list[int]] = {}  # by stream and writer; worked out when first asked
+        self._done: dict[tuple[str, str], set[int]] = {}
+
+    def pieces(self) -> Iterator[Sequence[tuple[str, Note | StrandlineError]]]:
+        """The pieces, each when it is asked for."""
+        while True:
+            if self._ahead:
+                yield self._ahead.popleft()
+            elif not self._read_piece():
+                return
+
+    def had_done(self, place: int, error: Refused, stream: Stream, now: int) -> bool:
+        """Whether the refused note was done when its request was sent before; see `strandline.core.repetition`."""
+        name, note = self._notes[place]
+        if not isinstance(error, TimeWentBack | PositionWentBack) or not isinstance(note, Note):
+            return False
+        whose = (name, note.writer)
+        if whose not in self._done:
+            places = self._places_of(whose)
+            notes = [each for each in (self._notes[number][1] for number in places) if isinstance(each, Note)]
+            self._done[whose] = {places[number] for number in stream.done_before(notes, now)} if notes[1:] else set()
+        return place in self._done[whose]
+
+    def _places_of(self, whose: tuple[str, str]) -> list[int]:
+        if not self._places:
+            while self._read_piece():
+                pass
+            for number, (name, note) in enumerate(self._notes):
+                if isinstance(note, Note):
+                    self._places.setdefault((name, note.writer), []).append(number)
+        return self._places[whose]
+
+    def _read_piece(self) -> bool:
+        """Reads another piece, if there is one."""
+        piece = next(self._coming, None)
+        if piece is None:
+            return False
+        self._notes += piece
+        self._ahead.append(piece)
+        return True

@@ -1,0 +1,182 @@
+"""What readers ask: marks, marks by time, windows. Only what is durable is ever shown."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from controller.clock import Clock
+from controller.commit.store import Store
+from controller.limits import REST_TELLING_MS
+from controller.storage.load import MarksGone, StoredMarks
+from controller.storage.timeline import Moment, timeline
+from controller.streams.loaded_stream import Live
+from controller.streams.registry import Streams
+from strandline.core.cut import NOTHING, Cut
+from strandline.core.mark import Mark
+from strandline.core.note import DEFAULT_KEY, check_key
+from strandline.core.segment import SegmentGraph
+from strandline.core.window import TimeWindow, window_between
+from strandline.errors import UnknownSeq
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Marks, oldest first, and the graph for their cuts; `resting` is the time that an ingestion stream at rest has
+    reached."""
+
+    marks: list[Mark]
+    resting: int | None
+    graph: SegmentGraph
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """The marks around a time, and the cut where reading from it begins."""
+
+    floor: Mark | None
+    ceiling: Mark | None
+    start: Cut
+    exact: bool
+    graph: SegmentGraph
+
+
+class Reading:
+    """Answers readers of any stream."""
+
+    def __init__(self, streams: Streams, store: Store, clock: Clock) -> None:
+        self._streams = streams
+        self._store = store
+        self._clock = clock
+        self.waiting = 0  # readers that wait for a next mark
+        self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def stop(self) -> None:
+        """Ends all waits."""
+        if not self.stopping.done():
+            self.stopping.set_result(None)
+
+    # -- marks ---------------------------------------------------------------------------------------------------
+
+    async def marks(self, stream: str, key: str, after: int, limit: int, wait_ms: int = 0) -> Page:
+        """The marks that follow a seq; without any, waits up to `wait_ms` for the next.
+
+        Raises UnknownStream, or UnknownSeq for a seq that no mark has yet.
+        """
+        check_key(key)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_ms / 1000
+        while True:
+            live = await self._streams.get(stream)
+            page = await self._marks_now(live, key, after, limit)
+            left = deadline - loop.time()
+            if page.marks or left <= 0 or self.stopping.done() or live.sealed:
+                return page
+            if live.discarded:
+                continue
+            if page.resting is not None:
+                left = min(left, REST_TELLING_MS / 1000)
+            self.waiting += 1
+            try:
+                came = await self.wait(live.next_mark(key), left)
+            finally:
+                self.waiting -= 1
+            if not came and page.resting is not None:
+                deadline = loop.time()  # only time has moved, and that is told now
+
+    async def _marks_now(self, live: Live, key: str, after: int, limit: int) -> Page:
+        chain = live.chains.get(key)
+        newest = chain.last_seq if chain is not None else 0
+        if after > newest:
+            raise UnknownSeq(key=key, seq=after, newest=newest)
+        graph, resting = live.stream.graph, self.resting_time(live, key)
+        return Page(await self.after(live, key, after, limit), resting, graph)
+
+    async def after(self, live: Live, key: str, after: int, limit: int) -> list[Mark]:
+        """The marks that follow a seq, from memory or the store."""
+        while (chain := live.chains.get(key)) is not None:
+            if after + 1 >= chain.first_seq:
+                return chain.after(after, limit)
+            first = max(after + 1, live.oldest_seqs[key])
+            last = min(first + limit - 1, chain.last_seq)
+            marks = await self._store.read(_between, live.name, key, first, last)
+            if marks and marks[0].seq == first:
+                return marks
+            await self._streams.look_again(live, key, first)
+            live = await self._streams.get(live.name)
+        return []
+
+    async def wait(self, next_mark: asyncio.Future[None], seconds: float) -> bool:
+        """Whether there is another mark, or nothing to wait for at all."""
+        done, _ = await asyncio.wait([next_mark, self.stopping], timeout=seconds, return_when="FIRST_COMPLETED")
+        return bool(done)
+
+    def resting_time(self, live: Live, key: str) -> int | None:
+        """The time that an ingestion stream at rest has reached."""
+        mark = live.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
+        return None if mark is None else mark.time
+
+    async def at(self, stream: str, key: str, time: int) -> At:
+        """The marks around a time, and where to begin to read so that nothing at or after it is missed."""
+        check_key(key)
+        live = await self._streams.get(stream)
+        graph, head = live.stream.graph, live.stream.head
+        floor, ceiling, start = await self._store.read(_around, stream, key, time)
+        if start is not None:
+            return At(floor, ceiling, start.cut.join(head), True, graph)
+        if head:
+            return At(floor, ceiling, head, True, graph)
+        return At(floor, ceiling, floor.cut if floor is not None else NOTHING, floor is None, graph)
+
+    async def timeline(self, stream: str, key: str, since: int, points: int) -> list[Moment]:
+        """When the marks since then were made and what their times were: all, or about so many; oldest first."""
+        check_key(key)
+        await self._streams.get(stream)
+        return await self._store.read(timeline, stream, key, since, points)
+
+    # -- windows -------------------------------------------------------------------------------------------------
+
+    async def window(self, stream: str, key: str, position: dict[str, int]) -> TimeWindow:
+        """Where a position stands among the marks."""
+        check_key(key)
+        live = await self._streams.get(stream)
+        cut = live.stream.graph.cut(position)
+        end = live.stream.graph.end if live.sealed else None
+        resting = live.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
+        passed, ahead = await self.sides(live, key, cut)
+        return window_between(passed, ahead, cut, end, resting)
+
+    async def sides(self, live: Live, key: str, position: Cut) -> tuple[Mark | None, Mark | None]:
+        """The marks that bound a position: from memory where that has them, else by search in the store."""
+        while (chain := live.chains.get(key)) is not None:
+            passed, ahead = chain.passed(position), chain.ahead(position)
+            first, last = live.oldest_seqs[key], chain.first_seq - 1
+            if first > last or passed is not None:
+                return passed, ahead
+            try:
+                return await self._store.read(_sides, live.name, key, position, first, last, ahead)
+            except MarksGone as gone:
+                await self._streams.look_again(live, key, gone.seq)
+                live = await self._streams.get(live.name)
+        return None, None
+
+
+def _between(connection: Connection, stream: str, key: str, first: int, last: int) -> list[Mark]:
+    with connection.begin():
+        return StoredMarks(connection, stream, key).between(first, last)
+
+
+def _around(connection: Connection, stream: str, key: str, time: int) -> tuple[Mark | None, Mark | None, Mark | None]:
+    with connection.begin():
+        marks = StoredMarks(connection, stream, key)
+        return *marks.around(time), marks.start(time)
+
+
+def _sides(
+    connection: Connection, stream: str, key: str, position: Cut, first: int, last: int, ahead: Mark | None
+) -> tuple[Mark | None, Mark | None]:
+    with connection.begin():
+        marks = StoredMarks(connection, stream, key)
+        return marks.passed(position, first, last), marks.ahead(position, first, last) or ahead

@@ -1,0 +1,315 @@
+"""The streams: created, found, listed, deleted; loaded from the store when first needed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from controller.clock import Clock
+from controller.commit.damaged_rows import Wreck
+from controller.commit.group_commit import Committer, Durable
+from controller.commit.store import Store
+from controller.limits import JOURNAL_HELD_MS, LOAD_WAIT_MS, STEP_ITEMS
+from controller.records.counts import StreamCounts
+from controller.records.journal import REGISTRATIONS, Act, tell_refused
+from controller.records.operator_log import tell
+from controller.storage import schema
+from controller.storage.load import missing_mark, stream_names, stream_steps
+from controller.storage.rows import Origin
+from controller.storage.save import Spell
+from controller.storage.terms import Restores
+from controller.streams.cache import Shelf, StillLoading
+from controller.streams.loaded_stream import Live
+from controller.streams.timers import Deadlines
+from strandline.core.aggregate import Holder
+from strandline.core.changes import Registered
+from strandline.core.config import StreamConfig
+from strandline.core.mark import Mark
+from strandline.core.segment import NewSegment, SegmentGraph
+from strandline.core.served_time import Moment
+from strandline.core.stream import Stream
+from strandline.errors import Refused, StoreCorrupt, StreamExists, StreamLoading, UnknownStream
+from strandline.names import check_name
+from strandline.wire.streams import config_to_wire
+
+
+class Streams:
+    """Every stream by its name, each at most once in memory."""
+
+    def __init__(self, store: Store, committer: Committer, clock: Clock, spell: Spell, restores: Restores) -> None:
+        self._store = store
+        self._committer = committer
+        self._clock = clock
+        self._spell = spell
+        self._restores = restores
+        self._shelf: Shelf[Live] = Shelf(self._load)
+        self.load_wait_ms = LOAD_WAIT_MS
+        self.deadlines = Deadlines(clock, committer.keep)
+        self._holding: set[StreamCounts] = set()
+        self._counts: dict[str, StreamCounts] = {}  # by name, also while a stream is loaded again
+        self.aging: set[str] = set()  # streams in memory whose marks do not stay for ever
+
+    # -- finding -------------------------------------------------------------------------------------------------
+
+    def at_hand(self, name: str) -> Live | None:
+        """The stream if it is in memory: the hot path's look, without a wait."""
+        return self._shelf.at_hand(name)
+
+    async def get(self, name: str, *, wait_ms: int | None = None) -> Live:
+        """The stream; raises UnknownStream, or StoreUnavailable. Not to be kept over an `await`.
+
+        Raises StreamLoading where loading it takes longer than `wait_ms`, or else longer than any call is to wait.
+        """
+        live = self.at_hand(name) or await self._find(name, wait_ms)
+        if live is None:
+            raise UnknownStream(stream=name)
+        return live
+
+    async def names(self, after: str, limit: int) -> Sequence[str]:
+        """Names in order, those that follow `after`, among what is durable."""
+        return await self._store.read(stream_names, after, limit)
+
+    def tell_held(self) -> None:
+        """Tells the log of those who have begun to hold time back, once it has lasted a while."""
+        now = self._clock.now()
+        for counts in list(self._holding):
+            present = {key: held for key, held in counts.held.items() if held.holder is not None}
+            if not present:
+                self._holding.discard(counts)
+            live = self.at_hand(counts.name)
+            for key, held in present.items():
+                if live is None or held.told or now - held.since < JOURNAL_HELD_MS:
+                    continue
+                held.told = True
+                holder = live.stream.held_by(key, now)
+                tell(
+                    "time_held",
+                    logging.WARNING,
+                    stream=counts.name,
+                    key=key,
+                    writer=held.holder,
+                    state=held.state,
+                    held_ms=now - held.since,
+                    time=None if holder is None else holder.time,
+                    released_in_ms=None if holder is None else holder.released_in_ms,
+                )
+
+    def in_memory(self) -> list[Live]:
+        """All that are loaded, in no order."""
+        return self._shelf.items()
+
+    def _counts_of(self, name: str) -> StreamCounts:
+        found = self._counts.get(name)
+        if found is None:
+            found = self._counts[name] = StreamCounts(name, self._holding)
+        return found
+
+    async def _find(self, name: str, wait_ms: int | None = None) -> Live | None:
+        check_name("stream", name)
+        try:
+            return await self._shelf.find(name, (self.load_wait_ms if wait_ms is None else wait_ms) / 1000)
+        except StillLoading:
+            raise StreamLoading(stream=name) from None
+
+    async def stop(self) -> None:
+        """Gives up what is being loaded."""
+        await self._shelf.stop()
+
+    async def _load(self, name: str) -> Live | None:
+        began = self._clock.moment()
+        stored = await self._store.load(stream_steps, name, self._clock.unserved)
+        if stored is None:
+            return None
+        live = Live.loaded(stored, self._watch, self._counts_of(name))
+        moment = self._clock.moment()
+        if len(live.stream.writers) <= STEP_ITEMS:
+            changed = self._bring_up(live, stored.fence, began, moment)
+        else:
+            changed = await self._store.aside(self._bring_up, live, stored.fence, began, moment)
+        if changed:
+            self._committer.keep(live)
+        self._watch(live)
+        return live
+
+    def _bring_up(self, live: Live, fence: int, began: Moment, moment: Moment) -> bool:
+        """Brings a stream that was loaded, and which nobody knows of yet, to the present; whether that changed it.
+
+        `fence` is that of the spell that wrote it last. Since `began` nobody could be heard who writes to it.
+        """
+        stream = live.stream
+        stream.clock = max(stream.clock, self._spell.started_at)
+        restored_at = self._restores.since(fence)
+        if restored_at is not None:
+            live.begin_anew(restored_at)
+        for writer in stream.writers.values():
+            writer.forgive(moment.served - began.served, moment.served)
+        return bool(stream.advance(moment.now)) or restored_at is not None
+
+    def _watch(self, live: Live) -> None:
+        """Looks again at when a stream has something to do by itself."""
+        self.deadlines.watch(live)
+        if live.stream.config.mark_retention_ms is not None:
+            self.aging.add(live.name)
+
+    def settle(self) -> None:
+        """Before an orderly end: the next commit has everything, also what may be a little late in the store."""
+        for live in self._shelf.items():
+            if live.settle():
+                self._committer.keep(live)
+
+    async def look_again(self, live: Live, key: str, seq: int) -> None:
+        """After the store had no mark of a seq that memory knows: returns when memory knows too that it was let go.
+
+        Raises StoreCorrupt where it was not.
+        """
+        await self.touch(live)
+        live = await self.get(live.name)
+        chain = live.chains.get(key)
+        if chain is not None and live.oldest_seqs[key] <= seq <= chain.last_seq:
+            missing = missing_mark(live.name, key, seq)
+            self._store.damaged(missing)
+            raise missing
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    def touch(self, live: Live, calls: int = 1) -> Durable:
+        """After a call changed a stream: done when that is durable."""
+        return self._committer.join(live, calls)
+
+    async def change(
+        self, name: str, call: Callable[[Stream, int], Any], act: Act | None = None
+    ) -> Any:  # what the call returns
+        """Applies a call to a stream and answers when it is durable. `act` is for the journal, if it is done."""
+        live = await self.get(name)
+        self._committer.admit()
+        with self._journalled(live, act) as now:
+            result = call(live.stream, now)
+        await self.touch(live)
+        return result
+
+    async def register(
+        self,
+        name: str,
+        writer: str,
+        keys: Collection[str] | None,
+        by: str | None = None,
+        registration: str | None = None,
+    ) -> Registered:
+        """Registers a writer, and answers when that is durable."""
+        live = await self.get(name)
+        self._committer.admit()
+        with self._journalled(live, None) as now:
+            epochs = live.stream.epochs
+            registered = live.stream.register(writer, keys, now, registration)
+        if live.stream.epochs != epochs:  # else it was made before, and told
+            live.journal.tell(REGISTRATIONS, "registered", now, {"writer": writer, "epoch": registered.epoch}, by=by)
+        await self.touch(live)
+        return registered
+
+    @contextmanager
+    def _journalled(self, live: Live, act: Act | None) -> Iterator[int]:
+        """Tells the journal what was done, or why it was refused."""
+        now = self._clock.now()
+        try:
+            yield now
+        except Refused as error:
+            live.counts.refuse(error.code)
+            more = {} if act is None else {"call": act.kind}
+            if live.journal.refuse(error, now, by=None if act is None else act.by, **more):
+                self._committer.keep(live)
+                tell_refused("stream", live.name, error, **more)
+            raise
+        if act is not None:
+            live.journal.act(act, now)
+
+    async def drop_segment(self, name: str, segment: str, by: str | None = None) -> None:
+        """Takes a segment out of an open stream that the log does not have."""
+        live = await self.get(name)
+        self._committer.admit()
+        with self._journalled(live, Act("segment_dropped", by, {"segment": segment})) as now:
+            live.drop_segment(segment, now)
+        await self.touch(live)
+
+    async def evaluate(self, name: str, key: str) -> tuple[Mark | None, Holder | None, SegmentGraph]:
+        """Makes a mark now if one is possible; else says who holds time back. Answers when it is durable."""
+        live = await self.get(name)
+        self._committer.admit()
+        now = self._clock.now()
+        mark = live.stream.evaluate(key, now)
+        holder = live.stream.held_by(key, now)
+        graph = live.stream.graph
+        await self.touch(live)
+        return mark, holder, graph
+
+    async def create(
+        self,
+        name: str,
+        segments: int | Sequence[NewSegment] | None,
+        settings: Mapping[str, Any],
+        by: str | None = None,
+    ) -> bool:
+        """Creates a stream; False where it is there already, with the same original segments and time domain.
+
+        `segments` is None for an open stream. Raises StreamExists where they differ, InvalidConfig, InvalidScale.
+        """
+        check_name("stream", name)
+        now = self._clock.now()
+        config = StreamConfig(**settings)
+        graph = _graph(segments, now)
+        origin = Origin(created_at=now, segments=None if graph.open else _ranges(graph))
+        found = await self._find(name)
+        self._committer.admit()
+        if found is not None:
+            differs = "segments" if found.origin.segments != origin.segments else "time domain"
+            if differs == "segments" or found.stream.config.time_domain is not config.time_domain:
+                exists = StreamExists(stream=name, differs=differs)
+                found.counts.refuse(exists.code)
+                if found.journal.refuse(exists, now, by=by, call="created"):
+                    self._committer.keep(found)
+                    tell_refused("stream", name, exists, call="created")
+                raise exists
+            await self.touch(found)
+            return False
+        stream = Stream(name, config, graph, now=now, unserved=self._clock.unserved)
+        counts = self._counts_of(name)
+        live = Live(stream, origin, stored_fence=None, watch=self._watch, counts=counts)
+        live.journal.act(Act("created", by, config_to_wire(config)), now)
+        self._shelf.put(name, live)
+        await self.touch(live)
+        return True
+
+    async def delete(self, name: str, by: str | None = None) -> None:
+        """Deletes a stream with everything about it, its journal too; also one that is damaged."""
+        try:
+            live: Live | Wreck = await self.get(name)
+        except StoreCorrupt:
+            live = Wreck(schema.stream, name)
+        self._committer.admit()
+        ended = self._committer.join(live)
+        if isinstance(live, Live):
+            live.ending = ended
+        await ended
+        counts = self._counts.pop(name, None)
+        if counts is not None:
+            self._holding.discard(counts)
+        self._store.deleted(stream=name)
+        tell("stream_deleted", stream=name, by=by)
+
+
+def _graph(segments: int | Sequence[NewSegment] | None, now: int) -> SegmentGraph:
+    match segments:
+        case None:
+            return SegmentGraph(open=True)
+        case int():
+            return SegmentGraph.equal_shares(segments, now)
+        case _:
+            return SegmentGraph.of_ranges(segments, now)
+
+
+def _ranges(graph: SegmentGraph) -> tuple[tuple[str, float, float], ...]:
+    """The segments as they were asked for, whichever way: a stream with 2 is one with the halves spelled out."""
+    return tuple(
+        sorted((each.id, each.low, each.high) for each in graph if each.low is not None and each.high is not None)
+    )

@@ -1,0 +1,105 @@
+"""Offset and time within a segment: looked up among the marks in memory, or, for older ones, in the store."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import Connection
+
+from controller.commit.store import Store
+from controller.storage.load import MarksGone, StoredMarks
+from controller.streams.loaded_stream import Live
+from controller.streams.registry import Streams
+from strandline.core.config import TimeDomain
+from strandline.core.note import check_key
+from strandline.core.time_index import Entry, time_index
+from strandline.errors import UnknownSeq
+
+READ_AHEAD_MARKS: Final = 64  # where one mark after the other is asked for
+
+
+class Indexing:
+    """Answers for the time index of any segment."""
+
+    def __init__(self, streams: Streams, store: Store) -> None:
+        self._streams = streams
+        self._store = store
+
+    async def time_index(
+        self, stream: str, segment: str, key: str, from_offset: int, token: int | None, limit: int
+    ) -> tuple[list[Entry], int]:
+        """Entries from an offset on, or from where a token came from, and the token to go on with.
+
+        Raises UnknownStream, UnknownSegment, and UnknownSeq for a token that no call can have given.
+        """
+        check_key(key)
+        while True:
+            live = await self._streams.get(stream)
+            try:
+                return await self._looked_up(live, segment, key, from_offset, token, limit)
+            except MarksGone as gone:
+                await self._streams.look_again(live, key, gone.seq)
+
+    async def _looked_up(
+        self, live: Live, segment: str, key: str, from_offset: int, token: int | None, limit: int
+    ) -> tuple[list[Entry], int]:
+        described = live.stream.graph[segment]
+        created_at = described.created_at if live.stream.config.time_domain is TimeDomain.INGESTION else None
+        chain = live.chains.get(key)
+        newest = chain.last_seq if chain is not None else 0
+        if token is not None and token > newest:
+            raise UnknownSeq(key=key, seq=token, newest=newest)
+        if chain is None:
+            return ([Entry(0, created_at)] if created_at is not None and token is None else []), 0
+        oldest = live.oldest_seqs[key]
+        begins_at = chain.offset_at(chain.first_seq, segment)
+        here = token + 1 >= chain.first_seq if token is not None else 0 < from_offset >= begins_at
+        if here or oldest == chain.first_seq:
+            return time_index(chain, segment, from_offset, token, limit, created_at=created_at)
+        return await self._store.read(
+            _in_store, live.name, key, segment, oldest, newest, from_offset, token, limit, created_at
+        )
+
+
+def _in_store(
+    connection: Connection,
+    stream: str,
+    key: str,
+    segment: str,
+    oldest: int,
+    newest: int,
+    from_offset: int,
+    token: int | None,
+    limit: int,
+    created_at: int | None,
+) -> tuple[list[Entry], int]:
+    with connection.begin():
+        marks = _Column(StoredMarks(connection, stream, key), segment, oldest, newest)
+        return time_index(marks, segment, from_offset, token, limit, created_at=created_at)
+
+
+class _Column:
+    """Stored marks as far as one segment goes: what `time_index` looks at, and a little ahead of it."""
+
+    def __init__(self, marks: StoredMarks, segment: str, first_seq: int, last_seq: int) -> None:
+        self.first_seq = first_seq
+        self.last_seq = last_seq
+        self._marks = marks
+        self._segment = segment
+        self._seen: dict[int, tuple[int, int]] = {}  # offset and time, by seq
+
+    def offset_at(self, seq: int, segment: str) -> int:
+        assert segment == self._segment
+        return self._at(seq)[0]
+
+    def time_at(self, seq: int) -> int:
+        return self._at(seq)[1]
+
+    def _at(self, seq: int) -> tuple[int, int]:
+        if seq not in self._seen:
+            ahead = READ_AHEAD_MARKS if seq - 1 in self._seen else 1
+            for mark in self._marks.between(seq, min(seq + ahead - 1, self.last_seq)):
+                self._seen[mark.seq] = (mark.cut.offset(self._segment), mark.time)
+            if seq not in self._seen:
+                raise MarksGone(seq)
+        return self._seen[seq]

@@ -1,0 +1,93 @@
+"""Wakes streams when time alone changes something. One timer, for the earliest of all; nothing is scanned."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from controller.clock import Clock
+from controller.limits import ADVANCE_PAUSE_MS, HEARTBEAT_MS
+from controller.streams.loaded_stream import Live
+
+log = logging.getLogger(__name__)
+
+ROOM_ENTRIES: Final = 1_024
+
+
+class Deadlines:
+    """The moments at which streams have something to do by themselves."""
+
+    def __init__(self, clock: Clock, changed: Callable[[Live], None]) -> None:
+        """`changed` is told of a stream that time has changed, so that it is written."""
+        self._clock = clock
+        self._changed = changed
+        self._heap: list[tuple[int, int, Live]] = []
+        self._count = 0
+        self._room = ROOM_ENTRIES
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, live: Live) -> None:
+        """Looks again at when a stream wants to be woken, after anything about it changed.
+
+        A bound will do: woken too early, the stream says exactly when its next moment is.
+        """
+        wake = live.stream.next_wake(exact=False)
+        if wake is not None and (live.wake is None or wake < live.wake):
+            self._push(live, wake)
+            self._arm()
+
+    @property
+    def next_moment(self) -> int | None:
+        """Nothing is due before it; whether anything is due then shows when it has come."""
+        return self._heap[0][0] if self._heap else None
+
+    def run_due(self) -> None:
+        """Advances every stream whose moment has come."""
+        now = self._clock.now()
+        while self._heap and self._heap[0][0] <= now:
+            moment, _, live = heappop(self._heap)
+            if live.wake != moment or live.discarded:
+                continue
+            live.wake = None
+            self._advance(live, now)
+        self._arm()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _advance(self, live: Live, now: int) -> None:
+        try:
+            live.stream.advance(now)
+            wake = live.stream.next_wake()
+        except Exception:
+            log.exception("stream %r could not be advanced", live.name)
+            wake = now + 1_000
+        self._changed(live)
+        if wake is not None:
+            # A moment that has come although we just looked must not make this spin: nobody is let go for silence
+            # while the store is away.
+            pause_ms = HEARTBEAT_MS if self._clock.unserved.is_away(now) else ADVANCE_PAUSE_MS
+            self._push(live, max(wake, now + pause_ms))
+
+    def _push(self, live: Live, wake: int) -> None:
+        live.wake = wake
+        self._count += 1
+        heappush(self._heap, (wake, self._count, live))
+        if len(self._heap) > self._room:
+            # Entries that a sooner one overtook stay behind; a stream with a long timeout would gather them for days.
+            self._heap = [entry for entry in self._heap if entry[2].wake == entry[0] and not entry[2].discarded]
+            heapify(self._heap)
+            self._room = max(ROOM_ENTRIES, 2 * len(self._heap))
+
+    def _arm(self) -> None:
+        self.stop()
+        while self._heap and (self._heap[0][2].discarded or self._heap[0][2].wake != self._heap[0][0]):
+            heappop(self._heap)
+        if self._heap and not self._clock.by_hand:
+            wait_ms = max(0, self._heap[0][0] - self._clock.now())
+            self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self.run_due)

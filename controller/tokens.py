@@ -1,0 +1,68 @@
+"""Who may call: the store's tokens in memory, looked at anew twice a second."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from controller.clock import Clock
+from controller.commit.store import Store
+from controller.storage.tokens import TokenState, changed_tokens, note_use
+from strandline.access import Grant
+from strandline.errors import Unauthenticated
+
+NONE_SHOWN: Final = "no token was shown"
+NOT_KNOWN: Final = "the token is not known here, or was revoked"
+
+
+class Tokens:
+    """The tokens of a store. They are found by their SHA-256, so no comparison's length tells anything of one.
+
+    Where the store is away those known before go on: nobody can revoke one in a store that is not there.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self.required = False  # whether a caller has to show one: from the first that is ever made, and for good
+        self._store = store
+        self._clock = clock
+        self._state: TokenState | None = None
+        self._grants: dict[bytes, Grant] = {}
+        self._valid: set[Grant] = set()
+        self._used: set[str] = set()
+
+    async def refresh(self) -> None:
+        """Looks which tokens there are; raises StoreUnavailable."""
+        changed = await self._store.read(changed_tokens, self._state)
+        if changed is None:
+            return
+        self._state, by_digest = changed
+        self._grants = {bytes.fromhex(digest): grant for digest, grant in by_digest.items()}
+        self._valid = set(self._grants.values())
+        self.required = self.required or self._state.made > 0
+
+    def check(self, token: bytes) -> Grant:
+        """What a token allows; raises Unauthenticated for one that is not known, was revoked or has expired."""
+        grant = self._grants.get(hashlib.sha256(token).digest())
+        if grant is None:
+            raise Unauthenticated(reason=NOT_KNOWN)
+        if grant.expires_at is not None and self._clock.now() >= grant.expires_at:
+            raise Unauthenticated(reason=f"the token {grant.name!r} has expired")
+        self._used.add(grant.name)
+        return grant
+
+    def still_allows(self, grant: Grant | None) -> bool:
+        """Whether who was let in with this grant, or without any, still may: for answers that take a while."""
+        if grant is None:
+            return not self.required
+        return grant in self._valid and (grant.expires_at is None or self._clock.now() < grant.expires_at)
+
+    async def note_use(self) -> None:
+        """Lets the store know which tokens were used; raises StoreUnavailable."""
+        if not self._used:
+            return
+        used, self._used = self._used, set()
+        try:
+            await self._store.write(note_use, used, self._clock.now())
+        except BaseException:
+            self._used |= used
+            raise

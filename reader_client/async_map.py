@@ -1,0 +1,88 @@
+"""Asynchronous work on items: events go through a coroutine, and watermarks stay behind those that came before them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from typing import TypeVar, assert_never
+
+from reader_client.events import AsyncEventReader
+from reader_client.items import EventItem, IdleItem, Item, WatermarkItem
+from reader_client.limits import WORK_CAPACITY_DEFAULT
+from strandline.core.async_work import Completed, OrderedWork, Ticket, UnorderedWork, Work
+from strandline.core.coalesce import Watermark
+from strandline.errors import InvalidConfig
+
+Result = TypeVar("Result")
+Output = Completed[EventItem, Result] | WatermarkItem
+
+
+async def map_async(
+    items: AsyncIterable[Item],
+    work: Callable[[EventItem], Awaitable[Result]],
+    *,
+    capacity: int = WORK_CAPACITY_DEFAULT,
+    ordered: bool = True,
+    acknowledge: AsyncEventReader | None = None,
+) -> AsyncIterator[Output[Result]]:
+    """Yields each event with its result, in the order of the events or as they are done, and watermarks in between: one
+    comes out as soon as nothing before it is under way, and not earlier.
+
+    At most `capacity` events are under way or wait for their turn. `acknowledge` is the reader, where it was made with
+    `acknowledge=True`: it is told of each event whose result was taken, so that unfinished work is read again after a
+    crash. What `work` raises is raised here, and ends the mapping; work that is under way is cancelled then.
+    """
+    queue: Work[EventItem, Result] = OrderedWork(capacity) if ordered else UnorderedWork(capacity)
+    source = aiter(items)
+    reading: asyncio.Task[Item] | None = None
+    working: dict[asyncio.Task[Result], Ticket] = {}
+    ended = False
+    try:
+        while not ended or working:
+            if reading is None and not ended and not queue.full:
+                reading = asyncio.ensure_future(anext(source))
+            pending = {*working, *([reading] if reading is not None else [])}
+            finished, _ = await asyncio.wait(pending, return_when="FIRST_COMPLETED")
+            outputs: list[Completed[EventItem, Result] | Watermark] = []
+            for task in [each for each in working if each in finished]:
+                outputs += queue.complete(working.pop(task), task.result())
+            if reading is not None and reading in finished:
+                done, reading = reading, None
+                try:
+                    item = done.result()
+                except StopAsyncIteration:
+                    ended = True
+                else:
+                    outputs += _begin(item, queue, work, working)
+            for output in outputs:
+                yield _shown(output)
+                if acknowledge is not None and isinstance(output, Completed):
+                    acknowledge.done(output.item)
+    finally:
+        left = [*working, *([reading] if reading is not None else [])]
+        for unfinished in left:
+            unfinished.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+def _begin(
+    item: Item,
+    queue: Work[EventItem, Result],
+    work: Callable[[EventItem], Awaitable[Result]],
+    working: dict[asyncio.Task[Result], Ticket],
+) -> list[Completed[EventItem, Result] | Watermark]:
+    match item:
+        case EventItem():
+            working[asyncio.ensure_future(work(item))] = queue.submit(item)
+            return []
+        case WatermarkItem(watermark, key, None):
+            return queue.watermark(key, watermark)
+        case WatermarkItem() | IdleItem():
+            wanted = "left out: work is ordered by the watermarks of all streams together"
+            raise InvalidConfig(name="by_stream", value=True, wanted=wanted)
+        case _:
+            assert_never(item)
+
+
+def _shown(output: Completed[EventItem, Result] | Watermark) -> Output[Result]:
+    return WatermarkItem(output.value, output.key) if isinstance(output, Watermark) else output

@@ -1,0 +1,45 @@
+"""What a reader does with a log: looks where it ends, and fetches a bounded piece of each segment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reader_client.limits import READ_AHEAD_BYTES, READ_AHEAD_OFFSETS
+from strandline.logs import LogReader, StoredEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A piece of a segment, up to an offset. The segment goes on to `end`, and is over at `final`, where it has one."""
+
+    segment: str
+    events: list[StoredEvent]
+    upto: int
+    end: int
+    final: int | None
+
+
+def fetch(log: LogReader, wanted: Mapping[str, int]) -> list[Fetched]:
+    """The next piece of each of these segments, from these offsets on. A segment that the log does not have (yet) is
+    empty. Raises the log's errors."""
+    finals = {each.id: each.final_offset for each in log.segments()}
+    ends = log.end_offsets()  # after the finals: a segment that was sealed before cannot grow
+    return [
+        _piece(log, segment, start, ends[segment], finals.get(segment))
+        for segment, start in wanted.items()
+        if segment in ends
+    ]
+
+
+def _piece(log: LogReader, segment: str, start: int, end: int, final: int | None) -> Fetched:
+    events, size = list[StoredEvent](), 0
+    upto = min(end, start + READ_AHEAD_OFFSETS)
+    if upto <= start:
+        return Fetched(segment, events, start, end, final)
+    for event in log.rows(segment, start, upto):
+        events.append(event)
+        size += len(event.value or b"") + len(event.key or b"")
+        if size >= READ_AHEAD_BYTES:
+            return Fetched(segment, events, event.offset + 1, end, final)
+    return Fetched(segment, events, upto, end, final)

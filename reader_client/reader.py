@@ -1,0 +1,489 @@
+"""What an `EventReader` does, written once: jobs for the sync and the async one to drive (see `steps.py`)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+from reader_client.backlog import remaining_offsets
+from reader_client.errors import ReaderClosed
+from reader_client.fetch import fetch
+from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem
+from reader_client.limits import POLL_BOUND_MS, POLL_FIRST_MS
+from reader_client.options import LateEvents, Options
+from reader_client.steps import Job, Pause
+from reader_client.stream_order import StreamOrder
+from strandline.client import calls, group_calls
+from strandline.client.loop import local, remote
+from strandline.core.event_time_lag import EventTimeLag
+from strandline.core.event_windows import EventWindows, Saved
+from strandline.core.note import DEFAULT_KEY
+from strandline.core.order import Lag, Place
+from strandline.core.progress import News, Progress, no_order
+from strandline.errors import Fenced, InvalidConfig, OutcomeUnknown, PositionWentBack, UnknownReader, WrongDomain
+from strandline.fork import Origin
+from strandline.logs import LogReader, StoredEvent
+from strandline.names import check_name
+from strandline.wire.groups import GroupWindow, Positions, ReaderAnswer
+
+Told: TypeAlias = tuple[str | None, str]  # of a stream, or of all, and the time key
+
+
+class Reading:
+    """One reader of a group. One job at a time."""
+
+    def __init__(
+        self,
+        group: str,
+        reader: str,
+        logs: Mapping[str, LogReader],
+        options: Options,
+        state: ReaderState | None,
+        now_ms: Callable[[], float],
+    ) -> None:
+        self.group = check_name("group", group)
+        self.reader = check_name("reader", reader)
+        self.window: GroupWindow | None = None
+        self.late = LateEvents()
+        self.fenced = 0
+        self.closed = False
+        self._logs = logs
+        self._options = options
+        self._state = self._kept = state
+        self._kept_next = state
+        self._saved = dict[Place, ReaderState]()
+        self._now_ms = now_ms
+        self._epoch: int | None = None
+        self._orders = {stream: StreamOrder(stream, options.order_key) for stream in logs}
+        self._progress: Progress[StoredEvent] = Progress(self._bound if options.ordered else no_order)
+        self._lag = EventTimeLag(options.max_event_time_lag_ms)
+        self._waiting: deque[WatermarkItem | IdleItem] = deque()
+        self._queued = _watermarks(state)
+        self._told = dict(self._queued)
+        self._idle: dict[str, bool] = {}  # streams that were told to be idle, and whether to have ended
+        self._given: tuple[Place, int] | None = None
+        if options.windows is not None and state is not None and state.windows is not None:
+            options.windows.load(state.windows)
+        self._report_at = self._look_at = 0.0
+        self._pause_ms: float = POLL_FIRST_MS
+        self._origin = Origin(f"reader {reader!r} of group {group!r}")
+
+    # -- jobs ----------------------------------------------------------------------------------------------------
+
+    def open(self) -> Job[None]:
+        """Registers, at the positions of the state that it was given, and takes its share of the segments."""
+        self._check_open()
+        described = yield from remote(group_calls.describe_group(self.group))
+        self._check_logs(described.streams)
+        timeout = described.reader_timeout_ms
+        if timeout is not None and timeout <= self._options.report_ms:
+            wanted = f"less than the group's reader_timeout_ms, {timeout}"
+            raise InvalidConfig(name="report_ms", value=self._options.report_ms, wanted=wanted)
+        for stream in described.streams:
+            domain = (yield from remote(calls.describe(stream))).config.time_domain
+            if self._options.time_domain not in (ReadingDomain.PROCESSING, domain):
+                asked = f"watermarks of the {self._options.time_domain} time domain"
+                raise WrongDomain(stream=stream, time_domain=domain, call=asked)
+        positions = self._state.positions if self._state is not None else {}
+        yield from self._take((yield from remote(group_calls.register_reader(self.group, self.reader, positions))))
+
+    def read(self, wait_ms: float | None) -> Job[Item | None]:
+        """The next item; None where none came in time, or none will: the streams have ended."""
+        self._origin.check()
+        self._check_open()
+        self._settle()
+        if self._epoch is None:
+            yield from self.open()
+        deadline = None if wait_ms is None else self._now_ms() + wait_ms
+        while True:
+            if self._waiting:
+                item = self._waiting.popleft()
+                if isinstance(item, WatermarkItem):
+                    self._told[item.stream, item.key] = item.watermark
+                return item
+            if self._now_ms() >= self._report_at or self._progress.has_finished:
+                yield from self._report()
+                continue
+            yield from self._fill()
+            yield from self._order(needed=True)
+            found = self._next_event()
+            if found is not None:
+                return found
+            now = self._now_ms()
+            if self.at_end or (deadline is not None and now >= deadline):
+                return None
+            until = min(self._report_at, now + POLL_BOUND_MS if deadline is None else deadline)
+            if self._progress.wanting():
+                until = min(until, self._look_at)
+            yield Pause(max(1.0, until - now))
+
+    def look(self) -> Job[GroupWindow]:
+        """Where the group stands by now, with all that this reader has handed out."""
+        self._origin.check()
+        self._check_open()
+        if self._epoch is None:
+            yield from self.open()
+        yield from self._report(balance=False)
+        assert self.window is not None, "every answer to a report has one"
+        return self.window
+
+    def close(self, *, settle: bool) -> Job[None]:
+        """Tells how far it has read, gives its segments up and leaves the group. Not `settle`: the item that was handed
+        out last was not dealt with."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._epoch is None:
+            return
+        if settle:
+            self._settle()
+        try:
+            yield from self._tell(self._epoch, self._progress.news())
+            yield from remote(group_calls.offline(self.group, self.reader, {}))
+        except (Fenced, PositionWentBack, UnknownReader):
+            return  # it has lost them already
+
+    def save(self) -> ReaderState:
+        """What to go on from; everything that was handed out counts as dealt with, or lies in the windows."""
+        self._settle()
+        windows = self._options.windows
+        if windows is None:
+            return self._state_of(self._progress.settled(), None)
+        self._kept_next = self._state_of(self._progress.positions(), windows.save())
+        return self._kept_next
+
+    def _state_of(self, positions: Positions, windows: Saved | None) -> ReaderState:
+        by_stream: dict[str, dict[str, int]] = {}
+        for (stream, key), watermark in self._told.items():
+            if stream is not None:
+                by_stream.setdefault(stream, {})[key] = watermark
+        watermarks = {key: watermark for (stream, key), watermark in self._told.items() if stream is None}
+        return ReaderState(positions, watermarks, windows, by_stream)
+
+    def save_segments(self) -> dict[Place, ReaderState]:
+        """The same for each segment by itself."""
+        windows = self._windows("save_segments")
+        places = {(stream, segment): at for stream, each in self.positions.items() for segment, at in each.items()}
+        saved = windows.save_parts(places)
+        self._saved = {place: self._state_of({place[0]: {place[1]: at}}, saved[place]) for place, at in places.items()}
+        return self._saved
+
+    def settle(self) -> None:
+        """What was saved last is kept."""
+        self._windows("settle")
+        if self._options.recall is None:
+            self._kept = self._kept_next
+            for stream, position in ({} if self._kept is None else self._kept.positions).items():
+                for segment, offset in position.items():
+                    self._progress.settle((stream, segment), offset)
+            return
+        for place, state in self._saved.items():
+            self._progress.settle(place, _offset(state, place), held=_has_events(state))
+
+    def done(self, item: EventItem) -> None:
+        self._progress.done((item.stream, item.event.segment), item.event.offset)
+
+    @property
+    def positions(self) -> Positions:
+        return self._progress.positions()
+
+    @property
+    def settled(self) -> Positions:
+        return self._progress.settled()
+
+    def lags(self, now: int) -> dict[str, dict[str, Lag]]:
+        return {stream: self._orders[stream].lags(each, now) for stream, each in self._progress.positions().items()}
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all streams are sealed, and the group has read all of them."""
+        streams = self.window.streams.values() if self.window is not None else ()
+        return bool(streams) and all(each.end_of_stream for each in streams)
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def _fill(self) -> Job[None]:
+        """Fetches of segments of which nothing is here; where there was nothing to fetch, not again at once."""
+        wanting = self._progress.wanting()
+        if not wanting or (self._now_ms() < self._look_at and not self._progress.starved):
+            return
+        found = False
+        for stream, log in self._logs.items():
+            wanted = {place[1]: self._progress.cursors[place].fetched for place in wanting if place[0] == stream}
+            if wanted:
+                for piece in (yield from local(partial(fetch, log, wanted))):
+                    found = found or piece.upto > wanted[piece.segment]
+                    self._progress.feed((stream, piece.segment), piece.events, piece.upto, piece.end)
+                    if piece.final is not None:
+                        self._progress.end((stream, piece.segment), piece.final)
+        self._pause_ms = POLL_FIRST_MS if found else min(2 * self._pause_ms, POLL_BOUND_MS)
+        self._look_at = self._now_ms() + self._pause_ms
+
+    def _next_event(self) -> EventItem | None:
+        """The next event that is not for the side output."""
+        while (taken := self._progress.take()) is not None:
+            place, event = taken
+            try:
+                item = self._item(place[0], event)
+                if item.is_late:
+                    self.late.count(self._options.writer_of(event) if self._options.writer_of is not None else None)
+                    if self._options.on_late is not None:
+                        self._options.on_late(item)
+                        self._progress.done(place, event.offset)
+                        continue
+            except BaseException:
+                self._progress.put_back(place, event)
+                raise
+            self._idle.pop(place[0], None)
+            if not self._options.acknowledge and self._options.windows is None:
+                self._given = place, event.offset
+            return item
+        return None
+
+    def _item(self, stream: str, event: StoredEvent) -> EventItem:
+        if self._options.event_time is not None:
+            times = self._options.event_time(event)
+        elif self._options.time_domain == ReadingDomain.INGESTION:
+            times = event.appended_at
+        else:
+            return EventItem(stream, event, {})
+        by_key = times if isinstance(times, Mapping) else {DEFAULT_KEY: times}
+        return EventItem(
+            stream, event, by_key, tuple([key for key in by_key if self._is_late(stream, key, by_key[key])])
+        )
+
+    def _is_late(self, stream: str, key: str, time: int) -> bool:
+        """Whether an event of this time is older than what was said of its stream, or of all."""
+        if self.window is None:
+            return False
+        lowers = [self._own_bound(self.window, stream, key)]
+        if not self._options.by_stream:
+            lowers.append(self._lag.apply(self.window.watermarks.get(key)))
+        return any(lower is not None and time < lower for lower in lowers)
+
+    def _own_bound(self, window: GroupWindow, stream: str, key: str) -> int | None:
+        keys = window.streams[stream].keys if stream in window.streams else {}
+        return self._lag.apply(keys[key].lower) if key in keys else None
+
+    def _settle(self) -> None:
+        """The item that was handed out last has been dealt with."""
+        if self._given is not None:
+            self._progress.done(*self._given)
+            self._given = None
+
+    def _bound(self, name: str, offset: int) -> int | None:
+        stream, _, segment = name.partition("/")
+        return self._orders[stream].bound(segment, offset)
+
+    # -- the group -----------------------------------------------------------------------------------------------
+
+    def _report(self, *, balance: bool = True) -> Job[None]:
+        """Tells how far it has read, hears where the group stands, and takes or gives up segments by its share."""
+        if self._epoch is None:
+            raise ReaderClosed(reader=self.reader)
+        news = self._progress.news()
+        try:
+            answer = yield from self._tell(self._epoch, news)
+            self._progress.reported(news)
+        except (Fenced, PositionWentBack, InvalidConfig):
+            # It was silent for too long, and others read on; or the group does not read one of these streams any more.
+            # Where another process has its name, this raises, too.
+            answer = yield from remote(group_calls.report(self.group, self.reader, self._epoch, {}))
+        except UnknownReader:  # somebody said that it is dead
+            answer = yield from remote(group_calls.register_reader(self.group, self.reader, {}))
+        if balance:
+            yield from self._take(answer)
+        else:
+            self._hear(answer)
+
+    def _tell(self, epoch: int, news: News) -> Job[ReaderAnswer]:
+        settled = None if news.settled == news.positions else news.settled
+        return (yield from remote(group_calls.report(self.group, self.reader, epoch, news.positions, settled)))
+
+    def _take(self, answer: ReaderAnswer) -> Job[None]:
+        """Takes in an answer, and takes or gives up segments by the share in it."""
+        self._hear(answer)
+        try:
+            yield from self._balance(answer)
+        except (Fenced, PositionWentBack, UnknownReader):
+            return  # something was lost since the answer: the next report, which is due at once, finds out what
+        yield from self._order(needed=False)
+        yield from self._look_at_backlog()
+        self._report_at = self._now_ms() + self._options.report_ms
+
+    def _balance(self, answer: ReaderAnswer) -> Job[None]:
+        room = min(answer.free, self._progress.room(answer.share))
+        surplus = self._progress.surplus(answer.share)
+        if room:
+            try:
+                self._hear((yield from remote(group_calls.acquire(self.group, self.reader, answer.epoch, room))))
+            except OutcomeUnknown:
+                self._hear((yield from remote(group_calls.report(self.group, self.reader, answer.epoch, {}))))
+        elif surplus:
+            news = self._progress.news_of(surplus)
+            left = yield from remote(
+                group_calls.release(self.group, self.reader, answer.epoch, news.positions, news.settled)
+            )
+            self._progress.drop(surplus)
+            for place in surplus:
+                self._lose(place)
+            self._hear(left)
+
+    def _hear(self, answer: ReaderAnswer) -> None:
+        """Takes in what the controller says: the segments, and the group's window with its watermarks."""
+        self._check_logs(answer.window.streams)
+        self._epoch = answer.epoch
+        self._take_back(answer.window)
+        self.fenced += self._progress.loses(answer.owned)
+        adopted = self._progress.adopt(answer.owned)
+        for place in adopted.lost:
+            self._lose(place)
+        for place, offset in adopted.new.items():
+            self._begin(place, offset)
+        self.window = answer.window
+        if self._options.time_domain == ReadingDomain.PROCESSING:
+            return
+        for (stream, key), value in sorted(self._bounds(answer.window).items(), key=repr):
+            before = self._queued.get((stream, key))
+            if before is None or value > before:
+                self._queued[stream, key] = value
+                self._waiting.append(WatermarkItem(value, key, stream))
+                if stream is not None:
+                    self._idle.pop(stream, None)
+        if self._options.by_stream:
+            self._tell_idle(answer.window)
+
+    def _bounds(self, window: GroupWindow) -> dict[Told, int]:
+        """The watermarks that are told: of each stream by itself, or of all together."""
+        told: list[Told] = [(None, key) for key in window.watermarks]
+        if self._options.by_stream:
+            told = [(stream, key) for stream, each in window.streams.items() for key in each.keys]
+        bounds = {name: self._bound_of(window, name) for name in told}
+        return {name: value for name, value in bounds.items() if value is not None}
+
+    def _bound_of(self, window: GroupWindow, name: Told) -> int | None:
+        stream, key = name
+        if stream is None:
+            return self._lag.apply(window.watermarks.get(key))
+        return self._own_bound(window, stream, key)
+
+    def _tell_idle(self, window: GroupWindow) -> None:
+        """Tells of streams that have come to be idle, or to their end, since they were told or gave anything."""
+        self._idle = {stream: ended for stream, ended in self._idle.items() if stream in window.idle}
+        for stream in window.idle:
+            ended = window.streams[stream].end_of_stream
+            if self._idle.get(stream) != ended:
+                self._idle[stream] = ended
+                self._waiting.append(IdleItem(stream, ended))
+
+    # -- windows -------------------------------------------------------------------------------------------------
+
+    def _windows(self, call: str) -> EventWindows[Any]:
+        if self._options.windows is None:
+            raise InvalidConfig(name="windows", value=None, wanted=f"given to a reader whose {call}() is called")
+        return self._options.windows
+
+    def _lose(self, place: Place) -> None:
+        """Another reader goes on with a segment, from what was settled. What was not settled is not this reader's."""
+        windows, kept = self._options.windows, self._kept
+        if windows is None:
+            return
+        if self._options.recall is None and kept is not None:
+            windows.load(kept.windows, [place])  # what is kept of it stays this reader's
+            windows.pass_over(place)
+        else:
+            windows.drop(place)
+
+    def _begin(self, place: Place, settled: int) -> None:
+        """Goes on with a segment that has come to this reader, and with what is kept of it."""
+        windows, recall, kept = self._options.windows, self._options.recall, self._kept
+        if windows is None:
+            return
+        if recall is None:
+            known = None if kept is None else _at(kept, place)
+            windows.load(None if kept is None else kept.windows, [place])
+            if known is not None and known > settled:  # the group has not heard of it
+                self._progress.begin(place, known, held=False)
+            elif known != settled:
+                windows.reopen(place)  # others have read it meanwhile, and what they did not settle comes here
+            return
+        state = recall(*place)
+        windows.load(None if state is None else state.windows, [place])
+        if state is not None:
+            offset = _offset(state, place)
+            if offset < settled:
+                wanted = f"at {settled} or later, which is settled: what lies before is not read again"
+                raise InvalidConfig(name=f"the kept state of {place[0]}/{place[1]}", value=offset, wanted=wanted)
+            self._progress.begin(place, offset, held=_has_events(state))
+
+    def _take_back(self, window: GroupWindow) -> None:
+        """Takes back the watermarks that were not handed out yet and that the group went back behind: segments went
+        back to what was settled, and what is read of them again comes before these times."""
+        kept = deque[WatermarkItem | IdleItem]()
+        queued = dict(self._told)
+        for item in self._waiting:
+            if isinstance(item, IdleItem):
+                if item.stream in window.idle:
+                    kept.append(item)
+                continue
+            reached = self._bound_of(window, (item.stream, item.key))
+            if reached is not None and item.watermark <= reached:
+                kept.append(item)
+                queued[item.stream, item.key] = item.watermark
+        self._waiting, self._queued = kept, queued
+
+    def _order(self, *, needed: bool) -> Job[None]:
+        """Fetches marks that the order goes by: only where they are `needed` now, or whatever is new."""
+        if not self._options.ordered or self.window is None:
+            return
+        for stream, order in self._orders.items():
+            if order.wants_more or not needed:
+                position = self._progress.positions().get(stream, {})
+                if position:
+                    yield from order.catch_up(position, self.window.streams[stream].position)
+
+    def _look_at_backlog(self) -> Job[None]:
+        backlog = self._options.backlog
+        if backlog is not None and self.window is not None:
+            window, remaining = self.window, None
+            if backlog.counts_offsets:
+                remaining = yield from local(lambda: remaining_offsets(window, self._logs))
+            backlog.update(window, remaining)
+
+    def _check_logs(self, streams: Iterable[str]) -> None:
+        """Raises InvalidConfig for a stream of the group, also one that was added since, of which there is no log."""
+        missing = [stream for stream in streams if stream not in self._logs]
+        if missing:
+            raise InvalidConfig(name="logs", value=list(self._logs), wanted=f"a log for each stream, also {missing}")
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ReaderClosed(reader=self.reader)
+
+
+def _watermarks(state: ReaderState | None) -> dict[Told, int]:
+    """The watermarks that a state says were handed out."""
+    if state is None:
+        return {}
+    told: dict[Told, int] = {(None, key): watermark for key, watermark in state.watermarks.items()}
+    return told | {(stream, key): at for stream, keys in state.by_stream.items() for key, at in keys.items()}
+
+
+def _at(state: ReaderState, place: Place) -> int | None:
+    """How far a state has read in a segment, null where it does not know it."""
+    return state.positions.get(place[0], {}).get(place[1])
+
+
+def _offset(state: ReaderState, place: Place) -> int:
+    """The same of a segment's own state."""
+    offset = _at(state, place)
+    if offset is None:
+        wanted = f"the state of {place[0]}/{place[1]}"
+        raise InvalidConfig(name="what was recalled", value=dict(state.positions), wanted=wanted)
+    return offset
+
+
+def _has_events(state: ReaderState) -> bool:
+    return state.windows is not None and bool(state.windows["events"])

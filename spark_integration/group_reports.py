@@ -1,0 +1,103 @@
+"""Tells a reader group of the controller how far a query has read, so that operators see it, and its backlog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from spark_integration.offsets import begun
+from strandline.core.segment import Segment, SegmentGraph
+from strandline.errors import GroupExists, PositionWentBack, UnknownGroup, UnknownReader
+
+if TYPE_CHECKING:
+    from spark_integration.window_calls import ControllerWindows
+    from strandline.wire.groups import GroupWindow
+
+READER: Final = "spark"
+_CHANGED: Final = ("streams", "backlog_threshold_ms", "reader_timeout_ms")  # of a group that is there already
+
+
+class GroupFollower:
+    """Reports the positions of one query, the one reader of its group.
+
+    Two queries that report to one group would tear it to and fro: the one that registered last fences the other, which
+    then fails with Fenced.
+    """
+
+    def __init__(
+        self, windows: ControllerWindows, group: str, stream: str, *, backlog_threshold_ms: int | None = None
+    ) -> None:
+        self._windows = windows
+        self._group = group
+        self._stream = stream
+        self._backlog_threshold_ms = backlog_threshold_ms
+        self._configured = False
+        self._epoch: int | None = None
+        self._told: dict[str, int] | None = None
+
+    def report(self, positions: Mapping[str, int]) -> None:
+        """Everything below these positions is processed. The first time it registers; said again it costs nothing."""
+        if self._epoch is None:
+            self._epoch = self.register(positions)
+        elif dict(positions) != self._told:
+            try:
+                report(self._windows, self._group, self._stream, self._epoch, positions)
+            except (UnknownGroup, UnknownReader, PositionWentBack):  # made anew, or an operator moved it
+                self._epoch = self.register(positions)
+        self._told = dict(positions)
+
+    def threshold_ms(self) -> int | None:
+        """The group's backlog threshold as it is now: an operator may have changed it since the query began."""
+        from strandline.client import group_calls
+
+        return self._windows.ask(lambda: group_calls.describe_group(self._group)).backlog_threshold_ms
+
+    def register(self, positions: Mapping[str, int] | None) -> int:
+        """Takes the group over, from these positions on, also where they are further back than what was reported;
+        with None where it stands. Creates it where there is none; one that is there gets the settings of the query,
+        once in each run, so that what an operator changes later stays. Returns the epoch."""
+        from strandline.client import calls, group_calls
+        from strandline.wire.groups import GroupSettings, group_to_wire
+
+        settings = GroupSettings(
+            streams=(self._stream,), backlog_threshold_ms=self._backlog_threshold_ms, reader_timeout_ms=None
+        )
+        try:
+            self._windows.ask(lambda: group_calls.create_group(self._group, settings))
+        except GroupExists:  # the query was started with other options since
+            if not self._configured:
+                changes = {name: value for name, value in group_to_wire(settings).items() if name in _CHANGED}
+                self._windows.ask(lambda: group_calls.change_group(self._group, changes))
+        self._configured = True
+        stands = self._windows.ask(lambda: group_calls.group_window(self._group)).streams[self._stream].position
+        if positions is None:
+            named = begun(stands)
+        else:
+            segments = [one.segment for one in self._windows.ask(lambda: calls.describe(self._stream)).segments]
+            named = _named(positions, stands, segments)
+        return self._windows.ask(lambda: group_calls.register_reader(self._group, READER, {self._stream: named})).epoch
+
+
+def report(
+    windows: ControllerWindows, group: str, stream: str, epoch: int, positions: Mapping[str, int]
+) -> GroupWindow:
+    """Says for the registration `epoch` how far is read; returns where the group stands. Raises Fenced for an old one,
+    PositionWentBack."""
+    from strandline.client import group_calls
+
+    named = {stream: begun(positions)}
+    return windows.ask(lambda: group_calls.report(group, READER, epoch, named)).window
+
+
+def _named(positions: Mapping[str, int], stands: Iterable[str], segments: Iterable[Segment]) -> dict[str, int]:
+    """The positions to register at: with the segments that go back to 0, but for those that would say too much.
+
+    Who names a successor, at 0 even, says that all before it is read.
+    """
+    graph = SegmentGraph(segments, open=True)
+    named = begun(positions)
+    for name in {*stands, *(segment.id for segment in graph)} - named.keys():
+        before = graph[name].predecessors if name in graph else ()
+        if all(named.get(each, 0) == graph[each].final_offset for each in before):
+            named[name] = 0
+    return named

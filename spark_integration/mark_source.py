@@ -1,0 +1,212 @@
+"""The data source `strandline-marks`: nothing but mark rows, for a query whose events another source reads.
+
+The marks may only run behind the events. A query's positions are known when a batch is finished: a listener reports
+them to a reader group of the controller (`spark_integration.position_reporter`), and what this source yields is the group's
+lower bound, less what `maxEventTimeLag` says. So it is one batch late and never early.
+
+Its offset, as Spark keeps it in the checkpoint:
+
+    {"v": 1, "group": "spark-3f…", "stream": "orders", "epoch": 1, "source": "orders", "run": 2,
+     "mark": 1700000000000}
+
+The group belongs to the checkpoint: a query that begins anew, with a new checkpoint, gets a new group, or takes the one
+that was named back to the head. `run` counts the starts of the query. Each registers with the group anew, and its
+`epoch` fences the reports of the run before, so what another checkpoint's query had read is not taken for read; and
+each makes a batch, if an empty one, so that the listener hears where the query stands. `source` says which of its other
+sources it is to report.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final, Self
+from uuid import uuid4
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from spark_integration.errors import InvalidOffset, InvalidOption
+from spark_integration.group_reports import GroupFollower
+from spark_integration.offsets import END_OF_TIME_MS
+from spark_integration.options import BACKLOG_THRESHOLD, Asking, backlog_threshold, check_count, duration, required
+from spark_integration.rows import MARK, MarkPartition, moment
+from spark_integration.window_calls import ControllerWindows
+from strandline.core.event_time_lag import EventTimeLag
+from strandline.names import check_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VERSION: Final = 1
+KNOWN: Final = (
+    "controller", "token", "tokenFile", "caFile", "stream", "timeKey", "group", "source", "maxEventTimeLag",
+    BACKLOG_THRESHOLD, "controllerWaitMs",
+)  # fmt: skip
+_SCHEMA: Final = StructType([StructField(MARK, TimestampType())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkOffset:
+    """How far the marks of a query go, and who speaks for it."""
+
+    group: str
+    stream: str
+    source: str
+    epoch: int = 0
+    run: int = 0
+    mark: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"v": VERSION, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """Reads an offset from a checkpoint, or a progress report. Raises InvalidOffset."""
+        names = {"v", *(field.name for field in fields(cls))}
+        if not (isinstance(value, dict) and value.keys() == names):
+            raise InvalidOffset(offset=value, wanted=f"it has {', '.join(sorted(names))}")
+        if value["v"] != VERSION:
+            raise InvalidOffset(offset=value, wanted=f"this release knows version {VERSION}")
+        return cls(**{name: given for name, given in value.items() if name != "v"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkOptions:
+    """Whose marks a query gets, and for which of its sources. Plain data: it travels to Spark's Python processes."""
+
+    asking: Asking
+    source: str
+    group: str | None = None
+    max_event_time_lag_ms: int = 0
+    backlog_threshold_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count(BACKLOG_THRESHOLD, self.backlog_threshold_ms)
+        if self.group is not None:
+            check_name("group", self.group)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Self:
+        """Reads Spark's options. Raises InvalidOption, which names the option and what would be right."""
+        given = {name.lower(): value for name, value in options.items()}
+        known = {name.lower() for name in KNOWN}
+        for name, value in given.items():
+            if name not in known:
+                raise InvalidOption(name=name, value=value, wanted=f"known are {', '.join(KNOWN)}")
+        return cls(
+            asking=Asking.parse(given),
+            source=required(given, "source", "the topic, or the source, whose events these marks are for"),
+            group=given.get("group") or None,
+            max_event_time_lag_ms=duration(given, "maxEventTimeLag"),
+            backlog_threshold_ms=backlog_threshold(given),
+        )
+
+
+class MarkSource(DataSource):
+    """`format("strandline-marks")`; `attach` is how to use it."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._settings = MarkOptions.parse(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "strandline-marks"
+
+    def schema(self) -> StructType:
+        return _SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        return MarkReader(self._settings)
+
+
+class MarkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches of one row. Spark's names; see `pyspark.sql.datasource`."""
+
+    def __init__(self, options: MarkOptions) -> None:
+        self._options = options
+        self._open_windows: ControllerWindows | None = None
+        self._begun = False  # whether this run has had its first batch
+        self._initial: dict[str, Any] | None = None  # Spark asks for it several times
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._options,)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """Before anything, with a group of its own."""
+        if self._initial is None:
+            options = self._options
+            group = options.group if options.group is not None else f"spark-{uuid4().hex}"
+            begin = MarkOffset(group=group, stream=options.asking.stream, source=options.source)
+            self._initial = begin.to_json()
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
+        """The group's bound: one row a batch, which fits any limit."""
+        begin = MarkOffset.from_json(start)
+        stream = self._options.asking.stream
+        if begin.stream != stream:
+            raise InvalidOffset(offset=start, wanted=f"this query reads {stream!r}: take a new checkpoint")
+        end = replace(begin, source=self._options.source)
+        if not self._begun:
+            threshold_ms = self._options.backlog_threshold_ms
+            follower = GroupFollower(self._windows(), begin.group, begin.stream, backlog_threshold_ms=threshold_ms)
+            epoch = follower.register(None if begin.run else {})
+            self._begun = True
+            return replace(end, epoch=epoch, run=begin.run + 1).to_json()
+        bound = self._bound(begin.group)
+        known = [mark for mark in (begin.mark, bound) if mark is not None]
+        return replace(end, mark=max(known, default=None)).to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
+        """The bound stands where the events end that this run reads, so the run comes to its end."""
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        mark = MarkOffset.from_json(end).mark
+        return [] if mark is None or start == end else [MarkPartition(mark)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        if not isinstance(partition, MarkPartition):
+            raise TypeError(f"{partition!r} is not a partition of the marks")
+        yield pa.RecordBatch.from_arrays([pa.repeat(moment(partition.mark), 1)], names=[MARK])
+
+    def stop(self) -> None:
+        if self._open_windows is not None:
+            self._open_windows.close()
+
+    def _windows(self) -> ControllerWindows:
+        if self._open_windows is None:
+            self._open_windows = ControllerWindows(self._options.asking)
+        return self._open_windows
+
+    def _bound(self, group: str) -> int | None:
+        from strandline.client import group_calls
+
+        asking = self._options.asking
+        window = self._windows().ask(lambda: group_calls.group_window(group)).streams.get(asking.stream)
+        if window is None:
+            raise InvalidOption(
+                name="group",
+                value=group,
+                wanted=f"it no longer reads {asking.stream!r}; start the query again to add it",
+            )
+        if window.end_of_stream:
+            return END_OF_TIME_MS
+        by_key = window.keys.get(asking.time_key)
+        return EventTimeLag(self._options.max_event_time_lag_ms).apply(None if by_key is None else by_key.lower)
+
+
+def offset_of(text: str | None) -> MarkOffset | None:
+    """A marks offset as a progress report has it; None for another source's."""
+    try:
+        return MarkOffset.from_json(json.loads(text or ""))
+    except (ValueError, InvalidOffset):
+        return None

@@ -1,0 +1,248 @@
+"""Chains: what one job writes is a stream too, whose time the job notes, so that the next job is exact as well.
+
+job 1 ──rows──► log of the output stream ──► job 2
+  └──after each batch: its watermark, the end of that log──► controller ──marks──┘
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, assert_never
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from spark_integration.errors import WrongColumn
+from spark_integration.listener import listen
+from spark_integration.log_location import KafkaTopic, SqliteFile, decided_end, open_log, written_to
+from spark_integration.offsets import END_OF_TIME_MS, begun
+from spark_integration.options import Asking, place_of
+from spark_integration.progress import watermark_of
+from spark_integration.report_sender import Outbox
+from strandline.errors import StrandlineError, TimeWentBack, says_nothing_changed
+from strandline.limits import REPORT_PAUSE_MS
+from strandline.logs import Event, Memo
+from strandline.names import check_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+        StreamingQueryProgress,
+    )
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from strandline.logs import Log
+
+_log = logging.getLogger(__name__)
+
+
+class LogSink:
+    """Appends each batch to a log, once: `writeStream.foreachBatch(LogSink("hourly", path=…))`.
+
+    A batch has the column value, and key or segment, as text or bytes. It goes through the driver and into one
+    transaction, which has room for TRANSACTION_BYTES; for more write with Spark's own Kafka sink, which may write a row
+    twice after a failure. `name` is the sink's: with a transaction the log keeps which batch it was, so that one which
+    runs again after a failure is not appended again. Options are `log`, `path` or `topic`, and `kafka.…`, as the
+    source has them.
+    """
+
+    def __init__(self, name: str, **options: object) -> None:
+        self._name = check_name("writer", name)
+        self._place = place_of({key.lower(): str(value) for key, value in options.items()})
+        self._open: Log | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_open": None}  # where it travels to, it opens the log itself
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        events = _events(batch)
+        if not events:
+            return
+        if self._open is None:
+            self._open = open_log(self._place, self._name)
+        memo = json.dumps({"batch": batch_id, "digest": _digest(events)})
+        if self._open.memo(self._name) == memo:
+            return  # it was committed, and Spark did not live to hear of it
+        with self._open.begin() as transaction:
+            transaction.write(events)
+            transaction.commit(Memo(self._name, memo))
+
+    def close(self) -> None:
+        """Lets go of the log. The next batch opens it again."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+
+class OutputNotes(StreamingQueryListener):
+    """Notes on a job's output stream how far its time has come: its watermark, at the end of the output log.
+
+    Make it before the query starts, since it registers as a writer of the output stream; then `follow` the query:
+
+        notes = OutputNotes(spark, controller=…, stream="hourly", writer="job-1", path=…)
+        query = counts.writeStream.foreachBatch(LogSink("job-1", path=…))….start()
+        notes.follow(query)
+
+    The event time of an output row must not be older than the watermark it is written after. The end of a window is
+    not; for its start, or rows of an outer join, `behind_ms` says by how much it may be. When the job has read a sealed
+    stream to its end, the output stream is sealed too with `seal_at_end` (the log as well, where it is one that can
+    be), else the writer closes. `close` stops noting and closes nothing: time waits for the job to come back.
+
+    A note that cannot be sent is tried again; one that the controller refuses is in the driver's log.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        controller: str,
+        stream: str,
+        writer: str,
+        token: str | None = None,
+        token_file: str | None = None,
+        ca_file: str | None = None,
+        behind_ms: int = 0,
+        seal_at_end: bool = False,
+        **options: object,
+    ) -> None:
+        from strandline.client.http import Connection
+        from writer_client import Writer
+
+        known = {"controller": controller, "stream": stream, "token": token, "tokenfile": token_file, "cafile": ca_file}
+        asking = Asking.parse({name: value for name, value in known.items() if value})
+        self._place = place_of({"stream": stream} | {name.lower(): str(value) for name, value in options.items()})
+        self._behind_ms = behind_ms
+        self._seal_at_end = seal_at_end
+        self._stream = asking.stream
+        self._connection = Connection(
+            asking.controller, token=asking.token, token_file=asking.token_file, ca_file=asking.ca_file
+        )
+        self._writer = Writer(self._connection, asking.stream, writer)
+        self._writer.register()
+        self._followed: set[str] = set()
+        self._noted: int | None = None
+        self._may_have_noted: int | None = None  # also where the answer was lost
+        self._ended = self._end_is_noted = False
+        self._outbox = Outbox(f"strandline notes of {writer}")
+        self._listening = listen(spark, self)
+
+    def follow(self, query: StreamingQuery) -> None:
+        """Notes this query's time from now on, its last batch included."""
+        self._followed.add(str(query.id))
+        self._listening.follow(query)
+        last = query.lastProgress
+        if last is not None:
+            self.hear(last)
+
+    def settle(self, timeout_s: float) -> bool:
+        """Waits until all that was heard is noted; whether it is."""
+        return self._outbox.settle(timeout_s)
+
+    def close(self) -> None:
+        """Notes no more. Call it before the session stops."""
+        self._listening.close()
+        self._outbox.close()
+        self._writer.release()
+        self._connection.close()
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
+        """Its first batch says how far it is."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
+        self.hear(event.progress)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's name
+        """The controller is to hear that the job is there, though it has nothing to do."""
+        if str(event.id) in self._followed and self._noted is not None and not self._ended:
+            self._outbox.put("idle", self._repeat)
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
+        """Time waits for it."""
+
+    def hear(self, progress: StreamingQueryProgress) -> None:
+        """Takes a finished batch: all that the job writes from here on is younger than the watermark it had."""
+        watermark = watermark_of(progress)
+        if str(progress.id) not in self._followed or watermark is None or self._ended:
+            return
+        if watermark == END_OF_TIME_MS:
+            self._outbox.put("time", self._end)
+        else:
+            self._outbox.put("time", lambda: self._note(watermark + 1 - self._behind_ms))
+
+    def _note(self, moment: int) -> None:
+        if self._ended or (self._noted is not None and moment <= self._noted):
+            return
+        try:
+            self._say(moment)
+        except TimeWentBack as error:
+            _log.warning("this job began anew, and what it writes is late till it is where it was before: %s", error)
+
+    def _repeat(self) -> None:
+        if self._may_have_noted is not None and not self._ended:
+            self._say(self._may_have_noted)
+
+    def _say(self, moment: int) -> None:
+        before, self._may_have_noted = self._may_have_noted, moment
+        try:
+            self._writer.note_time(moment, written_to(self._place))
+        except StrandlineError as error:
+            if says_nothing_changed(error):
+                self._may_have_noted = before
+            raise
+        self._noted = moment
+
+    def _end(self) -> None:
+        if self._ended:
+            return
+        if not self._end_is_noted:  # this is tried again where what follows was not answered
+            # Any time is true now that nothing follows; it is the position that counts, which also names the segments.
+            self._say(self._may_have_noted if self._may_have_noted is not None else self._writer.floor or 0)
+            self._end_is_noted = True
+        if self._seal_at_end:
+            self._seal()
+        else:
+            self._writer.close(written_to(self._place))
+        self._ended = True
+
+    def _seal(self) -> None:
+        from strandline.client import calls
+
+        match self._place:
+            case SqliteFile(path):
+                from strandline.logs.sqlite import SqliteLog
+
+                with SqliteLog(path) as log:
+                    final = log.seal()
+            case KafkaTopic() as topic:
+                final = decided_end(topic, pause=lambda: time.sleep(REPORT_PAUSE_MS / 1000))
+            case _:
+                assert_never(self._place)
+        # An open stream does not know the segments to which nothing was ever written.
+        written = begun(final)
+        self._connection.run(calls.seal(self._stream, written))
+
+
+def _events(batch: DataFrame) -> list[Event]:
+    if "value" not in batch.columns:
+        raise WrongColumn(
+            column="value", found="is not there", wanted="a batch for a log has value, and key or segment"
+        )
+    columns = [name for name in ("key", "segment", "value") if name in batch.columns]
+    rows = [row.asDict() for row in batch.select(*columns).collect()]
+    return [Event(_bytes(row["value"]), key=_bytes(row.get("key")), segment=row.get("segment")) for row in rows]
+
+
+def _bytes(value: str | bytes | bytearray | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else None if value is None else bytes(value)
+
+
+def _digest(events: list[Event]) -> str:
+    """The same for the same events, in whatever order Spark's tasks gave them."""
+    digests = sorted(blake2b(repr(event).encode(), digest_size=16).digest() for event in events)
+    return blake2b(b"".join(digests), digest_size=16).hexdigest()

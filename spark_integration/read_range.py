@@ -1,0 +1,184 @@
+"""Where reading begins and ends: at the head, at positions, or at a time, as the marks say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+from spark_integration.errors import NotYetComplete
+from spark_integration.log_location import head_of
+from spark_integration.offsets import begun
+from spark_integration.options import AtEnd, AtHead, AtPositions, AtTime, End, SourceOptions, Start
+from spark_integration.window_calls import ControllerWindows
+from strandline.core.segment import Segment, SegmentGraph
+from strandline.limits import START_SEARCH_STEPS, WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS
+
+if TYPE_CHECKING:
+    from strandline.logs import LogReader
+    from strandline.wire.streams import StreamDescription, WireMark
+
+Positions = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """Where reading starts. `doubt` says why events at or after the time asked for may be missing; null: none is."""
+
+    positions: Mapping[str, int]
+    doubt: str | None = None
+    widened: str | None = None  # why it starts earlier than it need: nothing is missing for it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncompleteMark:
+    """A mark on the way that left writers out: they may still have had events older than its time."""
+
+    time: int
+    excluded: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRange:
+    """From where to where a batch read goes, and what its reader should know of it."""
+
+    beginning: Beginning
+    end: Mapping[str, int]
+    incomplete: tuple[IncompleteMark, ...]
+
+    def remarks(self) -> list[str]:
+        """What is to be said, in sentences."""
+        said = [text for text in (self.beginning.doubt, self.beginning.widened) if text is not None]
+        if self.incomplete:
+            first = self.incomplete[0]
+            names = sorted({name for mark in self.incomplete for name in mark.excluded})
+            said.append(
+                f"{len(self.incomplete)} of the marks on the way are not complete, the first at {first.time}: they "
+                f"left out {', '.join(names)}, of whom older events may have come later, or be still to come"
+            )
+        return said
+
+
+def opened(positions: Mapping[str, int], segments: Sequence[Segment]) -> Positions:
+    """Positions with every segment that a successor implies, at its final offset."""
+    graph = SegmentGraph(segments, open=True)
+    before = {name: graph[name].final_offset or 0 for name in graph.ancestors(positions)}
+    return begun(before | dict(positions))
+
+
+def begin(options: SourceOptions, log: LogReader, windows: ControllerWindows) -> Beginning:
+    """Where reading starts in a log."""
+    start: Start = options.start
+    match start:
+        case AtHead():
+            return Beginning(positions=head_of(options.place))
+        case AtPositions(positions):
+            return Beginning(positions=opened(positions, log.segments()))
+        case AtTime(time, slack_ms):
+            at = windows.marks_at(time)
+            if at.exact:
+                return Beginning(positions=opened(at.start, log.segments()))
+            if slack_ms is None:
+                why = f"the marks do not say what is older than {time}, so reading starts at the head"
+                return Beginning(positions=head_of(options.place), widened=why)
+            mark = _noted_by(time - slack_ms, windows)
+            positions = head_of(options.place) if mark is None else opened(mark.cut, log.segments())
+            why = (
+                f"the marks do not say what is older than {time}: reading starts where all was noted up to "
+                f"{time - slack_ms}, and misses what was written more than {slack_ms} ms ahead of its note"
+            )
+            return Beginning(positions=positions, doubt=why)
+        case _:
+            assert_never(start)
+
+
+def find_range(options: SourceOptions, log: LogReader, windows: ControllerWindows) -> ReadRange:
+    """The range of a batch read. Raises NotYetComplete where the end is not known, after the time to wait for it."""
+    beginning = begin(options, log, windows)
+    end = _end(options, log, windows)
+    incomplete = tuple(
+        IncompleteMark(time=mark.time, excluded=mark.excluded)
+        for mark in _marks_between(beginning.positions, end, windows)
+        if not mark.complete
+    )
+    return ReadRange(beginning=beginning, end=end, incomplete=incomplete)
+
+
+def _end(options: SourceOptions, log: LogReader, windows: ControllerWindows) -> Positions:
+    end: End = options.end
+    match end:
+        case AtEnd():
+            return log.end_offsets()
+        case AtPositions(positions):
+            return opened(positions, log.segments())
+        case AtTime(time):
+            return _complete_to(time, options, log, windows)
+        case _:
+            assert_never(end)
+
+
+def _complete_to(time: int, options: SourceOptions, log: LogReader, windows: ControllerWindows) -> Positions:
+    """A cut below which everything older than a time lies."""
+    started_ms = windows.now_ms()
+    while True:
+        sought = time + options.max_event_time_lag_ms
+        mark = windows.marks_at(sought).ceiling
+        if mark is not None:
+            return _shown(opened(mark.cut, log.segments()), options, log, windows)
+        stream = windows.describe()
+        if stream.sealed:
+            return log.end_offsets()
+        waited_ms = windows.now_ms() - started_ms
+        if waited_ms >= options.ending_wait_ms:
+            raise _not_yet(time, options, stream, round(waited_ms))
+        windows.pause(min(WINDOW_PAUSE_BOUND_MS, options.ending_wait_ms - waited_ms))
+
+
+def _shown(cut: Positions, options: SourceOptions, log: LogReader, windows: ControllerWindows) -> Positions:
+    """The cut, once the log shows all of it: Kafka answers a commit, which a writer then notes, before it shows it."""
+    started_ms = windows.now_ms()
+    while windows.now_ms() - started_ms < options.asking.wait_ms:
+        ends = log.end_offsets()
+        if all(offset <= ends.get(name, 0) for name, offset in cut.items()):
+            break
+        windows.pause(WINDOW_FIRST_PAUSE_MS)
+    return cut
+
+
+def _not_yet(time: int, options: SourceOptions, stream: StreamDescription, waited_ms: int) -> NotYetComplete:
+    key = options.asking.time_key
+    newest, holder = stream.latest_marks.get(key), stream.held_by.get(key)
+    return NotYetComplete(
+        stream=options.asking.stream,
+        time=time,
+        reached=None if newest is None else newest.time,
+        held_by=None if holder is None else holder.writer or holder.state,
+        waited_ms=waited_ms,
+    )
+
+
+def _noted_by(time: int, windows: ControllerWindows) -> WireMark | None:
+    """A late mark below whose cut nothing lies that was noted above a time; its `upper` bounds all that was noted."""
+    sought, step = time, 1
+    for _ in range(START_SEARCH_STEPS):
+        mark = windows.marks_at(sought).floor
+        if mark is None or mark.upper <= time:
+            return mark
+        sought, step = min(mark.time - 1, sought - step), step * 2
+    return None
+
+
+def _marks_between(start: Mapping[str, int], end: Mapping[str, int], windows: ControllerWindows) -> Iterator[WireMark]:
+    """The marks that are passed between two positions, oldest first."""
+    last = windows.time_window(begun(end)).mark_seq
+    if last is None:
+        return
+    after = windows.time_window(begun(start)).mark_seq or 0
+    while after < last:
+        page = windows.marks(after)
+        if not page:
+            return
+        for mark in page:
+            after = mark.seq
+            if after <= last:
+                yield mark

@@ -1,0 +1,111 @@
+"""What Spark's side asks the controller, which may be away for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from spark_integration.errors import NoWindow
+from spark_integration.options import Asking
+from strandline.core.window import TimeWindow
+from strandline.errors import StrandlineError, Unavailable, UnknownSegment
+from strandline.limits import PAGE_ENTRIES, WINDOW_ATTEMPT_MS, WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS
+
+if TYPE_CHECKING:
+    from strandline.client.calls import Call
+    from strandline.client.http import Seams, Transport
+    from strandline.wire.streams import MarksAt, StreamDescription, WireMark
+
+Value = TypeVar("Value")
+
+
+class ControllerWindows:
+    """Asks the controller until it answers or `wait_ms` have passed: asking again changes nothing.
+
+    Each call raises NoWindow after that time, and what waiting cannot mend (a Refused) at once. For one thread.
+    """
+
+    def __init__(self, asking: Asking, *, transport: Transport | None = None, seams: Seams | None = None) -> None:
+        # Executors import this module to unpickle the reader and never ask: they are spared the HTTP client.
+        from strandline.client.http import Connection, Seams
+        from strandline.client.retry import Patience
+
+        self._asking = asking
+        self._seams = Seams() if seams is None else seams
+        # One attempt a call. How often to ask is decided here, since there is more to wait for than an answer.
+        patience = Patience(attempts=1, attempt_ms=WINDOW_ATTEMPT_MS, deadline_ms=WINDOW_ATTEMPT_MS)
+        self._connection = Connection(
+            asking.controller,
+            token=asking.token,
+            token_file=asking.token_file,
+            ca_file=asking.ca_file,
+            patience=patience,
+            transport=transport,
+            seams=seams,
+        )
+
+    def time_window(self, position: Mapping[str, int]) -> TimeWindow:
+        from strandline.client import calls
+
+        return self.ask(lambda: calls.time_window(self._asking.stream, position, key=self._asking.time_key))
+
+    def marks_at(self, time: int) -> MarksAt:
+        """The marks around a time, and where reading from it begins."""
+        from strandline.client import calls
+
+        return self.ask(lambda: calls.marks_at(self._asking.stream, time, key=self._asking.time_key))
+
+    def marks(self, after: int) -> tuple[WireMark, ...]:
+        """Some of the marks after a seq, oldest first; none where there is none."""
+        from strandline.client import calls
+
+        return self.ask(
+            lambda: calls.marks(self._asking.stream, key=self._asking.time_key, after=after, limit=PAGE_ENTRIES)
+        ).marks
+
+    def describe(self) -> StreamDescription:
+        from strandline.client import calls
+
+        return self.ask(lambda: calls.describe(self._asking.stream))
+
+    def ask(self, call: Callable[[], Call[Value]]) -> Value:
+        """What a call answers that may be made many times."""
+        now_ms = self._seams.now_ms
+        started_ms = now_ms()
+        pause_ms = WINDOW_FIRST_PAUSE_MS
+        while True:
+            try:
+                return self._connection.run(call())
+            except StrandlineError as error:
+                if not _may_pass(error):
+                    raise
+                waited_ms = now_ms() - started_ms
+                left_ms = self._asking.wait_ms - waited_ms
+                if left_ms <= 0:
+                    raise NoWindow(
+                        controller=self._asking.controller, waited_ms=round(waited_ms), reason=str(error)
+                    ) from error
+            self.pause(min(pause_ms, left_ms))
+            pause_ms = min(pause_ms * 2, WINDOW_PAUSE_BOUND_MS)
+
+    def pause(self, pause_ms: float) -> None:
+        """Waits up to so long; callers that wait at the same time do not ask again at the same time."""
+        self._seams.sleep(pause_ms * (0.5 + 0.5 * self._seams.random()) / 1000)
+
+    def now_ms(self) -> float:
+        """A clock that never steps back."""
+        return self._seams.now_ms()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _may_pass(error: StrandlineError) -> bool:
+    """Whether it may be otherwise in a moment.
+
+    A segment that the log has and the controller does not is one of these: the log was scaled just now, and
+    who did it has yet to tell the controller.
+    """
+    from strandline.errors import Undecided
+
+    return isinstance(error, Unavailable | Undecided | UnknownSegment)

@@ -1,0 +1,339 @@
+"""Each call of the HTTP API as a generator: it yields a request, is sent the response, and returns a typed value.
+
+    call = note("orders", Note(writer="w1", times={"": 100}, position={"0": 100}))
+    request = next(call)                 Request(method="POST", path="/v1/streams/orders/notes", …)
+    call.send(response)                  returns a NoteAnswer (in StopIteration), or raises the typed error
+
+Nothing here waits, repeats or knows a clock: see `attempts.py`. Names are checked before anything is sent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+
+from strandline.core.changes import Registered
+from strandline.core.config import StreamConfig
+from strandline.core.note import DEFAULT_KEY, Note, check_key, check_position
+from strandline.core.segment import NewSegment
+from strandline.core.window import TimeWindow
+from strandline.errors import StrandlineError, TooMany, UnexpectedAnswer
+from strandline.limits import NOTES_PER_REQUEST, WAIT_BOUND_MS
+from strandline.names import check_name
+from strandline.wire import streams
+from strandline.wire.journal import JournalPage, journal_from_wire
+from strandline.wire.problems import from_problem
+from strandline.wire.streams import (
+    Evaluated,
+    JsonObject,
+    MarksAt,
+    MarksPage,
+    NoteAnswer,
+    StreamDescription,
+    TimeIndexPage,
+)
+
+Value = TypeVar("Value")
+
+TIME_HEADER: Final = "strandline-time"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is to be sent. `path` has its query. `repeatable`: sent twice, it does what it does when sent once.
+    `wait_ms`: how long the controller may take on purpose."""
+
+    method: str
+    path: str
+    body: JsonObject | None = None
+    repeatable: bool
+    wait_ms: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.path.partition('?')[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What came back. The names of the headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+Call: TypeAlias = Generator[Request, Response, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Clocked(Generic[Value]):
+    """What a call returned, and the stream owner's clock in its last answer, where that had it."""
+
+    value: Value
+    clock: int | None
+
+
+def clocked(call: Call[Value]) -> Call[Clocked[Value]]:
+    """The same call, which also tells the clock of the stream's owner."""
+    clock = None
+    try:
+        request = next(call)
+        while True:
+            response = yield request
+            clock = clock_of(response)
+            request = call.send(response)
+    except StopIteration as stop:
+        return Clocked(stop.value, clock)
+    finally:
+        call.close()
+
+
+def clock_of(response: Response) -> int | None:
+    text = response.headers.get(TIME_HEADER, "")
+    return int(text) if text.removeprefix("-").isdecimal() and len(text) <= 17 else None
+
+
+# -- streams ---------------------------------------------------------------------------------------------------
+
+
+def create_stream(
+    stream: str, segments: int | Sequence[NewSegment] | Literal["open"], config: StreamConfig | None = None
+) -> Call[bool]:
+    """Creates a stream; returns whether it is new. Raises StreamExists where there is another one of that name."""
+    asked = segments if isinstance(segments, int | str) else [streams.new_segment_to_wire(new) for new in segments]
+    settings = streams.config_to_wire(config if config is not None else StreamConfig())
+    return (yield from ask_whether_new("PUT", stream_path(stream), {"segments": asked, **settings}))
+
+
+def describe(stream: str) -> Call[StreamDescription]:
+    return (yield from ask("GET", stream_path(stream), streams.stream_from_wire))
+
+
+def scale(stream: str, seal: Mapping[str, int], create: Sequence[NewSegment]) -> Call[None]:
+    """Seals segments at final offsets, and creates their successors."""
+    body = {"seal": dict(seal), "create": [streams.new_segment_to_wire(new) for new in create]}
+    yield from tell("POST", f"{stream_path(stream)}/scale", body)
+
+
+def seal(stream: str, final: Mapping[str, int]) -> Call[None]:
+    """Ends the stream."""
+    yield from tell("POST", f"{stream_path(stream)}/seal", {"final": dict(final)})
+
+
+def truncate(stream: str, head: Mapping[str, int]) -> Call[None]:
+    """Moves the head: what lies below it is gone from the log."""
+    yield from tell("POST", f"{stream_path(stream)}/truncate", {"head": dict(head)})
+
+
+def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> Call[NoteAnswer]:
+    """Reports the end offset of every segment, read after the stream owner's clock showed `time`."""
+    check_name("writer", reporter)
+    check_position(position)
+    body = {"reporter": reporter, "time": time, "position": dict(position)}
+    return (yield from ask("POST", f"{stream_path(stream)}/tail", streams.note_answer_from_wire, body))
+
+
+# -- writers and notes -----------------------------------------------------------------------------------------
+
+
+def register(stream: str, writer: str, keys: Iterable[str] = (), registration: str | None = None) -> Call[Registered]:
+    """Registers a writer. Repeated under the same `registration`, a name made up for it, it is the same registration;
+    without one it gives a higher epoch still, and fences the one before."""
+    named = [check_key(key) for key in keys]
+    body: JsonObject | None = {"keys": named} if named else None
+    if registration is not None:
+        body = {**(body or {}), "registration": check_name("registration", registration)}
+    return (yield from ask("PUT", writer_path(stream, writer), streams.registered_from_wire, body))
+
+
+def note(stream: str, note: Note) -> Call[NoteAnswer]:
+    path = f"{stream_path(stream)}/notes"
+    return (yield from ask("POST", path, streams.note_answer_from_wire, streams.note_to_wire(note)))
+
+
+def notes(stream: str, notes: Sequence[Note]) -> Call[tuple[NoteAnswer | StrandlineError, ...]]:
+    """Many notes in one request: an answer or an error for each, in order. Raises TooMany for more than one request
+    takes, with none of them sent."""
+    body = {"notes": [streams.note_to_wire(each) for each in _not_too_many(notes)]}
+    path = f"{stream_path(stream)}/notes"
+    return (yield from ask("POST", path, _results_of(len(notes)), body))
+
+
+def notes_of_streams(
+    notes: Sequence[tuple[str, Note]],
+) -> Call[tuple[NoteAnswer | StrandlineError, ...]]:
+    """The same over several streams: pairs of a stream and a note."""
+    named = [{"stream": check_name("stream", stream), **streams.note_to_wire(each)} for stream, each in notes]
+    body: JsonObject = {"notes": _not_too_many(named)}
+    return (yield from ask("POST", "/v1/notes", _results_of(len(notes)), body))
+
+
+def idle(stream: str, writer: str, epoch: int | None = None) -> Call[None]:
+    yield from tell("POST", f"{writer_path(stream, writer)}/idle{query(epoch=epoch)}")
+
+
+def close(stream: str, writer: str, epoch: int | None = None) -> Call[None]:
+    yield from tell("DELETE", f"{writer_path(stream, writer)}{query(epoch=epoch)}")
+
+
+# -- marks and windows -----------------------------------------------------------------------------------------
+
+
+def marks(
+    stream: str, *, key: str = DEFAULT_KEY, after: int = 0, limit: int | None = None, wait_ms: int = 0
+) -> Call[MarksPage]:
+    """The marks after a seq. With `wait_ms` (at most WAIT_BOUND_MS) it waits for the next one."""
+    if wait_ms > WAIT_BOUND_MS:
+        raise TooMany(what="milliseconds to wait", count=wait_ms, limit=WAIT_BOUND_MS)
+    asked = query(key=check_key(key) or None, after=after, limit=limit, wait_ms=wait_ms or None)
+    return (yield from ask("GET", f"{stream_path(stream)}/marks{asked}", streams.marks_page_from_wire, wait_ms=wait_ms))
+
+
+def marks_at(stream: str, time: int, *, key: str = DEFAULT_KEY) -> Call[MarksAt]:
+    """The marks around a time, and where reading from it begins."""
+    asked = query(time=time, key=check_key(key) or None)
+    return (yield from ask("GET", f"{stream_path(stream)}/marks/at{asked}", streams.marks_at_from_wire))
+
+
+def evaluate(stream: str, *, key: str = DEFAULT_KEY) -> Call[Evaluated]:
+    """Makes a mark now, if one is possible."""
+    path = f"{stream_path(stream)}/marks"
+    return (yield from ask("POST", path, streams.evaluated_from_wire, {"key": check_key(key)}))
+
+
+def time_window(stream: str, position: Mapping[str, int], *, key: str = DEFAULT_KEY) -> Call[TimeWindow]:
+    check_position(position)
+    body = {"position": dict(position), "key": check_key(key)}
+    return (yield from ask("POST", f"{stream_path(stream)}/time-window", streams.time_window_from_wire, body))
+
+
+def time_index(
+    stream: str,
+    segment: str,
+    *,
+    key: str = DEFAULT_KEY,
+    from_offset: int = 0,
+    token: int | None = None,
+    limit: int | None = None,
+) -> Call[TimeIndexPage]:
+    """Offset and time within a segment: from an offset on, or, with a token, from where the call before left off."""
+    asked = query(key=check_key(key) or None, from_offset=from_offset or None, token=token, limit=limit)
+    path = f"{stream_path(stream)}/segments/{check_name('segment', segment)}/time-index{asked}"
+    return (yield from ask("GET", path, streams.time_index_from_wire))
+
+
+def journal(stream: str, *, after: int = 0, limit: int | None = None) -> Call[JournalPage]:
+    """What happened to a stream, after a seq of its journal."""
+    path = f"{stream_path(stream)}/journal{query(after=after or None, limit=limit)}"
+    return (yield from ask("GET", path, journal_from_wire))
+
+
+# -- operations ------------------------------------------------------------------------------------------------
+
+
+def health() -> Call[None]:
+    """Whether the process answers; raises what it fails with."""
+    yield from tell("GET", "/healthz")
+
+
+def ready() -> Call[None]:
+    """Whether it can serve: its store is reachable and current; raises what it fails with."""
+    yield from tell("GET", "/readyz")
+
+
+# -- what all calls are made of --------------------------------------------------------------------------------
+
+
+def stream_path(stream: str) -> str:
+    return f"/v1/streams/{check_name('stream', stream)}"
+
+
+def writer_path(stream: str, writer: str) -> str:
+    return f"{stream_path(stream)}/writers/{check_name('writer', writer)}"
+
+
+def query(**asked: int | str | None) -> str:
+    """What stands behind the path: numbers, and keys that were checked, so that nothing needs escaping."""
+    given = [f"{name}={value}" for name, value in asked.items() if value is not None]
+    return f"?{'&'.join(given)}" if given else ""
+
+
+def ask(
+    method: str,
+    path: str,
+    read: Callable[[object, str], Value],
+    body: JsonObject | None = None,
+    *,
+    repeatable: bool = True,
+    wait_ms: int = 0,
+) -> Call[Value]:
+    """One request, whose answer is read by `read`; raises the typed error, or UnexpectedAnswer."""
+    request = Request(method=method, path=path, body=body, repeatable=repeatable, wait_ms=wait_ms)
+    response = yield request
+    if not 200 <= response.status < 300:
+        raise error_of(request, response)
+    try:
+        return read(_json(response), "the answer")
+    except (ValueError, StrandlineError) as error:
+        raise _unexpected(request, response, str(error)) from error
+
+
+def tell(method: str, path: str, body: JsonObject | None = None) -> Call[None]:
+    """One request, whose answer says no more than that it was done."""
+    request = Request(method=method, path=path, body=body, repeatable=True)
+    response = yield request
+    if not 200 <= response.status < 300:
+        raise error_of(request, response)
+
+
+def ask_whether_new(method: str, path: str, body: JsonObject) -> Call[bool]:
+    """One request that creates something, or finds that it is there already."""
+    request = Request(method=method, path=path, body=body, repeatable=True)
+    response = yield request
+    if response.status not in (200, 201):
+        raise error_of(request, response)
+    return response.status == 201
+
+
+def error_of(request: Request, response: Response) -> StrandlineError:
+    """The error that a response tells of; an UnexpectedAnswer where it tells of none that is known."""
+    try:
+        problem = _json(response)
+    except ValueError as error:
+        return _unexpected(request, response, str(error))
+    if isinstance(problem, dict) and "code" in problem:
+        return from_problem({**problem, "status": response.status}, call=request.name)
+    return _unexpected(request, response, "it is not a problem with a code")
+
+
+def _json(response: Response) -> Any:
+    try:
+        return json.loads(response.body)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not JSON ({error}) and begins with {response.body[:80]!r}") from None
+
+
+def _unexpected(request: Request, response: Response, reason: str) -> UnexpectedAnswer:
+    return UnexpectedAnswer(call=request.name, answer_status=response.status, answer_code=None, reason=reason)
+
+
+Each = TypeVar("Each")
+
+
+def _not_too_many(notes: Sequence[Each]) -> Sequence[Each]:
+    if len(notes) > NOTES_PER_REQUEST:
+        raise TooMany(what="notes in a request", count=len(notes), limit=NOTES_PER_REQUEST)
+    return notes
+
+
+def _results_of(count: int) -> Callable[[object, str], tuple[NoteAnswer | StrandlineError, ...]]:
+    def read(value: object, where: str) -> tuple[NoteAnswer | StrandlineError, ...]:
+        results = streams.note_results_from_wire(value, where)
+        if len(results) != count:
+            raise ValueError(f"{where} has {len(results)} results for {count} notes")
+        return results
+
+    return read

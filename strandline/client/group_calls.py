@@ -1,0 +1,126 @@
+"""The calls of reader groups, as generators like those in `calls.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from strandline.client.calls import Call, ask, ask_whether_new, marks_at, query, tell
+from strandline.core.note import check_position
+from strandline.names import check_name
+from strandline.wire import groups
+from strandline.wire.groups import (
+    GroupDescription,
+    GroupLag,
+    GroupSettings,
+    GroupWindow,
+    Positions,
+    ReaderAnswer,
+    Start,
+)
+from strandline.wire.journal import JournalPage, journal_from_wire
+from strandline.wire.streams import MarksAt
+
+
+def create_group(group: str, settings: GroupSettings) -> Call[bool]:
+    """Creates a reader group; returns whether it is new."""
+    for stream in settings.streams:
+        check_name("stream", stream)
+    return (yield from ask_whether_new("PUT", group_path(group), groups.group_to_wire(settings)))
+
+
+def change_group(group: str, changes: Mapping[str, object], start: Start | None = None) -> Call[GroupDescription]:
+    """Changes settings of a reader group; `start` is where streams that are added begin. Returns what it is now."""
+    body = dict(changes) if start is None else {**changes, "start": groups.start_to_wire(start)}
+    return (yield from ask("PATCH", group_path(group), groups.group_from_wire, body))
+
+
+def describe_group(group: str) -> Call[GroupDescription]:
+    """What a group reads, and who reads it."""
+    return (yield from ask("GET", group_path(group), groups.group_from_wire))
+
+
+def delete_group(group: str) -> Call[None]:
+    yield from tell("DELETE", group_path(group))
+
+
+def group_position_at(group: str, time: int, key: str) -> Call[dict[str, MarksAt]]:
+    """The marks around a time in each stream of a group, and where reading from that time begins."""
+    described = yield from describe_group(group)
+    found = {}
+    for stream in described.streams:
+        found[stream] = yield from marks_at(stream, time, key=key)
+    return found
+
+
+def register_reader(group: str, reader: str, positions: Positions) -> Call[ReaderAnswer]:
+    """Registers a reader, with a new epoch; it takes over the segments that it names."""
+    path, body = reader_path(group, reader), {"positions": _checked(positions)}
+    return (yield from ask("PUT", path, groups.reader_answer_from_wire, body))
+
+
+def report(
+    group: str, reader: str, epoch: int, positions: Positions, settled: Positions | None = None
+) -> Call[ReaderAnswer]:
+    """The reader has read this far, and settled all of it, or so much. Raises Fenced for an old epoch, or a segment
+    that another took over."""
+    path, body = reader_path(group, reader), {"epoch": epoch, **_read_and_settled(positions, settled)}
+    return (yield from ask("PUT", path, groups.reader_answer_from_wire, body))
+
+
+def acquire(group: str, reader: str, epoch: int, most: int) -> Call[ReaderAnswer]:
+    """Takes up to `most` free segments, those furthest behind first.
+
+    Not repeatable: made twice, it takes more. Where the outcome is not known, a report of no positions answers what
+    the reader owns.
+    """
+    path, body = f"{reader_path(group, reader)}/acquire", {"epoch": epoch, "max": most}
+    return (yield from ask("POST", path, groups.reader_answer_from_wire, body, repeatable=False))
+
+
+def release(
+    group: str, reader: str, epoch: int, positions: Positions, settled: Positions | None = None
+) -> Call[ReaderAnswer]:
+    """Gives segments up, each at a position, or at what is settled of it."""
+    path, body = f"{reader_path(group, reader)}/release", {"epoch": epoch, **_read_and_settled(positions, settled)}
+    return (yield from ask("POST", path, groups.reader_answer_from_wire, body))
+
+
+def offline(group: str, reader: str, positions: Positions) -> Call[GroupWindow]:
+    """Puts a dead reader's segments back to where they were processed; returns where the group stands then."""
+    body = {"positions": _checked(positions)}
+    return (yield from ask("POST", f"{reader_path(group, reader)}/offline", groups.offline_from_wire, body))
+
+
+def group_window(group: str) -> Call[GroupWindow]:
+    return (yield from ask("GET", f"{group_path(group)}/time-window", groups.group_window_from_wire))
+
+
+def group_lag(group: str) -> Call[GroupLag]:
+    """How far the group is behind in time, segment by segment."""
+    return (yield from ask("GET", f"{group_path(group)}/lag", groups.group_lag_from_wire))
+
+
+def group_journal(group: str, *, after: int = 0, limit: int | None = None) -> Call[JournalPage]:
+    """What happened to a reader group, after a seq of its journal."""
+    path = f"{group_path(group)}/journal{query(after=after or None, limit=limit)}"
+    return (yield from ask("GET", path, journal_from_wire))
+
+
+def group_path(group: str) -> str:
+    return f"/v1/reader-groups/{check_name('group', group)}"
+
+
+def reader_path(group: str, reader: str) -> str:
+    return f"{group_path(group)}/readers/{check_name('reader', reader)}"
+
+
+def _read_and_settled(positions: Positions, settled: Positions | None) -> dict[str, object]:
+    read: dict[str, object] = {"positions": _checked(positions)}
+    return read if settled is None else read | {"settled": _checked(settled)}
+
+
+def _checked(positions: Positions) -> dict[str, dict[str, int]]:
+    for stream, position in positions.items():
+        check_name("stream", stream)
+        check_position(position)
+    return groups.positions_to_wire(positions)

@@ -1,0 +1,184 @@
+"""What is sent again, when, and what is raised in the end: decided here, without a clock, by a generator.
+
+    persist(call, …) yields      and is told
+      Send(request, timeout)       a Response, NotReached or AnswerLost, and what the time is now
+      Pause(pause)                 nothing but the time
+
+    outcome of an attempt                      the request is sent again …       and in the end
+    NotReached: nothing of it got there        always                            ControllerAway
+    408, 503 with a code of ours: not done     always, after Retry-After         that error
+    AnswerLost, or 502, 503, 504 of a proxy    only where that is harmless       OutcomeUnknown
+    any other response                         never: it is the answer           –
+
+"It failed" and "we do not know" stay apart: once an answer was lost, only an answer to a repetition settles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar, assert_never
+
+from strandline.client.calls import Call, Request, Response, error_of
+from strandline.core.checks import check_whole
+from strandline.errors import ControllerAway, OutcomeUnknown, Unavailable
+from strandline.limits import (
+    ATTEMPT_DEFAULT_MS,
+    ATTEMPTS_DEFAULT,
+    CALL_DEADLINE_DEFAULT_MS,
+    FIRST_PAUSE_DEFAULT_MS,
+    PAUSE_BOUND_DEFAULT_MS,
+)
+
+Value = TypeVar("Value")
+
+RETRY_AFTER_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a call is kept up, an attempt may take, and the pauses between attempts grow.
+
+    What the controller takes on purpose (`wait_ms`) comes on top of the deadline and of the attempt's time.
+    """
+
+    deadline_ms: int = CALL_DEADLINE_DEFAULT_MS
+    attempt_ms: int = ATTEMPT_DEFAULT_MS
+    first_pause_ms: int = FIRST_PAUSE_DEFAULT_MS
+    pause_bound_ms: int = PAUSE_BOUND_DEFAULT_MS
+    attempts: int = ATTEMPTS_DEFAULT
+
+    def __post_init__(self) -> None:
+        for name in ("deadline_ms", "attempt_ms", "first_pause_ms", "pause_bound_ms", "attempts"):
+            check_whole(name, getattr(self, name), least=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send this, and wait for the answer so long."""
+
+    request: Request
+    timeout_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    pause_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class NotReached:
+    """Nothing of the request got to the controller."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerLost:
+    """The request may have got there, and no answer came back in time."""
+
+    reason: str
+
+
+Step: TypeAlias = Send | Pause
+Outcome: TypeAlias = Response | NotReached | AnswerLost
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What came of a step (nothing, of a pause), and the time after it, on a clock that never steps back."""
+
+    outcome: Outcome | None
+    now_ms: float
+
+
+Steps: TypeAlias = Generator[Step, Told, Value]
+
+
+def persist(
+    call: Call[Value], *, patience: Patience, random: Callable[[], float], controller: str, now_ms: float
+) -> Steps[Value]:
+    """Keeps a call up until it has an answer or its time is over; returns or raises what the call does.
+
+    `random` gives numbers from 0 to 1 and spreads the pauses; `controller` is named in errors. Raises ControllerAway
+    or OutcomeUnknown where there is no answer.
+    """
+    attempts = _Attempts(patience, random, controller, now_ms)
+    try:
+        request = next(call)
+        while True:
+            request = call.send((yield from attempts.answer_to(request)))
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # it is the call's own
+    finally:
+        call.close()
+
+
+class _Attempts:
+    """The attempts of one call, all of its requests under one deadline."""
+
+    def __init__(self, patience: Patience, random: Callable[[], float], controller: str, now_ms: float) -> None:
+        self._patience = patience
+        self._random = random
+        self._controller = controller
+        self._start_ms = self._now_ms = now_ms
+        self._deadline_ms = now_ms + patience.deadline_ms
+
+    def answer_to(self, request: Request) -> Steps[Response]:
+        self._deadline_ms += request.wait_ms
+        lost: str | None = None
+        for attempt in range(1, self._patience.attempts + 1):
+            outcome = yield from self._send(request)
+            match outcome:
+                case NotReached():
+                    asked_ms = 0
+                case AnswerLost(reason):
+                    asked_ms, lost = 0, reason
+                case Response() if _nothing_changed(request, outcome):
+                    asked_ms = _retry_after_ms(outcome)
+                case Response(502 | 503 | 504 as status):
+                    asked_ms, lost = _retry_after_ms(outcome), f"status {status}"
+                case Response():
+                    return outcome
+                case _:
+                    assert_never(outcome)
+            pause_ms = asked_ms + self._pause_ms(attempt)
+            over = attempt == self._patience.attempts or self._now_ms + pause_ms >= self._deadline_ms
+            if over or (lost is not None and not request.repeatable):
+                return self._give_up(request, outcome, lost)
+            self._now_ms = (yield Pause(pause_ms)).now_ms
+        raise AssertionError("the last attempt returns or raises")
+
+    def _send(self, request: Request) -> Steps[Outcome]:
+        left_ms = max(1.0, self._deadline_ms - self._now_ms)
+        told = yield Send(request, min(left_ms, self._patience.attempt_ms + request.wait_ms))
+        self._now_ms = told.now_ms
+        if told.outcome is None:
+            raise TypeError("a request has an outcome")
+        return told.outcome
+
+    def _give_up(self, request: Request, outcome: Outcome, lost: str | None) -> Response:
+        """The last response, where that settles it; else raises what is known."""
+        tried_ms = round(self._now_ms - self._start_ms)
+        if lost is not None:
+            raise OutcomeUnknown(call=request.name, reason=lost, tried_ms=tried_ms, repeatable=request.repeatable)
+        match outcome:
+            case Response():
+                return outcome
+            case NotReached(reason) | AnswerLost(reason):
+                raise ControllerAway(controller=self._controller, reason=reason, tried_ms=tried_ms)
+
+    def _pause_ms(self, attempt: int) -> float:
+        """Twice as long each time, up to the bound; spread over its upper half, so that it never comes to nothing."""
+        full_ms = min(self._patience.first_pause_ms * (1 << (attempt - 1)), self._patience.pause_bound_ms)
+        return full_ms * (0.5 + 0.5 * self._random())
+
+
+def _nothing_changed(request: Request, response: Response) -> bool:
+    """Whether the controller itself says that it could not take the call just now."""
+    return response.status in (408, 503) and isinstance(error_of(request, response), Unavailable)
+
+
+def _retry_after_ms(response: Response) -> int:
+    text = response.headers.get("retry-after", "")
+    return int(text) * 1000 if text.isdecimal() and len(text) <= RETRY_AFTER_DIGITS else 0

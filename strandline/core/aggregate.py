@@ -1,0 +1,403 @@
+"""Notes in, marks out: one state machine for each (stream, key).
+
+Every writer of the key has a role:
+
+    COUNTED    the next mark's time is at most its time
+    BLOCKING   it counts, but has no time yet: no mark can be made
+    OUT        idle or closed: left out, and nothing of it is missing
+    LOST       timed out or excluded: left out, and marks above its time name it
+    SKIPPED    behind, under the policy `skip`: left out, and marks name it
+
+The time of the next mark is the least of the counted ones. Its cut is the last mark's, joined with what each writer
+contributes, whatever its role. Its `upper` bounds every time that had been noted for anything below the cut: where a
+writer's contribution covers the cut for good, that is the time of the contribution, and otherwise the greatest time
+that the writer noted. A mark costs what changed since the last one: two heaps know who counts with the least time, and
+whose contribution a higher time makes stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum, auto
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple, assert_never
+
+from strandline.core.agenda import Agenda
+from strandline.core.config import LateWriters, StreamConfig
+from strandline.core.cut import NOTHING, join_all
+from strandline.core.mark import Mark
+from strandline.core.shared_segments import Sharing
+from strandline.core.writer import Contribution, Phase, Standing, Writer
+
+
+class Role(StrEnum):
+    COUNTED = auto()
+    BLOCKING = auto()
+    OUT = auto()
+    LOST = auto()
+    SKIPPED = auto()
+
+
+# Looking a member up in its class takes a tenth of a microsecond, and every note asks for several.
+COUNTED: Final = Role.COUNTED
+BLOCKING: Final = Role.BLOCKING
+
+MIN_WRITERS = "min_writers"
+
+
+class Holder(NamedTuple):  # one goes with most answers to notes, and a tuple is made in half the time of a dataclass
+    """Who holds time back, and until when. Without a writer: fewer than `min_writers` have noted yet."""
+
+    writer: str | None
+    state: str
+    time: int | None
+    last_heard_ms_ago: int | None
+    released_in_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remainder:
+    """What the forgotten writers of a key leave behind.
+
+    Their positions lie below the last mark's cut and their times at or below its time, so that the marks have all else.
+    """
+
+    writers: int = 0  # how many were forgotten
+    noted: int = 0  # how many of these had noted, for `min_writers`
+    closed: bool = False  # whether one of them said itself that it was done
+    heard_at: int = 0  # when one of them was last heard, by the clock
+    served_at: int = 0  # the served time then
+    newest: int | None = None  # the greatest that one of them contributed
+    lacks_newest: bool = False  # whether one of them contributed a position without it
+
+    def with_writer(self, writer: Writer, standing: Standing) -> Remainder:
+        """The remainder once another writer is forgotten."""
+        known = [newest for newest in (self.newest, standing.newest) if newest is not None]
+        return Remainder(
+            writers=self.writers + 1,
+            noted=self.noted + standing.has_noted,
+            closed=self.closed or writer.closed,
+            heard_at=max(self.heard_at, writer.heard_at),
+            served_at=max(self.served_at, writer.served_at),
+            newest=max(known, default=None),
+            lacks_newest=self.lacks_newest or (standing.newest is None and bool(writer.position)),
+        )
+
+
+NO_REMAINDER: Final = Remainder()
+
+
+class Given(NamedTuple):
+    """What a writer contributes to a mark."""
+
+    writer: Writer
+    standing: Standing
+    contribution: Contribution
+
+
+class Aggregate:
+    """The marks of one time key, as the notes of its writers bring them about. Holds no clock: `now` is given."""
+
+    def __init__(
+        self,
+        key: str,
+        writers: Mapping[str, Writer],
+        config: StreamConfig,
+        sharing: Sharing,
+        last: Mark | None = None,
+        remainder: Remainder = NO_REMAINDER,
+    ) -> None:
+        """`writers` and `sharing` are the stream's own, which this only reads; every change to a writer is told by
+        `place`."""
+        self.key = key
+        self.config = config
+        self.last = last
+        self.remainder = remainder
+        self.passing = Agenda()  # writers that may be forgotten, each with the time at which a mark passes it
+        self.let_go: set[str] = set()  # whom this found silent by itself; the stream takes them from here
+        self._writers = writers
+        self._sharing = sharing
+        self._roles: dict[str, Role] = {}
+        self._lost: set[str] = set()
+        self._skipped: set[str] = set()
+        self._blocking: set[str] = set()
+        self._groups = ((self._lost, Role.LOST), (self._skipped, Role.SKIPPED), (self._blocking, Role.BLOCKING))
+        self._by_time: list[tuple[int, str]] = []  # counted writers, some entries stale
+        self._have_noted: set[str] = set()
+        self._peak: tuple[int, str] | None = None  # the highest noted time, and who has it, excluded ones aside
+        self._peak_known = False  # else it is worked out when it is asked for
+        self._stale: set[str] = set()  # whose contribution may have changed since the last mark
+        self._expiring = Agenda()  # by writer, the time above which its contribution changes
+        self._newest: dict[str, int | None] = {}  # of what each writer contributed to the last mark
+        self._lacking: set[str] = set()  # who contributed without saying what is newest
+
+    # -- writers -------------------------------------------------------------------------------------------------
+
+    def place(self, writer: Writer, now: int) -> None:
+        """Takes note of whatever changed about a writer."""
+        name, standing = writer.name, writer.standings[self.key]
+        role = self._role(writer, standing)
+        value = standing.value
+        if self.config.writer_timeout_ms == 0 and role in (COUNTED, BLOCKING) and self._reached(value):
+            standing.lost_at = now
+            self.let_go.add(name)
+            role = Role.LOST
+        before = self._roles.get(name)
+        if before is not role:
+            self._roles[name] = role
+            for group, wanted in self._groups if before is not None or role is not COUNTED else ():
+                if role is wanted:
+                    group.add(name)
+                else:
+                    group.discard(name)
+        if role is COUNTED and value is not None:
+            heappush(self._by_time, (value, name))
+            if len(self._by_time) > 64 + 4 * len(self._roles):
+                self._rebuild_times()
+        if standing.has_noted:
+            self._have_noted.add(name)
+        if not standing.lasting:
+            self._stale.add(name)
+        if self._peak_known:
+            self._follow_peak(writer, standing)
+
+    def has_passed(self, writer: Writer) -> bool:
+        """Whether the last mark has all that a writer gave to this key: its times and its whole position."""
+        standing, last = writer.standings[self.key], self.last
+        if last is None:
+            return standing.greatest_time is None and not writer.position
+        if standing.time is not None and standing.time > last.time:
+            return False
+        if standing.earlier_time is not None and standing.earlier_time > last.upper:
+            return False
+        return writer.position.le(last.cut)
+
+    def forget(self, writer: Writer) -> None:
+        """Lets go of a writer that the last mark has passed."""
+        name = writer.name
+        if self.last is not None:
+            self.remainder = self.remainder.with_writer(writer, writer.standings[self.key])
+        del self._roles[name]
+        for group, _ in self._groups:
+            group.discard(name)
+        for names in (self._have_noted, self._stale, self._lacking):
+            names.discard(name)
+        for agenda in (self._expiring, self.passing):
+            agenda.drop(name)
+        self._newest.pop(name, None)
+
+    @property
+    def holders(self) -> int:
+        """How many writers hold the key."""
+        return len(self._roles)
+
+    def look_again(self, name: str) -> None:
+        """What a writer contributed to the last mark may not stand any more."""
+        self._writers[name].standings[self.key].lasting = False
+        self._stale.add(name)
+
+    def role(self, name: str) -> Role:
+        return self._roles[name]
+
+    def counts(self, name: str) -> bool:
+        """Whether a writer counts with at least the time of the last mark: what it wrote is not late."""
+        if self._roles.get(name) is not COUNTED:
+            return False
+        value = self._writers[name].standings[self.key].value
+        return value is not None and (self.last is None or value >= self.last.time)
+
+    def _role(self, writer: Writer, standing: Standing) -> Role:
+        if writer.closed:
+            return Role.OUT
+        if writer.lost_since(standing) is not None:
+            return Role.LOST
+        match standing.phase:
+            case Phase.NOTED:
+                behind = self.last is not None and standing.time is not None and standing.time < self.last.time
+                return Role.SKIPPED if behind and self.config.late_writers is LateWriters.SKIP else COUNTED
+            case Phase.IDLE:
+                return Role.OUT
+            case Phase.JOINED:
+                return BLOCKING if standing.floor is None else COUNTED
+            case _:
+                assert_never(standing.phase)
+
+    def _reached(self, value: int | None) -> bool:
+        """Whether a writer that counts with `value` would hold the next mark, which nobody may without a timeout."""
+        return value is None or (self.last is not None and value <= self.last.time)
+
+    def _rebuild_times(self) -> None:
+        self._by_time = [
+            (value, name)
+            for name, role in self._roles.items()
+            if role is COUNTED and (value := self._writers[name].standings[self.key].value) is not None
+        ]
+        heapify(self._by_time)
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def least(self) -> tuple[int, str] | None:
+        """The counted writer with the least time, by name where several have it."""
+        while self._by_time:
+            value, name = self._by_time[0]
+            if self._roles.get(name) is COUNTED and self._writers[name].standings[self.key].value == value:
+                return value, name
+            heappop(self._by_time)
+        return None
+
+    def next_time(self) -> int | None:
+        """The time of a mark that could be made now, None where someone holds time back or nothing is new."""
+        if self._blocking or not self.enough_have_noted:
+            return None
+        least = self.least()
+        time = least[0] if least is not None else self.peak()
+        if time is None or (self.last is not None and time <= self.last.time):
+            return None
+        return time
+
+    def peak(self) -> int | None:
+        """The highest time that any writer noted in its present life, excluded ones aside."""
+        if not self._peak_known:
+            self._peak, self._peak_known = None, True
+            for name in self._roles:
+                writer = self._writers[name]
+                self._follow_peak(writer, writer.standings[self.key])
+        return None if self._peak is None else self._peak[0]
+
+    def _follow_peak(self, writer: Writer, standing: Standing) -> None:
+        """Takes a writer into the highest time; that is unknown then where the writer that had it no longer does."""
+        time = standing.time if writer.excluded_at is None else None
+        peak = self._peak
+        if time is not None and (peak is None or time >= peak[0]):
+            self._peak = (time, writer.name)
+        elif peak is not None and peak[1] == writer.name:
+            self._peak_known = False
+
+    @property
+    def someone_counts(self) -> bool:
+        return bool(self._blocking) or self.least() is not None
+
+    @property
+    def enough_have_noted(self) -> bool:
+        return len(self._have_noted) + self.remainder.noted >= self.config.min_writers
+
+    def held_by(self, served: int) -> Holder | None:
+        """Who holds time back, at a served time: None where the next mark is only a matter of its interval, or nobody
+        counts."""
+        if not self.enough_have_noted:
+            return Holder(writer=None, state=MIN_WRITERS, time=None, last_heard_ms_ago=None, released_in_ms=None)
+        if self._blocking:
+            return self._holder(min(self._blocking), served)
+        least = self.least()
+        if least is None or self.last is None or least[0] > self.last.time:
+            return None
+        return self._holder(least[1], served)
+
+    def _holder(self, name: str, served: int) -> Holder:
+        writer = self._writers[name]
+        standing = writer.standings[self.key]
+        silent = max(0, served - writer.served_at)
+        timeout = self.config.writer_timeout_ms
+        return Holder(
+            writer=name,
+            state=str(writer.state(standing, self.last.time if self.last else None)),
+            time=standing.value,
+            last_heard_ms_ago=silent,
+            released_in_ms=None if timeout is None else max(0, timeout - silent),
+        )
+
+    # -- marks ---------------------------------------------------------------------------------------------------
+
+    def make(self, time: int, now: int) -> Mark:
+        """Makes the mark at `time`, which must be above the last one's, out of what changed since then."""
+        changed, self._stale = self._stale, set()
+        changed.update(self._expiring.due(time - 1))
+        given = []
+        for name in changed:
+            writer = self._writers[name]
+            standing = writer.standings[self.key]
+            standing.drop_below(time)
+            gift = writer.contribution(standing, time)
+            if gift.lasting and gift.time is not None:
+                self._expiring.put(name, gift.time)
+            self._newest[name] = gift.newest
+            if gift.lacks_newest:
+                self._lacking.add(name)
+            else:
+                self._lacking.discard(name)
+            given.append(Given(writer, standing, gift))
+        lacking = self._lacking or self.remainder.lacks_newest
+        mark = self._mark(time, now, given, None if lacking else self._greatest_newest(given), keep=True)
+        self.last = mark
+        self._after_mark(mark, now)
+        return mark
+
+    def survey(self, time: int, now: int) -> Mark:
+        """The mark that `make` would make, worked out from everyone and leaving no trace: for a stream at rest."""
+        given = [
+            Given(writer, standing, writer.contribution(standing, time))
+            for writer in self._writers.values()
+            if (standing := writer.standings.get(self.key)) is not None
+        ]
+        known = [each.contribution.newest for each in given if each.contribution.newest is not None]
+        known += [newest for newest in (self.remainder.newest,) if newest is not None]
+        if self.last is not None and self.last.newest is not None:
+            known.append(self.last.newest)
+        lacking = self.remainder.lacks_newest or any(each.contribution.lacks_newest for each in given)
+        return self._mark(time, now, given, None if lacking else max(known, default=None), keep=False)
+
+    def _mark(self, time: int, now: int, given: list[Given], newest: int | None, *, keep: bool) -> Mark:
+        """`keep`: whether to remember which contributions stand whatever their writers note next."""
+        last = self.last
+        cut = join_all([last.cut if last is not None else NOTHING, *(each.contribution.cut for each in given)])
+        upper = time if last is None else max(time, last.upper)
+        for writer, standing, gift in given:
+            alone = self._sharing.is_alone(writer.position, gift.cut, cut)
+            if keep:
+                standing.lasting = gift.lasting and alone
+            noted, earlier = gift.time if alone else standing.time, standing.earlier_time
+            if noted is not None and noted > upper:
+                upper = noted
+            if earlier is not None and earlier > upper:
+                upper = earlier
+        return Mark(
+            seq=last.seq + 1 if last is not None else 1,
+            key=self.key,
+            time=time,
+            upper=upper,
+            cut=cut,
+            newest=newest,
+            excluded=self._left_out(time, now),
+            created_at=now,
+        )
+
+    def _greatest_newest(self, given: list[Given]) -> int | None:
+        """Of all contributions; where the last mark knew it, only what changed can have raised it."""
+        last = self.last.newest if self.last is not None else None
+        came = self._newest.values() if last is None else (each.contribution.newest for each in given)
+        return max((newest for newest in (last, self.remainder.newest, *came) if newest is not None), default=None)
+
+    def _left_out(self, time: int, now: int) -> tuple[str, ...]:
+        named = [name for name in self._lost if self._misses(name, time, now)]
+        return tuple(sorted([*named, *self._skipped]))
+
+    def _misses(self, name: str, time: int, now: int) -> bool:
+        """Whether a lost writer may have written what a mark at `time` does not cover, and is not forgotten."""
+        writer = self._writers[name]
+        standing = writer.standings[self.key]
+        since = writer.lost_since(standing)
+        if since is None or now - since >= self.config.forget_after_ms:
+            return False
+        return standing.value is None or standing.value < time
+
+    def _after_mark(self, mark: Mark, now: int) -> None:
+        if self.config.writer_timeout_ms == 0:
+            # Whoever the mark has reached would hold the next one: it is left out as soon as that is so.
+            while (least := self.least()) is not None and least[0] <= mark.time:
+                self.place(self._writers[least[1]], now)
+
+    def forget_segment(self, segment: str) -> None:
+        """Takes a segment that the log never had out of the last mark, so that no later cut asks for it."""
+        if self.last is not None:
+            self.last = replace(self.last, cut=self.last.cut.without(segment))

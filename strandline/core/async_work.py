@@ -1,0 +1,237 @@
+"""Events that are worked on asynchronously, and the watermarks between them.
+
+Whoever runs the work calls in: `submit` for an event that begins, `watermark` for a watermark that came
+between events, `complete` for a result. Each says what may go on downstream now. Two promises:
+
+- No overtaking: an event that came before a watermark never comes out after it.
+- No unnecessary latency: a watermark comes out as soon as nothing before it is under way.
+
+    in         e1  e2  W(10)  e3  W(20)      the results arrive as e3, e1, e2
+    ordered    e3: -              e1: e1           e2: e2 W(10) e3 W(20)
+    unordered  e3: e3             e1: e1           e2: e2 W(20)
+
+There are no tasks and no loops in here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from strandline.core.checks import check_time, check_whole
+from strandline.core.coalesce import Watermark
+from strandline.core.note import check_key
+from strandline.errors import QueueFull, TooMany, UnknownTicket, WatermarkWentBack
+from strandline.limits import KEYS_PER_COALESCER
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """Names one submitted item of one queue."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completed(Generic[Item, Result]):
+    """An item and what came of it."""
+
+    item: Item
+    result: Result
+
+
+class Work(ABC, Generic[Item, Result]):
+    """What the ordered and the unordered queue have in common: a capacity, tickets, and times that rise.
+
+    `capacity` bounds the items that were submitted and have not come out. Between two of them there is at
+    most one watermark of each key, so the watermarks are bounded too, and are never refused for lack of room.
+
+    Raises InvalidConfig, QueueFull for a `submit` when it is full, UnknownTicket for a `complete` of what is
+    not under way, WatermarkWentBack for a watermark that is not above the last one of its key, and TooMany
+    beyond KEYS_PER_COALESCER keys. A refused call changes nothing.
+    """
+
+    __slots__ = ("_capacity", "_last", "_next_number")
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = check_whole("capacity", capacity, least=1)
+        self._next_number = 0
+        self._last: dict[str, int] = {}
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    @property
+    def full(self) -> bool:
+        """Whether the next `submit` would be refused."""
+        return len(self) >= self._capacity
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """The items that were submitted and have not come out."""
+
+    @abstractmethod
+    def submit(self, item: Item) -> Ticket:
+        """Work on the item begins; its ticket is for `complete`."""
+
+    @abstractmethod
+    def watermark(self, key: str, value: int) -> list[Completed[Item, Result] | Watermark]:
+        """A watermark follows the items submitted so far. It comes out at once where none of them is left."""
+
+    @abstractmethod
+    def complete(self, ticket: Ticket, result: Result) -> list[Completed[Item, Result] | Watermark]:
+        """The item's result is here; what may go on now, in this order."""
+
+    def _take_number(self) -> int:
+        if self.full:
+            raise QueueFull(capacity=self._capacity)
+        number = self._next_number
+        self._next_number += 1
+        return number
+
+    def _take_watermark(self, key: str, value: int) -> None:
+        check_time("value", value)
+        previous = self._last.get(check_key(key))
+        if previous is None and len(self._last) >= KEYS_PER_COALESCER:
+            raise TooMany(what="time keys", count=len(self._last) + 1, limit=KEYS_PER_COALESCER)
+        if previous is not None and value <= previous:
+            raise WatermarkWentBack(input=type(self).__name__, key=key, value=value, previous=previous)
+        self._last[key] = value
+
+
+class _Place(Generic[Item, Result]):
+    """One item in the ordered queue, with the newest watermark of each key that came right after it."""
+
+    __slots__ = ("completed", "item", "watermarks")
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.completed: Completed[Item, Result] | None = None
+        self.watermarks: dict[str, int] = {}
+
+
+class OrderedWork(Work[Item, Result]):
+    """Results come out in the order of submission, with the watermarks where they were.
+
+    A watermark that follows one of the same key, with no item between, takes its place. A result that is
+    early waits for those before it, and counts as long as it waits.
+    """
+
+    __slots__ = ("_places", "_under_way")
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self._places: deque[_Place[Item, Result]] = deque()
+        self._under_way: dict[int, _Place[Item, Result]] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def submit(self, item: Item) -> Ticket:
+        number = self._take_number()
+        place: _Place[Item, Result] = _Place(item)
+        self._places.append(place)
+        self._under_way[number] = place
+        return Ticket(number)
+
+    def watermark(self, key: str, value: int) -> list[Completed[Item, Result] | Watermark]:
+        self._take_watermark(key, value)
+        if not self._places:
+            return [Watermark(key, value)]
+        self._places[-1].watermarks[key] = value
+        return []
+
+    def complete(self, ticket: Ticket, result: Result) -> list[Completed[Item, Result] | Watermark]:
+        place = self._under_way.pop(ticket.number, None)
+        if place is None:
+            raise UnknownTicket(number=ticket.number)
+        place.completed = Completed(place.item, result)
+        outputs: list[Completed[Item, Result] | Watermark] = []
+        while self._places and (completed := self._places[0].completed) is not None:
+            outputs.append(completed)
+            outputs.extend(_as_watermarks(self._places.popleft().watermarks))
+        return outputs
+
+
+class _Stretch:
+    """The items between two watermarks: how many are under way, and the watermarks that wait for them."""
+
+    __slots__ = ("pending", "watermarks")
+
+    def __init__(self) -> None:
+        self.pending = 0
+        self.watermarks: dict[str, int] = {}
+
+
+class UnorderedWork(Work[Item, Result]):
+    """Results come out as they arrive; a watermark waits for every item before it.
+
+    Items are counted by the stretch between two watermarks, of whatever key, in which they came. When the
+    oldest stretches have come to nothing, their watermarks come out, up to the first stretch with an item
+    under way. Of several that come out together, only the newest of each key does.
+    """
+
+    __slots__ = ("_stretches", "_under_way")
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        # The first stretch has an item under way, or is the only one and empty.
+        self._stretches: deque[_Stretch] = deque([_Stretch()])
+        self._under_way: dict[int, tuple[Item, _Stretch]] = {}
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def submit(self, item: Item) -> Ticket:
+        number = self._take_number()
+        if self._stretches[-1].watermarks:
+            self._stretches.append(_Stretch())
+        stretch = self._stretches[-1]
+        stretch.pending += 1
+        self._under_way[number] = (item, stretch)
+        return Ticket(number)
+
+    def watermark(self, key: str, value: int) -> list[Completed[Item, Result] | Watermark]:
+        self._take_watermark(key, value)
+        if not self._under_way:
+            return [Watermark(key, value)]
+        self._stretches[-1].watermarks[key] = value
+        return []
+
+    def complete(self, ticket: Ticket, result: Result) -> list[Completed[Item, Result] | Watermark]:
+        if ticket.number not in self._under_way:
+            raise UnknownTicket(number=ticket.number)
+        item, stretch = self._under_way.pop(ticket.number)
+        stretch.pending -= 1
+        ready: dict[str, int] = {}
+        while self._stretches and not self._stretches[0].pending:
+            ready.update(self._stretches.popleft().watermarks)
+        if not self._stretches:
+            self._stretches.append(_Stretch())
+        self._merge_empty()
+        return [Completed(item, result), *_as_watermarks(ready)]
+
+    def _merge_empty(self) -> None:
+        """Keeps the stretches few while one item stays under way for long and others come and go behind it.
+
+        Watermarks after an empty stretch wait for the same items as those after the stretch before it.
+        """
+        if len(self._stretches) <= 2 * (len(self._under_way) + 1):
+            return
+        kept: deque[_Stretch] = deque()
+        for stretch in self._stretches:
+            if kept and not stretch.pending:
+                kept[-1].watermarks.update(stretch.watermarks)
+            else:
+                kept.append(stretch)
+        self._stretches = kept
+
+
+def _as_watermarks(values: dict[str, int]) -> list[Watermark]:
+    return [Watermark(key, value) for key, value in values.items()]

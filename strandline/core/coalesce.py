@@ -1,0 +1,434 @@
+"""Several inputs, one watermark for each key: the least that the active inputs say.
+
+                 idle()                      done()
+        active ──────────▶ idle      either ──────────▶ done
+        active ◀────────── idle
+            event(), observe()
+
+Being idle belongs to an input, not to a key: an event carries all its times, so an input with an event is
+active in every key, and one without any is idle in every key, also in keys that appear only later. An input
+keeps the times that it gave while it is idle, and goes on from them.
+
+`Coalescer` hears of every change. `combine` has the same rules for a caller who looks now and then, and keeps nothing
+but the watermarks that would otherwise go back.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from heapq import heappop, heappush, heapreplace
+from typing import assert_never
+
+from strandline.core.checks import check_time, check_whole
+from strandline.core.note import check_key
+from strandline.errors import InputDone, InvalidConfig, TooMany, UnknownInput, WatermarkWentBack
+from strandline.limits import KEYS_PER_COALESCER
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """Nothing older than `value` follows, in the time named `key`."""
+
+    key: str
+    value: int
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+        check_time("value", self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Every input that is not done is idle: nothing will come until one of them wakes."""
+
+
+Emission = Watermark | Idle
+
+
+class OnAllIdle(StrEnum):
+    """What happens when the last active input goes idle or done while others are idle."""
+
+    HOLD = "hold"  # the watermark stays at what the active inputs had proven
+    JUMP = "jump"  # it goes to the greatest time that any input gave
+
+
+class _State(Enum):
+    ACTIVE = auto()
+    IDLE = auto()
+    DONE = auto()
+
+
+class _KeyTimes:
+    """The times that the inputs gave for one key.
+
+    `queue` is a heap with one entry for each input at most. Times only rise, so an entry that was overtaken
+    is a lower bound; it is set right when it comes to the top. So a call costs O(log inputs), spread over the
+    calls.
+    """
+
+    __slots__ = ("_queue", "_queued", "counted", "emitted", "greatest", "last")
+
+    def __init__(self) -> None:
+        self.last: dict[int, int] = {}
+        self.counted = 0  # active inputs that gave a time
+        self.greatest: int | None = None
+        self.emitted: int | None = None
+        self._queue: list[tuple[int, int]] = []
+        self._queued: set[int] = set()
+
+    def record(self, number: int, value: int) -> None:
+        """An active input's new time."""
+        if number not in self.last:
+            self.counted += 1
+        self.last[number] = value
+        self.greatest = value if self.greatest is None else max(self.greatest, value)
+        self._enqueue(number)
+
+    def leave(self, number: int) -> None:
+        if number in self.last:
+            self.counted -= 1  # its entry in the queue goes when it comes to the top
+
+    def come_back(self, number: int) -> None:
+        if number in self.last:
+            self.counted += 1
+            self._enqueue(number)
+
+    def least(self, states: list[_State]) -> tuple[int, int] | None:
+        """The least time of the active inputs that gave one, and the first input that has it."""
+        queue = self._queue
+        while queue:
+            value, number = queue[0]
+            if states[number] is not _State.ACTIVE:
+                heappop(queue)
+                self._queued.discard(number)
+            elif self.last[number] != value:
+                heapreplace(queue, (self.last[number], number))
+            else:
+                return value, number
+        return None
+
+    def rise_to(self, value: int) -> bool:
+        """Whether the value is news; from then on it is what was emitted."""
+        if self.emitted is not None and value <= self.emitted:
+            return False
+        self.emitted = value
+        return True
+
+    def _enqueue(self, number: int) -> None:
+        if number not in self._queued:
+            self._queued.add(number)
+            heappush(self._queue, (self.last[number], number))
+
+
+class Coalescer:
+    """Folds the watermarks of several inputs into one for each key; every call returns what it makes known.
+
+    For each key the watermark is the least time of the active inputs, once every one of them gave a time for
+    that key; so a key that only some active inputs know is not forwarded. Emitted values strictly rise, key
+    by key: an input that wakes with an older time holds the watermark where it is until it has caught up.
+    With several keys the emissions come in the order of the keys' names.
+
+    When all inputs are idle (done ones aside) `Idle()` is emitted, once; with `on_all_idle="jump"` the
+    greatest time that any input gave comes before it, for each key where that is news. A jump is a guess:
+    what a sleeping input still holds below that time will be late. With "hold" the watermark is always the
+    word of an input.
+
+    `inputs` is a number n, for the inputs 0 to n - 1, or an iterable of distinct names. A refused call
+    changes nothing. Raises InvalidConfig, UnknownInput, InputDone for anything after `done`,
+    WatermarkWentBack for a value that is not above the last one of the same input and key, and TooMany beyond
+    KEYS_PER_COALESCER keys.
+    """
+
+    __slots__ = ("_active", "_idle", "_jumps", "_key_order", "_keys", "_names", "_numbers", "_states")
+
+    def __init__(self, inputs: int | Iterable[Hashable], on_all_idle: str = OnAllIdle.HOLD) -> None:
+        self._names = _input_names(inputs)
+        self._numbers = {name: number for number, name in enumerate(self._names)}
+        if len(self._numbers) < len(self._names):
+            raise InvalidConfig(name="inputs", value=self._names, wanted="each needs a name of its own")
+        try:
+            self._jumps = OnAllIdle(on_all_idle) is OnAllIdle.JUMP
+        except ValueError:
+            raise InvalidConfig(name="on_all_idle", value=on_all_idle, wanted='"hold" or "jump"') from None
+        self._states = [_State.ACTIVE] * len(self._names)
+        self._active = len(self._names)
+        self._idle = 0
+        self._keys: dict[str, _KeyTimes] = {}
+        self._key_order: list[str] = []
+
+    def observe(self, input: Hashable, value: int, key: str = "") -> list[Emission]:
+        """The input says that nothing older than `value` follows from it; an idle input becomes active."""
+        number = self._open(input, "observe")
+        check_time("value", value)
+        times = self._keys.get(check_key(key))
+        if times is None:
+            times = self._new_key(key)
+        previous = times.last.get(number)
+        if previous is not None and value <= previous:
+            raise WatermarkWentBack(input=input, key=key, value=value, previous=previous)
+        alone = self._wake(number)
+        times.record(number, value)
+        return self._risen(self._key_order if alone else (key,))
+
+    def event(self, input: Hashable) -> list[Emission]:
+        """An event came from the input: an idle input becomes active, for every key."""
+        return self._risen(self._key_order) if self._wake(self._open(input, "event")) else []
+
+    def idle(self, input: Hashable) -> list[Emission]:
+        """The input has nothing to say for now: it is left out for every key. Once more changes nothing."""
+        number = self._open(input, "idle")
+        if self._states[number] is _State.IDLE:
+            return []
+        self._states[number] = _State.IDLE
+        self._idle += 1
+        return self._left(number)
+
+    def done(self, input: Hashable) -> list[Emission]:
+        """Nothing follows from the input any more: it is left out for good. The last one emits nothing."""
+        number = self._open(input, "done")
+        before, self._states[number] = self._states[number], _State.DONE
+        if before is _State.IDLE:
+            self._idle -= 1  # it was left out already, so nothing rises
+            return []
+        return self._left(number)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys for which any input gave a time, in the order of emission."""
+        return tuple(self._key_order)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every input that is not done is idle, and there is one."""
+        return not self._active and self._idle > 0
+
+    @property
+    def is_done(self) -> bool:
+        return not self._active and not self._idle
+
+    def value(self, key: str = "") -> int | None:
+        """The watermark emitted last for the key; None before the first."""
+        times = self._keys.get(key)
+        return None if times is None else times.emitted
+
+    def input_value(self, input: Hashable, key: str = "") -> int | None:
+        """The input's own time for the key, which is what a join goes by. None before its first."""
+        number = self._number(input)
+        times = self._keys.get(key)
+        return None if times is None else times.last.get(number)
+
+    def held_by(self, key: str = "") -> Hashable | None:
+        """The active input that the key waits for: the first without a time, else the one with the least.
+
+        None where no input is active. Looks at every input.
+        """
+        times = self._keys.get(key)
+        for number, state in enumerate(self._states):
+            if state is _State.ACTIVE and (times is None or number not in times.last):
+                return self._names[number]
+        least = None if times is None else times.least(self._states)
+        return None if least is None else self._names[least[1]]
+
+    def _number(self, input: Hashable) -> int:
+        number = self._numbers.get(input)
+        if number is None:
+            raise UnknownInput(input=input, known=self._names)
+        return number
+
+    def _open(self, input: Hashable, call: str) -> int:
+        number = self._number(input)
+        if self._states[number] is _State.DONE:
+            raise InputDone(input=input, call=call)
+        return number
+
+    def _new_key(self, key: str) -> _KeyTimes:
+        if len(self._keys) >= KEYS_PER_COALESCER:
+            raise TooMany(what="time keys", count=len(self._keys) + 1, limit=KEYS_PER_COALESCER)
+        insort(self._key_order, key)
+        times = self._keys[key] = _KeyTimes()
+        return times
+
+    def _wake(self, number: int) -> bool:
+        """Makes an idle input active. True where it is the only active one: every key may have risen then."""
+        if self._states[number] is not _State.IDLE:
+            return False
+        self._states[number] = _State.ACTIVE
+        self._idle -= 1
+        self._active += 1
+        for times in self._keys.values():
+            times.come_back(number)
+        return self._active == 1
+
+    def _left(self, number: int) -> list[Emission]:
+        """What follows when an input that was active is left out from now on."""
+        self._active -= 1
+        for times in self._keys.values():
+            times.leave(number)
+        if self._active:
+            return self._risen(self._key_order)
+        if not self._idle:
+            return []
+        emissions: list[Emission] = []
+        if self._jumps:
+            for key in self._key_order:
+                times = self._keys[key]
+                if times.greatest is not None and times.rise_to(times.greatest):
+                    emissions.append(Watermark(key, times.greatest))
+        emissions.append(Idle())
+        return emissions
+
+    def _risen(self, keys: Iterable[str]) -> list[Emission]:
+        """The watermarks of these keys that have risen; at least one input is active."""
+        emissions: list[Emission] = []
+        for key in keys:
+            times = self._keys[key]
+            if times.counted < self._active:
+                continue
+            least = times.least(self._states)
+            if least is not None and times.rise_to(least[0]):
+                emissions.append(Watermark(key, least[0]))
+        return emissions
+
+    def take(self, input: Hashable, emissions: Iterable[Emission]) -> list[Emission]:
+        """Hears from an input what the operator before it made known."""
+        return _take(self, input, emissions)
+
+
+class Join:
+    """The watermarks of a join: it goes by each input's own time, forwards every key, and sleeps when all inputs do.
+
+        orders      order 10          order 14       idle
+        shipments             ship 8           ship 9        idle
+        out         order 10  ship 8  order 14 ship 9  .     Idle
+
+    What of one input can still be joined goes by the time of the others: `time`. Each input needs a key of its own; a
+    key that several of them have is coalesced. What comes out strictly rises, key by key. Joins and coalescers make
+    trees: `take` hears what an operator before it made known. Raises what `Coalescer` raises.
+    """
+
+    __slots__ = ("_inputs", "_names", "_told")
+
+    def __init__(self, *inputs: Hashable) -> None:
+        if len(inputs) < 2:
+            raise InvalidConfig(name="inputs", value=inputs, wanted="the names of two inputs or more")
+        self._names = inputs
+        self._inputs = Coalescer(inputs)
+        self._told: dict[str, int] = {}
+
+    def observe(self, input: Hashable, value: int, key: str = "") -> list[Emission]:
+        """The input says that nothing older than `value` follows from it; an idle input becomes active."""
+        emissions = self._inputs.observe(input, value, key)
+        if sum(self._inputs.input_value(name, key) is not None for name in self._names) == 1:
+            emissions.append(Watermark(key, value))
+        return self._risen(emissions)
+
+    def event(self, input: Hashable) -> list[Emission]:
+        """An event came from the input: an idle input becomes active."""
+        return self._risen(self._inputs.event(input))
+
+    def idle(self, input: Hashable) -> list[Emission]:
+        """The input has nothing to say for now. The others still go by the time that it gave."""
+        return self._risen(self._inputs.idle(input))
+
+    def done(self, input: Hashable) -> list[Emission]:
+        """Nothing follows from the input any more."""
+        return self._risen(self._inputs.done(input))
+
+    def take(self, input: Hashable, emissions: Iterable[Emission]) -> list[Emission]:
+        """Hears from an input what the operator before it made known."""
+        return _take(self, input, emissions)
+
+    def time(self, input: Hashable, key: str = "") -> int | None:
+        """The input's own time: nothing older follows from it. None before its first."""
+        return self._inputs.input_value(input, key)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every input that is not done is idle, and there is one."""
+        return self._inputs.is_idle
+
+    def _risen(self, emissions: Iterable[Emission]) -> list[Emission]:
+        """Those that are news: a key that one input had alone may have come further than all that have it now."""
+        risen: list[Emission] = []
+        for emission in emissions:
+            if isinstance(emission, Watermark):
+                before = self._told.get(emission.key)
+                if before is not None and emission.value <= before:
+                    continue
+                self._told[emission.key] = emission.value
+            risen.append(emission)
+        return risen
+
+
+def _take(into: Coalescer | Join, input: Hashable, emissions: Iterable[Emission]) -> list[Emission]:
+    out: list[Emission] = []
+    for emission in emissions:
+        match emission:
+            case Watermark(key, value):
+                out += into.observe(input, value, key)
+            case Idle():
+                out += into.idle(input)
+            case _:
+                assert_never(emission)
+    return out
+
+
+def combine(
+    bounds: Mapping[str, Mapping[str, int | None]],
+    left_out: Collection[str],
+    held: Mapping[str, int],
+    *,
+    jump: bool = False,
+) -> tuple[dict[str, int | None], dict[str, int]]:
+    """One watermark for each key out of what each input has by now, and what to give as `held` the next time.
+
+    `bounds` has the time of each input by key. The watermark is the least of the inputs that are not `left_out`, null
+    where one of them has none. It never goes back, neither where an input wakes with an older time nor where the last
+    one is left out, too. So a watermark that was given is held, by key, for as long as it is above the least of *all*
+    inputs, which by itself never goes back. With `jump`, and every input left out, it is the greatest of all times.
+    """
+    counted = [times for name, times in bounds.items() if name not in left_out]
+    watermarks: dict[str, int | None] = {}
+    kept: dict[str, int] = {}
+    for key in sorted({key for times in bounds.values() for key in times} | set(held)):
+        proven = _least(key, bounds.values())
+        active = _least(key, counted) if counted else None
+        greatest = _greatest(key, bounds.values()) if jump and not counted else None
+        known = [time for time in (proven, active, greatest, held.get(key)) if time is not None]
+        watermark = watermarks[key] = max(known, default=None)
+        if watermark is not None and (proven is None or watermark > proven):
+            kept[key] = watermark
+    return watermarks, kept
+
+
+def holder(bounds: Mapping[str, Mapping[str, int | None]], left_out: Collection[str], key: str) -> str | None:
+    """The input that a key waits for: of those not left out one without a time, else the one with the least, by name
+    where several are equal. None where all are left out."""
+    waiting = [(times.get(key), name) for name, times in bounds.items() if name not in left_out]
+    return min(waiting, key=lambda each: (each[0] is not None, each[0] or 0, each[1]))[1] if waiting else None
+
+
+def _least(key: str, inputs: Iterable[Mapping[str, int | None]]) -> int | None:
+    """Null where one of them has no time for the key."""
+    times = [each.get(key) for each in inputs]
+    known = [time for time in times if time is not None]
+    return min(known, default=None) if len(known) == len(times) else None
+
+
+def _greatest(key: str, inputs: Iterable[Mapping[str, int | None]]) -> int | None:
+    return max((time for each in inputs if (time := each.get(key)) is not None), default=None)
+
+
+def _input_names(inputs: int | Iterable[Hashable]) -> tuple[Hashable, ...]:
+    wanted = "a whole number from 1 up, or an iterable of names"
+    if type(inputs) is int:
+        return tuple(range(check_whole("inputs", inputs, least=1)))
+    if isinstance(inputs, (bool, str)) or not isinstance(inputs, Iterable):
+        raise InvalidConfig(name="inputs", value=inputs, wanted=wanted)
+    names = tuple(inputs)
+    if not names:
+        raise InvalidConfig(name="inputs", value=names, wanted=wanted)
+    return names

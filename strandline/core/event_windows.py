@@ -1,0 +1,383 @@
+"""Windows over event time that close by a lower bound: tumbling, sliding and session windows, in plain Python.
+
+    tumbling(10)     |────────|────────|────────|      each time lies in one window
+    sliding(10, 5)   |────────|                        … in size / every of them
+                         |────────|
+    session(3)       |─x─x──x───|      |─x───|         events less than a gap apart lie together
+
+A window [start, end) closes when the lower bound reaches its end: nothing that belongs in it follows then. So equal
+events and bounds give equal windows, live or in a replay, in whatever order the events came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from strandline.core.checks import check_time, check_whole
+from strandline.core.plain import from_plain, to_plain
+from strandline.errors import InvalidConfig, QueueFull
+from strandline.limits import WINDOW_EVENTS
+
+Event = TypeVar("Event")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """The times from `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tumbling:
+    """Windows of one size, side by side; `offset_ms` shifts where they begin."""
+
+    size_ms: int
+    offset_ms: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole("size_ms", self.size_ms, least=1)
+        check_time("offset_ms", self.offset_ms)
+
+    def spans(self, time: int) -> list[Span]:
+        start = (time - self.offset_ms) // self.size_ms * self.size_ms + self.offset_ms
+        return [Span(start, start + self.size_ms)]
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """Windows of one size that begin every `every_ms`. Where that is above the size, some times lie in none."""
+
+    size_ms: int
+    every_ms: int
+
+    def __post_init__(self) -> None:
+        check_whole("size_ms", self.size_ms, least=1)
+        check_whole("every_ms", self.every_ms, least=1)
+        if self.size_ms > self.every_ms * WINDOW_EVENTS:
+            wanted = f"windows that overlap no more than {WINDOW_EVENTS} times"
+            raise InvalidConfig(name="every_ms", value=self.every_ms, wanted=wanted)
+
+    def spans(self, time: int) -> list[Span]:
+        last = time // self.every_ms * self.every_ms
+        return [Span(start, start + self.size_ms) for start in range(last, time - self.size_ms, -self.every_ms)]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Windows as long as events keep coming: they end `gap_ms` after their last one."""
+
+    gap_ms: int
+
+    def __post_init__(self) -> None:
+        check_whole("gap_ms", self.gap_ms, least=1)
+
+    def spans(self, time: int) -> list[Span]:
+        return [Span(time, time + self.gap_ms)]
+
+
+Kind: TypeAlias = Tumbling | Sliding | Session
+
+
+@dataclass(frozen=True, slots=True)
+class Closed(Generic[Event]):
+    """A window that is over, with its events in the order in which they came."""
+
+    start: int
+    end: int
+    key: Hashable
+    events: tuple[Event, ...]
+
+
+Saved: TypeAlias = Mapping[str, Any]  # plain data, as json reads and writes it
+
+
+@dataclass(frozen=True, slots=True)
+class _Held(Generic[Event]):
+    """An event in an open window: when it came, to which part it belongs, and what names it, if anything does."""
+
+    arrival: int
+    part: Hashable
+    time: int
+    identity: Hashable
+    event: Event
+
+    @property
+    def name(self) -> Hashable:
+        return ("arrival", self.arrival) if self.identity is None else ("identity", self.identity)
+
+
+class EventWindows(Generic[Event]):
+    """Puts events into windows, by key, and gives a window back once nothing older than its end follows.
+
+    Windows come oldest end first. Given a lower bound below an earlier one (a reader group went back), nothing closes
+    and nothing opens again. `identity` names an event: one that is read again counts once while its window is open.
+
+    `save` gives what is open as plain data, and `load` takes it in. Both know *parts*: who names the part of each
+    event, its segment for instance, can hand one part over to another reader. For a part that was loaded those windows
+    are closed that were closed when it was saved, also where the others have come further: it goes on from there, and
+    its windows close with the next bound. Sessions are handed over whole where a key stays in one part.
+
+    Raises InvalidConfig, and QueueFull for an event that would be one more than `capacity` in open windows. A refused
+    call changes nothing.
+    """
+
+    __slots__ = (
+        "_arrivals", "_capacity", "_decode", "_dropped", "_encode", "_held",
+        "_kind", "_lower", "_open", "_order", "_parts",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        kind: Kind,
+        *,
+        capacity: int = WINDOW_EVENTS,
+        encode: Callable[[Event], object] = to_plain,
+        decode: Callable[[Any], Event] = from_plain,
+    ) -> None:
+        """`encode` makes what json can write of an event that is saved, and `decode` makes the event of it again."""
+        self._kind = kind
+        self._encode, self._decode = encode, decode
+        self._capacity = check_whole("capacity", capacity, least=1)
+        self._open: dict[Hashable, dict[Span, dict[Hashable, _Held[Event]]]] = {}
+        self._order: list[tuple[int, int, int, Hashable]] = []  # end, start, arrival, key; some are gone by merging
+        self._arrivals = 0
+        self._held = 0
+        self._lower: int | None = None
+        self._parts: dict[Hashable, int | None] = {}  # the bounds of parts that were loaded, where they are others
+        self._dropped: set[Hashable] = set()
+
+    def __len__(self) -> int:
+        """The events in open windows; one that lies in several counts in each."""
+        return self._held
+
+    def add(
+        self, time: int, event: Event, key: Hashable = None, *, identity: Hashable = None, part: Hashable = None
+    ) -> bool:
+        """Puts an event where it belongs; False where every window it belongs in is closed: it is late."""
+        check_time("time", time)
+        if part in self._dropped:
+            return True  # somebody else reads it
+        all_spans = self._kind.spans(time)
+        lower = self._lower_of(part)
+        if isinstance(self._kind, Session):
+            spans = [span for span in all_spans if _is_open(self._merged(key, span), lower)]
+        else:
+            spans = [span for span in all_spans if _is_open(span, lower)]
+        if not spans:
+            return not all_spans
+        if self._held + len(spans) > self._capacity:
+            raise QueueFull(capacity=self._capacity)
+        self._put(key, spans, time, event, identity, part)
+        return True
+
+    def advance(self, lower: int | None) -> list[Closed[Event]]:
+        """Nothing older than `lower` follows: the windows that end there or before. None is no bound yet."""
+        if lower is None or (self._lower is not None and lower <= self._lower):
+            return []
+        self._lower = check_time("lower", lower)
+        self._parts = {part: at for part, at in self._parts.items() if at is not None and at > lower}
+        return self._close(lower)
+
+    def finish(self) -> list[Closed[Event]]:
+        """The stream has ended: every window that is open."""
+        return self._close(None)
+
+    # -- what is kept ----------------------------------------------------------------------------------------------
+
+    def save(self) -> Saved:
+        """All that is open, as plain data that json can write; for `load`.
+
+        It is for whoever keeps how far he has read, in one step with that. Keys, identities and parts may be made of
+        texts, bytes, numbers and tuples. So may events, also of lists and of objects with texts as keys, unless
+        `encode` was given. Raises InvalidConfig for anything else.
+        """
+        parts = {each.part for _, each in self._all_held()} | self._parts.keys()
+        return self._saved(sorted(parts, key=repr), self._all_held())
+
+    def save_parts(self, parts: Iterable[Hashable]) -> dict[Hashable, Saved]:
+        """The same for each of these parts alone."""
+        held: dict[Hashable, list[tuple[Hashable, _Held[Event]]]] = {part: [] for part in parts}
+        for key, each in self._all_held():
+            if each.part in held:
+                held[each.part].append((key, each))
+        return {part: self._saved([part], found) for part, found in held.items()}
+
+    def load(self, saved: Saved | None, parts: Iterable[Hashable] | None = None) -> None:
+        """Takes in what was saved: all of it, into windows that are new, or these parts of it.
+
+        None: nothing was saved, and no window is closed for these parts. What is here of them goes. Raises
+        InvalidConfig for what is none of `save`'s, and QueueFull.
+        """
+        lower, lowers, events = (None, {}, []) if saved is None else _loaded(saved, self._decode)
+        if parts is None:
+            parts = {*lowers, *[part for part, *_ in events]}
+            self._lower = lower if self._lower is None else self._lower
+        bounds = {part: lowers.get(part, lower) for part in parts}
+        placed = [
+            (self._spans_from(time, bounds[part]), part, time, key, identity, event)
+            for part, time, key, identity, event in events
+            if part in bounds
+        ]
+        if self._held + sum(len(spans) for spans, *_ in placed) > self._capacity:
+            raise QueueFull(capacity=self._capacity)
+        for part, bound in bounds.items():
+            self.drop(part)
+            self._dropped.discard(part)
+            if bound != self._lower:
+                self._parts[part] = bound
+        for spans, part, time, key, identity, event in placed:
+            self._put(key, spans, time, event, identity, part)
+
+    def reopen(self, part: Hashable) -> None:
+        """No window counts as closed for this part any more: events come that another reader has not dealt with."""
+        self._parts[part] = None
+
+    def pass_over(self, part: Hashable) -> None:
+        """Events of this part that are added from now on belong to another reader, until the part is loaded."""
+        self._dropped.add(part)
+
+    def drop(self, part: Hashable) -> None:
+        """Another reader has this part: its events go, and further ones are passed over."""
+        self.pass_over(part)
+        self._parts.pop(part, None)
+        for key, spans in list(self._open.items()):
+            for span, window in list(spans.items()):
+                if all(each.part != part for each in window.values()):
+                    continue
+                del spans[span]
+                self._held -= len(window)
+                for each in sorted(window.values(), key=lambda each: each.arrival):
+                    if each.part != part:
+                        rest = self._kind.spans(each.time) if isinstance(self._kind, Session) else [span]
+                        self._put(key, rest, each.time, each.event, each.identity, each.part, each.arrival)
+            if not spans:
+                del self._open[key]
+
+    def _all_held(self) -> list[tuple[Hashable, _Held[Event]]]:
+        """The events of open windows with their keys, once each, in the order in which they came."""
+        held = {
+            each.arrival: (key, each)
+            for key, spans in self._open.items()
+            for window in spans.values()
+            for each in window.values()
+        }
+        return [held[arrival] for arrival in sorted(held)]
+
+    def _saved(self, parts: Iterable[Hashable], held: Iterable[tuple[Hashable, _Held[Event]]]) -> Saved:
+        return {
+            "lower": self._lower,
+            "lowers": [[to_plain(part), self._lower_of(part)] for part in parts],
+            "events": [
+                [to_plain(each.part), each.time, to_plain(key), to_plain(each.identity), self._encode(each.event)]
+                for key, each in held
+            ],
+        }
+
+    def _spans_from(self, time: int, lower: int | None) -> list[Span]:
+        """The windows of an event that was saved which were open then."""
+        spans = self._kind.spans(time)
+        if isinstance(self._kind, Session):
+            return spans  # an event of an open session may lie far before the bound
+        return [span for span in spans if _is_open(span, lower)]
+
+    # -- within ----------------------------------------------------------------------------------------------------
+
+    def _lower_of(self, part: Hashable) -> int | None:
+        return self._parts.get(part, self._lower)
+
+    def _put(
+        self,
+        key: Hashable,
+        spans: Iterable[Span],
+        time: int,
+        event: Event,
+        identity: Hashable,
+        part: Hashable,
+        arrival: int | None = None,
+    ) -> None:
+        if arrival is None:
+            self._arrivals += 1
+            arrival = self._arrivals
+        held = _Held(arrival, part, time, identity, event)
+        for span in spans:
+            window = self._window(key, span, arrival)
+            if held.name not in window:
+                window[held.name] = held
+                self._held += 1
+
+    def _close(self, lower: int | None) -> list[Closed[Event]]:
+        closed = []
+        while self._order and (lower is None or self._order[0][0] <= lower):
+            end, start, _, key = heappop(self._order)
+            spans = self._open.get(key, {})
+            window = spans.pop(Span(start, end), None)
+            if window is None:
+                continue  # it was merged into another, or dropped
+            if not spans:
+                del self._open[key]
+            self._held -= len(window)
+            events = tuple(each.event for each in sorted(window.values(), key=lambda each: each.arrival))
+            closed.append(Closed(start, end, key, events))
+        return closed
+
+    def _merged(self, key: Hashable, span: Span) -> Span:
+        """The session that this one would be a part of."""
+        for other in self._overlapping(key, span):
+            span = Span(min(span.start, other.start), max(span.end, other.end))
+        return span
+
+    def _overlapping(self, key: Hashable, span: Span) -> list[Span]:
+        return [other for other in self._open.get(key, {}) if other.start < span.end and span.start < other.end]
+
+    def _window(self, key: Hashable, span: Span, arrival: int) -> dict[Hashable, _Held[Event]]:
+        """The events of a window, which is opened, or, a session, merged with those that it overlaps."""
+        events: dict[Hashable, _Held[Event]] = {}
+        if isinstance(self._kind, Session):
+            others = self._overlapping(key, span)
+            span = self._merged(key, span)
+            for other in others:
+                if other == span:
+                    continue
+                taken = self._open[key].pop(other)
+                self._held -= len(taken.keys() & events.keys())
+                events = taken | events
+        spans = self._open.setdefault(key, {})
+        if span not in spans:
+            spans[span] = events
+            heappush(self._order, (span.end, span.start, arrival, key))
+        return spans[span]
+
+
+def _is_open(span: Span, lower: int | None) -> bool:
+    return lower is None or span.end > lower
+
+
+def _loaded(
+    saved: Saved, decode: Callable[[Any], Any]
+) -> tuple[int | None, dict[Hashable, int | None], list[tuple[Hashable, int, Hashable, Hashable, Any]]]:
+    """The bound of all, the bounds of parts, and the events."""
+    try:
+        lowers = {_named(part): _bound(at) for part, at in saved["lowers"]}
+        events = [
+            (_named(part), check_time("time", time), _named(key), _named(identity), decode(event))
+            for part, time, key, identity, event in saved["events"]
+        ]
+        return _bound(saved["lower"]), lowers, events
+    except (KeyError, TypeError, ValueError) as error:
+        wanted = f"what save() of EventWindows gave: {error}"
+        raise InvalidConfig(name="saved windows", value=str(saved)[:80], wanted=wanted) from None
+
+
+def _bound(value: Any) -> int | None:  # what json has read
+    return None if value is None else check_time("lower", value)
+
+
+def _named(value: Any) -> Hashable:  # what json has read
+    named: Hashable = from_plain(value)
+    hash(named)  # raises a TypeError for a list or an object
+    return named

@@ -1,0 +1,304 @@
+"""Segments, and the graph in which scaling ties them together.
+
+    0 [0, .5) ──sealed at 300──┐
+                               ├──► 2 [0, 1)          a merge; a split is the same upside down
+    1 [.5, 1) ──sealed at 400──┘
+
+Unsealed segments tile [0, 1) at any time. An *open* stream has no key ranges: its segments come into being when
+first named (Kafka partitions, Kinesis shards), and a successor names its predecessors.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from operator import itemgetter
+
+from strandline.core.cut import Cut
+from strandline.errors import BeyondFinalOffset, InvalidConfig, InvalidScale, TooMany, UnknownSegment
+from strandline.limits import OFFSET_BOUND, SEGMENTS_PER_STREAM
+from strandline.names import check_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """An append-only sequence. `low` and `high` bound its keys in a ranged stream; sealed, it has a final offset."""
+
+    id: str
+    created_at: int
+    low: float | None = None
+    high: float | None = None
+    predecessors: tuple[str, ...] = ()
+    final_offset: int | None = None
+
+    def __post_init__(self) -> None:
+        check_name("segment", self.id)
+        if self.low is not None and self.high is not None:
+            check_range(self.id, self.low, self.high)
+        if self.final_offset is not None:
+            check_final(self.id, self.final_offset)
+
+    @property
+    def sealed(self) -> bool:
+        return self.final_offset is not None
+
+
+@dataclass(frozen=True, slots=True)
+class NewSegment:
+    """A segment that a caller asks for: with a range in a ranged stream, with predecessors in an open one."""
+
+    id: str
+    low: float | None = None
+    high: float | None = None
+    predecessors: tuple[str, ...] | None = None
+
+
+def check_range(segment: str, low: float, high: float) -> None:
+    if not 0.0 <= low < high <= 1.0:  # nor is any of this so of what is no number
+        raise InvalidScale(segment=segment, reason=f"the key range [{low}, {high}) is not a part of [0, 1)")
+
+
+def check_final(segment: str, offset: int) -> None:
+    if not 0 <= offset < OFFSET_BOUND:
+        raise InvalidScale(segment=segment, reason=f"the final offset {offset} is not in 0 … 2^53 - 1")
+
+
+class SegmentGraph:
+    """All segments of a stream, by id, in the order in which they came to be. Cuts are closed and opened here."""
+
+    def __init__(self, segments: Iterable[Segment] = (), *, open: bool = False) -> None:
+        self.open = open
+        self._segments: dict[str, Segment] = {}
+        self._scaled = False
+        for segment in segments:
+            self._add(segment)
+
+    @classmethod
+    def equal_shares(cls, count: int, created_at: int) -> SegmentGraph:
+        """`count` segments "0", "1", … with equal shares of [0, 1)."""
+        if count < 1:
+            raise InvalidConfig(name="segments", value=count, wanted='at least 1, a list of ranges, or "open"')
+        _check_count(count)
+        return cls(Segment(id=str(n), low=n / count, high=(n + 1) / count, created_at=created_at) for n in range(count))
+
+    @classmethod
+    def of_ranges(cls, ranges: Sequence[NewSegment], created_at: int) -> SegmentGraph:
+        """Segments with given key ranges, which must tile [0, 1)."""
+        _check_count(len(ranges))
+        _check_distinct(ranges)
+        _check_tiles(ranges, [(0.0, 1.0)])
+        return cls(Segment(id=new.id, low=new.low, high=new.high, created_at=created_at) for new in ranges)
+
+    # -- looking -------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments.values())
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __contains__(self, segment: str) -> bool:
+        return segment in self._segments
+
+    def __getitem__(self, segment: str) -> Segment:
+        found = self._segments.get(segment)
+        if found is None:
+            raise UnknownSegment(segment=segment, known=tuple(self._segments)[:10])
+        return found
+
+    def successors(self, segment: str) -> list[Segment]:
+        return [other for other in self if segment in other.predecessors]
+
+    def ancestors(self, segments: Iterable[str]) -> set[str]:
+        """All segments that lie before any of these, however far."""
+        found: set[str] = set()
+        if not self._scaled:
+            return found
+        pending = [name for name in segments if name in self._segments]
+        while pending:
+            for name in self._segments[pending.pop()].predecessors:
+                if name not in found:
+                    found.add(name)
+                    pending.append(name)
+        return found
+
+    # -- cuts ----------------------------------------------------------------------------------------------------
+
+    def cut(self, position: Mapping[str, int]) -> Cut:
+        """The closed cut of a position off the wire: whoever names a segment has passed all before it.
+
+        Raises UnknownSegment (an open stream takes any name: it may not have been noted yet) and BeyondFinalOffset.
+        """
+        segments = self._segments
+        offsets = {}
+        for name, offset in position.items():
+            segment = segments.get(name)
+            if segment is None:
+                if not self.open:
+                    raise UnknownSegment(segment=name, known=tuple(segments)[:10])
+            elif segment.final_offset is not None and offset > segment.final_offset:
+                raise BeyondFinalOffset(segment=name, offset=offset, final_offset=segment.final_offset)
+            if offset:
+                offsets[name] = offset
+        for name in self.ancestors(position) if self._scaled else ():
+            final = segments[name].final_offset
+            if final:
+                offsets[name] = final
+        return Cut._trusted(offsets)
+
+    def frontier(self, cut: Cut) -> dict[str, int]:
+        """The wire form: what a named successor implies is left out, and so is a segment at 0."""
+        implied = self.ancestors(segment for segment, _ in cut.items())
+        return {segment: offset for segment, offset in cut.items() if segment not in implied}
+
+    @property
+    def end(self) -> Cut | None:
+        """The cut that holds everything, once every segment has a final offset."""
+        finals = {segment.id: segment.final_offset for segment in self}
+        offsets = {name: final for name, final in finals.items() if final is not None}
+        return Cut(offsets) if len(offsets) == len(finals) else None
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    def name(self, segments: Iterable[str], created_at: int) -> list[Segment]:
+        """Lets segments of an open stream come into being; returns the new ones."""
+        if not self.open:
+            return []
+        missing = [name for name in segments if name not in self._segments]
+        if not missing:
+            return []
+        _check_count(len(self._segments) + len(missing))
+        new = [Segment(id=name, created_at=created_at) for name in missing]
+        for segment in new:
+            self._add(segment)
+        return new
+
+    def scale(self, seal: Mapping[str, int], create: Sequence[NewSegment], created_at: int) -> list[Segment]:
+        """Seals segments and creates their successors; returns what changed: nothing where this was done before.
+
+        Raises InvalidScale, UnknownSegment or TooMany, with nothing changed.
+        """
+        _check_distinct(create)
+        ranges = [] if self.open else sorted((*self._range(name), name) for name in seal)
+        successors = [self._successor(new, seal, ranges, created_at) for new in create]
+        if self._was_done(seal, successors):
+            return []
+        for name in seal:
+            if self[name].sealed:
+                final = self[name].final_offset
+                raise InvalidScale(segment=name, reason=f"it is sealed already, at {final}")
+        if not seal:
+            raise InvalidScale(segment=None, reason="no segment to seal was named")
+        for new in create:
+            if new.id in self._segments:
+                early = " (it was noted before its scaling was told)" if self.open else ""
+                raise InvalidScale(segment=new.id, reason=f"a segment with this id exists{early}: take a new id")
+        if not self.open:
+            _check_tiles(create, [self._range(name) for name in seal])
+        _check_count(len(self._segments) + len(successors))
+        sealed = [replace(self._segments[name], final_offset=offset) for name, offset in seal.items()]
+        for segment in sealed + successors:
+            self._add(segment)
+        return sealed + successors
+
+    def seal_all(self, final: Mapping[str, int]) -> list[Segment]:
+        """Gives every segment that is still open its final offset; returns those."""
+        changed = [replace(segment, final_offset=final[segment.id]) for segment in self if not segment.sealed]
+        for segment in changed:
+            self._add(segment)
+        return changed
+
+    def drop(self, segment: str) -> None:
+        """Takes out a segment that the log does not have, in an open stream; one that others follow must stay."""
+        found = self[segment]
+        if not self.open:
+            raise InvalidScale(segment=segment, reason="only a segment of an open stream can be dropped")
+        if self.successors(segment):
+            raise InvalidScale(segment=segment, reason="it has successors")
+        del self._segments[found.id]
+
+    def _add(self, segment: Segment) -> None:
+        self._segments[segment.id] = segment
+        self._scaled = self._scaled or bool(segment.predecessors)
+
+    def _range(self, name: str) -> tuple[float, float]:
+        segment = self[name]
+        if segment.low is None or segment.high is None:
+            raise InvalidScale(segment=name, reason="it has no key range")
+        return segment.low, segment.high
+
+    def _successor(
+        self, new: NewSegment, seal: Mapping[str, int], ranges: Sequence[tuple[float, float, str]], created_at: int
+    ) -> Segment:
+        """The segment asked for, with its predecessors: as named, or those of the sealed `ranges` that it meets."""
+        if self.open:
+            if new.predecessors is None:
+                raise InvalidScale(segment=new.id, reason="in an open stream a successor names its predecessors")
+            for name in new.predecessors:
+                if name not in seal and not self[name].sealed:
+                    raise InvalidScale(segment=new.id, reason=f"its predecessor {name!r} is not sealed")
+            predecessors = tuple(sorted(set(new.predecessors)))
+            return Segment(id=new.id, predecessors=predecessors, created_at=created_at)
+        if new.low is None or new.high is None:
+            raise InvalidScale(segment=new.id, reason="it needs a key range: low and high")
+        first = bisect_right(ranges, new.low, key=itemgetter(1))  # the ranges do not overlap, so both ends are sorted
+        end = bisect_left(ranges, new.high, key=itemgetter(0))
+        before = [name for _, _, name in ranges[first:end]]
+        return Segment(id=new.id, low=new.low, high=new.high, predecessors=tuple(sorted(before)), created_at=created_at)
+
+    def _was_done(self, seal: Mapping[str, int], successors: Sequence[Segment]) -> bool:
+        def same(segment: Segment) -> bool:
+            found = self._segments.get(segment.id)
+            return found is not None and replace(segment, created_at=0) == replace(
+                found, created_at=0, final_offset=None
+            )
+
+        return (
+            bool(seal)
+            and all(self[name].final_offset == offset for name, offset in seal.items())
+            and all(same(segment) for segment in successors)
+        )
+
+
+def _check_count(count: int) -> None:
+    if count > SEGMENTS_PER_STREAM:
+        raise TooMany(what="segments", count=count, limit=SEGMENTS_PER_STREAM)
+
+
+def _check_distinct(segments: Sequence[NewSegment]) -> None:
+    seen: set[str] = set()
+    for segment in segments:
+        if segment.id in seen:
+            raise InvalidScale(segment=segment.id, reason="it is named twice")
+        seen.add(segment.id)
+
+
+def _check_tiles(segments: Sequence[NewSegment], whole: Sequence[tuple[float, float]]) -> None:
+    """Whether the ranges cover exactly `whole`, without a gap or an overlap."""
+    parts = []
+    for segment in segments:
+        if segment.low is None or segment.high is None:
+            raise InvalidScale(segment=segment.id, reason="it needs a key range: low and high")
+        check_range(segment.id, segment.low, segment.high)
+        parts.append((segment.low, segment.high))
+    ordered = sorted(parts)
+    for (_, high), (low, _) in pairwise(ordered):
+        if low < high:
+            raise InvalidScale(segment=None, reason=f"the key ranges overlap at {low}")
+    if _union(ordered) != _union(sorted(whole)):
+        raise InvalidScale(
+            segment=None,
+            reason=f"the key ranges cover {_union(ordered)}, but {_union(sorted(whole))} was to be covered",
+        )
+
+
+def _union(ordered: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    merged: list[tuple[float, float]] = []
+    for low, high in ordered:
+        if merged and merged[-1][1] >= low:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return merged

@@ -1,0 +1,62 @@
+"""Which writers have noted something in which segment, and so whose positions another writer's notes can overtake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from strandline.core.cut import Cut
+from strandline.core.segment import SegmentGraph
+
+
+class Sharing:
+    """The writers that each segment has: those whose positions reach into it."""
+
+    __slots__ = ("_graph", "_shared", "_writers")
+
+    def __init__(self, graph: SegmentGraph) -> None:
+        self._graph = graph
+        self._writers: dict[str, set[str]] = {}
+        self._shared = 0  # how many segments have more than one writer
+
+    def enter(self, name: str, segments: Iterable[str]) -> set[str]:
+        """Takes in the segments that a writer reaches now; returns the writers that were alone in one of them."""
+        alone: set[str] = set()
+        for segment in segments:
+            writers = self._writers.setdefault(segment, set())
+            if name in writers:
+                continue
+            if len(writers) == 1:
+                alone |= writers
+                self._shared += 1
+            writers.add(name)
+        return alone
+
+    def leave(self, name: str, segments: Iterable[str]) -> None:
+        """A writer is forgotten, and with it that it reached these segments."""
+        for segment in segments:
+            writers = self._writers[segment]
+            writers.remove(name)
+            if len(writers) == 1:
+                self._shared -= 1
+            elif not writers:
+                del self._writers[segment]
+
+    def drop(self, segment: str) -> None:
+        """The log does not have the segment."""
+        writers = self._writers.pop(segment, ())
+        self._shared -= len(writers) > 1
+
+    def is_alone(self, position: Cut, contributed: Cut, cut: Cut) -> bool:
+        """Whether nothing that a writer noted or will note after what it contributed adds to what lies below a cut.
+
+        So it is where its contribution covers the cut in every segment that its position reaches, and no other writer
+        can raise the cut there: it has the segment to itself, or its contribution covers it up to where it was sealed.
+        """
+        reached, covered = cut.offsets, contributed.offsets.get
+        for segment in position.offsets:
+            offset = covered(segment, 0)
+            if reached.get(segment, 0) > offset:
+                return False
+            if self._shared and len(self._writers[segment]) > 1 and self._graph[segment].final_offset != offset:
+                return False
+        return True

@@ -1,0 +1,476 @@
+"""A stream: every call that can be made on one, and what it answers.
+
+Each call takes `now`, first lets go whom `now` makes silent, then is judged; refused, it raises and nothing changed.
+What calls changed is collected until someone (the store) drains it. Equal calls give equal marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from strandline.core.admission import Admitted, admit, check_epoch
+from strandline.core.aggregate import Holder, Remainder
+from strandline.core.changes import Answer, Changes, Registered
+from strandline.core.config import StreamConfig, TimeDomain
+from strandline.core.cut import NOTHING, Cut, join_all
+from strandline.core.mark import Mark
+from strandline.core.note import DEFAULT_KEY, Note, check_key
+from strandline.core.repetition import done_before
+from strandline.core.roster import Roster
+from strandline.core.segment import NewSegment, Segment, SegmentGraph
+from strandline.core.served_time import Unserved
+from strandline.core.writer import Phase, Standing, Writer, WriterState
+from strandline.errors import InvalidScale, StreamSealed, UnknownWriter, WrongDomain
+from strandline.limits import GONE_KEPT_MS, HISTORY_NOTES_PER_WRITER
+from strandline.names import check_name
+
+
+class Stream:
+    """The whole state of a stream, in memory. Not safe for several threads at once."""
+
+    def __init__(
+        self,
+        name: str,
+        config: StreamConfig,
+        graph: SegmentGraph,
+        *,
+        now: int,
+        history_notes: int = HISTORY_NOTES_PER_WRITER,
+        gone_kept_ms: int = GONE_KEPT_MS,
+        unserved: Unserved | None = None,
+    ) -> None:
+        """`unserved` says how long nobody could be heard: its owner keeps it, for all of his streams."""
+        self.name = check_name("stream", name)
+        self.graph = graph
+        self.sealed = False
+        self.epochs = 0  # the last one given out; never given again
+        self.head: Cut = NOTHING
+        self.clock = now  # never steps back
+        self._roster = Roster(config, graph, unserved if unserved is not None else Unserved(), gone_kept_ms)
+        self._history_notes = history_notes
+
+    @classmethod
+    def restored(
+        cls,
+        name: str,
+        config: StreamConfig,
+        graph: SegmentGraph,
+        *,
+        sealed: bool,
+        epochs: int,
+        head: Cut,
+        clock: int,
+        writers: Iterable[Writer],
+        last_marks: Iterable[Mark],
+        remainders: Mapping[str, Remainder],
+        history_notes: int = HISTORY_NOTES_PER_WRITER,
+        gone_kept_ms: int = GONE_KEPT_MS,
+        unserved: Unserved | None = None,
+    ) -> Stream:
+        """The stream as it was stored: it goes on exactly as the one that was not interrupted."""
+        stream = cls(
+            name, config, graph, now=clock, history_notes=history_notes, gone_kept_ms=gone_kept_ms, unserved=unserved
+        )
+        stream.sealed, stream.epochs, stream.head = sealed, epochs, head
+        stream._roster.restore_marks(last_marks, remainders)
+        for writer in writers:
+            stream.restore_writer(writer)
+        return stream
+
+    def restore_writer(self, writer: Writer) -> None:
+        """Takes over a writer as it was stored. `restored` does so with all that it is given; who has very many of them
+        hands them in by this, and may do other things in between."""
+        self._roster.restore_writer(writer, self.clock)
+
+    @property
+    def config(self) -> StreamConfig:
+        return self._roster.config
+
+    @property
+    def writers(self) -> Mapping[str, Writer]:
+        return self._roster.writers
+
+    @property
+    def last_marks(self) -> dict[str, Mark]:
+        """The newest mark of each key that has one."""
+        return {key: each.last for key, each in self._roster.aggregates.items() if each.last is not None}
+
+    @property
+    def keys(self) -> set[str]:
+        """The time keys that some writer holds or held."""
+        return self._roster.keys
+
+    @property
+    def remainders(self) -> dict[str, Remainder]:
+        """What forgotten writers left behind, by key."""
+        return {key: each.remainder for key, each in self._roster.aggregates.items() if each.remainder.writers}
+
+    # -- writers -------------------------------------------------------------------------------------------------
+
+    def register(
+        self, name: str, keys: Collection[str] | None, now: int, registration: str | None = None
+    ) -> Registered:
+        """Makes a writer joined, whatever it was, with a new epoch that fences all earlier ones.
+
+        A `registration` is what the caller calls this one: made again under the same name, it is the same one.
+        """
+        check_name("writer", name)
+        if registration is not None:
+            check_name("registration", registration)
+        now = self._moment(now)
+        self._check_unsealed()
+        writer = self.writers.get(name)
+        held = tuple(writer.standings) if writer is not None else ()
+        keys = tuple(sorted({check_key(key) for key in keys})) if keys else (held or (DEFAULT_KEY,))
+        if self.config.time_domain is TimeDomain.INGESTION and keys != (DEFAULT_KEY,):
+            raise WrongDomain(stream=self.name, time_domain=str(self.config.time_domain), call="times by key")
+        self._roster.check_room(name, keys)
+        if writer is not None and (again := _same_registration(writer, registration, keys)) is not None:
+            self._hear(writer, now)
+            self._roster.changed(writer, now)
+            return again
+        self._roster.store_rest(now)
+        writer = self._roster.writer(name, now)
+        if writer.closed:
+            self._roster.stay(writer)
+            writer.begin_anew()
+        self.epochs += 1
+        self._roster.changes.stream = True
+        writer.epoch, writer.closed_epoch, writer.registration = self.epochs, None, registration
+        writer.excluded_at = None
+        self._hear(writer, now)
+        floors = {
+            key: writer.standings.setdefault(key, Standing(Phase.IDLE)).join(self._roster.last_time(key))
+            for key in keys
+        }
+        self._roster.changed(writer, now)
+        return Registered(epoch=self.epochs, floors=floors)
+
+    def note(self, note: Note, now: int, *, tail: bool = False) -> Answer:
+        """Takes a note: what the writer has noted, and the marks that this brings about.
+
+        A `tail` report has the end offset of every segment; it is for the ingestion domain, and brings its mark at
+        once if nobody holds time back.
+        """
+        now = self._moment(now)
+        if tail and self.config.time_domain is not TimeDomain.INGESTION:
+            raise WrongDomain(stream=self.name, time_domain=str(self.config.time_domain), call="tail reports")
+        writer = self.writers.get(note.writer)
+        admitted = admit(
+            note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
+        )
+        self._roster.check_room(note.writer, note.times)
+        floors = self._floors(note.writer, writer, admitted, now)
+        late = False
+        for key, time in admitted.times.items():
+            floor = floors[key]
+            late = late or (floor is not None and time < floor)
+        if writer is not None and admitted.repeats:
+            self._hear_again(writer, note.times, now)
+        else:
+            self._take(note, admitted, floors, tail, now)
+        at_once = tail and self.config.mark_interval_ms is not None
+        return Answer(late, floors, self._roster.evaluate(note.times, now, at_once=at_once))
+
+    def done_before(self, notes: Sequence[Note], now: int) -> set[int]:
+        """The places of those notes that count as done, though they go back: their request was sent before.
+
+        `notes` are all that a request has of one writer. Nothing is changed.
+        """
+        now = max(now, self.clock)
+        writer = self.writers.get(notes[0].writer)
+        if writer is None:
+            return set()
+
+        def judge(note: Note) -> Admitted:
+            return admit(
+                note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
+            )
+
+        return done_before(notes, writer, judge)
+
+    def idle(self, name: str, epoch: int | None, now: int) -> list[Mark]:
+        """The writer says that all it wrote lies below its last noted position, and is left out until it notes."""
+        now = self._moment(now)
+        self._check_unsealed()
+        if self._was_forgotten(name, epoch):
+            return []
+        writer = self._writer(name)
+        if writer.closed and epoch in (None, writer.closed_epoch):
+            return []
+        check_epoch(name, writer, epoch)
+        for standing in writer.standings.values():
+            standing.go_idle()
+        self._hear(writer, now)
+        return self._changed(writer, now)
+
+    def close(self, name: str, epoch: int | None, now: int) -> list[Mark]:
+        """The writer is done. A lost one that cannot show its epoch becomes excluded, and a tail reporter lost:
+        nobody knows what was written."""
+        now = self._moment(now)
+        if self._was_forgotten(name, epoch):
+            return []
+        writer = self._writer(name)
+        if writer.closed and epoch in (None, writer.closed_epoch):
+            return []
+        self._check_unsealed()
+        check_epoch(name, writer, epoch)
+        self._roster.store_rest(now)
+        if writer.tail:
+            writer.lose(now)
+        else:
+            writer.close(epoch, now)
+            if writer.closed:
+                self._hear(writer, now)
+        return self._changed(writer, now)
+
+    def exclude(self, name: str, now: int) -> list[Mark]:
+        """An operator sets a writer aside, until it is brought back or registers anew."""
+        now = self._moment(now)
+        self._check_unsealed()
+        writer = self._writer(name)
+        if writer.closed or writer.excluded_at is not None:
+            return []
+        self._roster.store_rest(now)
+        writer.excluded_at = now
+        return self._changed(writer, now)
+
+    def include(self, name: str, now: int) -> list[Mark]:
+        """An operator brings an excluded writer back: it is again what it would be."""
+        now = self._moment(now)
+        self._check_unsealed()
+        writer = self._writer(name)
+        if writer.excluded_at is None:
+            return []
+        self._roster.store_rest(now)
+        writer.excluded_at = None
+        return self._changed(writer, now)
+
+    # -- the stream ----------------------------------------------------------------------------------------------
+
+    def configure(self, settings: Mapping[str, Any], now: int) -> list[Mark]:
+        """Changes settings; raises InvalidConfig with nothing changed."""
+        now = self._moment(now)
+        config = self.config.changed(**settings)
+        if config == self.config:
+            return []
+        self._roster.store_rest(now)
+        self._roster.configure(config, now)
+        self._roster.changes.stream = True
+        return [] if self.sealed else self._roster.evaluate(self.keys, now)
+
+    def scale(self, seal: Mapping[str, int], create: Sequence[NewSegment], now: int) -> list[Segment]:
+        """Seals segments at final offsets and creates their successors; repeated, it changes nothing."""
+        now = self._moment(now)
+        self._check_unsealed()
+        self._check_finals(seal)
+        changed = self.graph.scale(seal, create, now)
+        self._roster.changes.segments.update((segment.id, segment) for segment in changed)
+        return changed
+
+    def drop_segment(self, segment: str, now: int) -> None:
+        """Takes out a segment of an open stream that the log does not have, wherever it was noted."""
+        now = self._moment(now)
+        self.graph.drop(segment)
+        self._roster.changes.dropped.add(segment)
+        self._roster.changes.stream = True
+        self.head = self.head.without(segment)
+        self._roster.sharing.drop(segment)
+        for aggregate in self._roster.aggregates.values():
+            aggregate.forget_segment(segment)
+        for writer in self.writers.values():
+            writer.forget_segment(segment)
+            self._roster.changed(writer, now)
+
+    def truncate(self, position: Mapping[str, int], now: int) -> Cut:
+        """Moves the head: what lies below it is gone from the log. It never goes back."""
+        self._moment(now)
+        before, self.head = self.head, self.head.join(self.graph.cut(position))
+        self._roster.changes.stream |= self.head != before
+        return self.head
+
+    def seal(self, final: Mapping[str, int], now: int) -> list[Mark]:
+        """Ends the stream: closes its writers and appends the last marks, whatever `min_writers` says."""
+        now = self._moment(now)
+        self._check_finals(final)
+        if self.sealed:
+            return []  # at these offsets, or they would have been refused
+        self._roster.store_rest(now)
+        noted = self._noted_end()
+        ends = {segment.id: noted.offset(segment.id) for segment in self.graph}
+        peaks = {key: aggregate.peak() for key, aggregate in self._roster.aggregates.items()}
+        for writer in self.writers.values():
+            writer.close(None if writer.lost else writer.epoch, now)
+            self._roster.changed(writer, now)
+        marks = []
+        for key, aggregate in sorted(self._roster.aggregates.items()):
+            peak = peaks[key]
+            if peak is not None and (aggregate.last is None or peak > aggregate.last.time):
+                marks.append(self._roster.append(aggregate, peak, now))
+        changed = self.graph.seal_all(ends | dict(final))
+        self.sealed = True
+        self._roster.changes.segments.update((segment.id, segment) for segment in changed)
+        self._roster.changes.stream = True
+        return marks
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def evaluate(self, key: str, now: int) -> Mark | None:
+        """Makes a mark now if one is possible, whatever the interval; at rest, the one that time has reached."""
+        now = self._moment(now)
+        if self.sealed:
+            return None
+        made = self._roster.store_rest(now) if key == DEFAULT_KEY else None
+        marks = self._roster.evaluate([key], now, at_once=True)
+        return marks[-1] if marks else made
+
+    def advance(self, now: int) -> list[Mark]:
+        """Lets time pass: silent writers are let go, and marks that waited for their interval are made."""
+        marks = len(self._roster.changes.marks)
+        now = self._moment(now)
+        if not self.sealed:
+            self._roster.evaluate(self.keys, now)
+        return self._roster.changes.marks[marks:]
+
+    def next_wake(self, *, exact: bool = True) -> int | None:
+        """When `advance` next has something to do, None: never by itself. Not `exact`, maybe too early, but at once."""
+        return None if self.sealed else self._roster.next_wake(exact=exact)
+
+    def held_by(self, key: str, now: int) -> Holder | None:
+        """Who holds time back in a key, or None."""
+        return None if self.sealed else self._roster.held_by(key, max(now, self.clock))
+
+    def resting(self, now: int) -> Mark | None:
+        """The mark that time has reached in an ingestion stream whose reporters all said idle; not stored."""
+        return None if self.sealed else self._roster.resting(max(now, self.clock))
+
+    def silent_ms(self, writer: Writer | Remainder, now: int) -> int:
+        """How long a writer has been silent, or all that were forgotten, of the time in which they could be heard."""
+        return self._roster.silent_ms(writer, max(now, self.clock))
+
+    def states(self, writer: Writer) -> dict[str, WriterState]:
+        """What a writer is, by key."""
+        return {key: writer.state(standing, self._roster.last_time(key)) for key, standing in writer.standings.items()}
+
+    def drain(self) -> Changes:
+        """What has changed since the last call, for the store."""
+        changes, self._roster.changes = self._roster.changes, Changes()
+        return changes
+
+    # -- within --------------------------------------------------------------------------------------------------
+
+    def _moment(self, now: int) -> int:
+        """The stream's clock, which never steps back. Every call begins with it: it forgets writers, and lets those go
+        who have been silent too long."""
+        self.clock = now = max(self.clock, now)
+        if self.sealed:
+            return now
+        self._roster.forget_passed(now)
+        if let_go := self._roster.let_silent_go(now):
+            self._roster.evaluate(let_go, now)
+        return now
+
+    def _changed(self, writer: Writer, now: int) -> list[Mark]:
+        self._roster.changed(writer, now)
+        return self._roster.evaluate(writer.standings, now)
+
+    def _floors(self, name: str, writer: Writer | None, admitted: Admitted, now: int) -> dict[str, int | None]:
+        """By key, the time below which what the writer wrote is late; None where nothing of it is.
+
+        A writer that does not fully count is told the time that the key has reached. A joined writer counts, but what
+        it notes below its floor is late, so it is told the floor. A note that only repeats is told what the first one
+        was told, since that answer may have been lost.
+        """
+        floors: dict[str, int | None] = {}
+        for key, time in admitted.times.items():
+            if writer is None or not self._roster.counts(name, key):
+                floors[key] = self._roster.reached(key, now)
+                continue
+            standing = writer.standings[key]
+            if standing.floor is not None and time < standing.floor:  # only a joined writer has a floor
+                floors[key] = standing.floor
+            else:
+                floors[key] = standing.told_floor if admitted.repeats else None
+        return floors
+
+    def _take(self, note: Note, admitted: Admitted, floors: Mapping[str, int | None], tail: bool, now: int) -> None:
+        roster = self._roster
+        new = self.graph.name(note.position, now)
+        roster.store_rest(now)
+        if new:
+            roster.changes.segments.update((segment.id, segment) for segment in new)
+        writer = roster.writer(note.writer, now)
+        if writer.closed:
+            roster.stay(writer)
+            writer.begin_anew()
+        writer.tail = writer.tail or tail
+        for key in note.times:
+            if key not in writer.standings:
+                writer.standings[key] = Standing(Phase.NOTED)
+        segments = len(writer.position)
+        writer.move(note.position, admitted.cut, note.newest)
+        if len(writer.position) != segments:
+            roster.entered(writer)
+        for key, time in admitted.times.items():
+            last_time = roster.last_time(key)
+            writer.standings[key].note(time, writer.position, floors[key], last_time, self._history_notes)
+        self._hear(writer, now)
+        roster.changed(writer, now)
+
+    def _hear_again(self, writer: Writer, keys: Iterable[str], now: int) -> None:
+        """A note that only repeats: the writer is alive, so it is not lost any more; idle or closed it stays."""
+        back = [each for key in keys if (each := writer.standings[key]).lost_at is not None and not writer.closed]
+        if back:
+            self._roster.store_rest(now)
+        for standing in back:
+            standing.lost_at = None
+        self._hear(writer, now)
+        self._roster.changed(writer, now)
+
+    def _was_forgotten(self, name: str, epoch: int | None) -> bool:
+        """Whether a writer that is not known may have been forgotten: then its call repeats one that was done.
+
+        Names are not kept. An epoch that was given out, or none where writers were forgotten, is taken as a sign.
+        """
+        if name in self.writers:
+            return False
+        return self._roster.has_forgotten if epoch is None else epoch <= self.epochs
+
+    def _hear(self, writer: Writer, now: int) -> None:
+        writer.hear(now, self._roster.served(now))
+
+    def _writer(self, name: str) -> Writer:
+        if name not in self.writers:
+            raise UnknownWriter(stream=self.name, writer=name)
+        return self.writers[name]
+
+    def _check_unsealed(self) -> None:
+        if self.sealed:
+            raise StreamSealed(stream=self.name)
+
+    def _noted_end(self) -> Cut:
+        """The greatest offsets that were ever noted: what forgotten writers noted lies below the last marks."""
+        last_cuts = (mark.cut for mark in self.last_marks.values())
+        return join_all(chain((writer.position for writer in self.writers.values()), last_cuts))
+
+    def _check_finals(self, final: Mapping[str, int]) -> None:
+        noted = self._noted_end()
+        for name, offset in final.items():
+            segment = self.graph[name]
+            if segment.final_offset is not None and segment.final_offset != offset:
+                raise InvalidScale(segment=name, reason=f"it is sealed already, at {segment.final_offset}")
+            if offset < noted.offset(name):
+                raise InvalidScale(
+                    segment=name, reason=f"the final offset {offset} is below {noted.offset(name)}, which was noted"
+                )
+
+
+def _same_registration(writer: Writer, registration: str | None, keys: Collection[str]) -> Registered | None:
+    """What the newest registration was told, where this is that one again; null for another one."""
+    if registration is None or writer.registration != registration or writer.epoch is None:
+        return None
+    if not all(key in writer.standings for key in keys):
+        return None
+    return Registered(writer.epoch, {key: writer.standings[key].value for key in keys})

@@ -1,0 +1,61 @@
+"""Which process something was made in: connections, files and threads are of no use to a process forked from it.
+
+origin = Origin("writer 'w1'")      when it is made
+origin.check()                      at each call: raises UsedAfterFork in a forked child
+origin.keep(connection)             what a forked child must not even close
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+
+from strandline.errors import UsedAfterFork
+
+_forks = 0  # that lie between the first process and this one
+_origins: weakref.WeakSet[Origin] = weakref.WeakSet()
+
+
+class Origin:
+    """Where an object was made."""
+
+    __slots__ = ("__weakref__", "_forks", "_kept", "_process", "_what")
+
+    def __init__(self, what: str) -> None:
+        """`what` names the object in errors."""
+        self._what = what
+        self._kept: list[object] = []
+        self._process = os.getpid()
+        self._forks = _forks
+
+    def keep(self, handle: object) -> None:
+        """What the object holds open is never closed in a forked child, not even when the interpreter ends: SQLite
+        takes that for the end of the parent's connection, and a Kafka client waits for threads that are not there."""
+        self._kept.append(handle)
+        _origins.add(self)
+
+    @property
+    def is_here(self) -> bool:
+        return self._forks == _forks
+
+    def check(self) -> None:
+        """Raises UsedAfterFork where this process was forked from the one in which the object was made."""
+        if self._forks != _forks:
+            raise UsedAfterFork(what=self._what, made_in=self._process, used_in=os.getpid())
+
+    def inherited(self) -> None:
+        """In a child: nothing that is kept is ever let go of."""
+        for handle in self._kept:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
+
+
+def _forked() -> None:
+    global _forks
+    _forks += 1
+    for origin in list(_origins):
+        origin.inherited()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

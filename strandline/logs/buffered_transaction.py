@@ -1,0 +1,60 @@
+"""A transaction for logs that have none of their own: they append many events at once or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Self
+
+from strandline.errors import TooMany
+from strandline.limits import EVENT_OVERHEAD_BYTES, TRANSACTION_BYTES
+from strandline.logs import Event, Memo, Position, check_size
+from strandline.logs.errors import TransactionOver
+
+
+class BufferedTransaction:
+    """Events that appear all at once. They wait in memory until `commit`, at most TRANSACTION_BYTES."""
+
+    def __init__(self, append: Callable[[list[Event], Memo | None], Position]) -> None:
+        """`append` appends events with a memo, all of it or nothing, and returns the position behind them."""
+        self._append = append
+        self._events: list[Event] = []
+        self._bytes = 0
+        self._outcome: str | None = None
+
+    def write(self, events: Iterable[Event]) -> None:
+        self._check_open()
+        for event in events:
+            check_size(event)
+            self._bytes += event.size_bytes + EVENT_OVERHEAD_BYTES
+            if self._bytes > TRANSACTION_BYTES:
+                self.abort()
+                raise TooMany(what="bytes in a transaction", count=self._bytes, limit=TRANSACTION_BYTES)
+            self._events.append(event)
+
+    def commit(self, memo: Memo | None = None) -> Position:
+        """Makes all of it durable and visible at once. After an error nothing is written: try it again."""
+        self._check_open()
+        position = self._append(self._events, memo)
+        self._end("committed")
+        return position
+
+    def abort(self) -> None:
+        if self._outcome is None:
+            self._end("aborted")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+    def _check_open(self) -> None:
+        if self._outcome is not None:
+            raise TransactionOver(outcome=self._outcome)
+
+    def _end(self, outcome: str) -> None:
+        self._outcome = outcome
+        self._events = []

@@ -1,0 +1,138 @@
+"""A look at every event of an embedded log, and what is wrong with it. Nothing is changed, and writers may go on.
+
+Each event is compared with its checksum, offsets have no gap, segments go together, and SQLite checks the file itself.
+It reads a slice at a time, so that the write-ahead file can be folded back meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from strandline.core.segment import Segment, SegmentGraph
+from strandline.errors import StrandlineError
+from strandline.limits import BATCH_FIRST_ROWS, LOG_FAULTS_TOLD
+from strandline.logs.checksums import EventChecksums
+from strandline.logs.layout import SEGMENTS, segment_of
+from strandline.logs.sqlite_reader import SqliteLogReader
+
+
+class LogFaultKind(StrEnum):
+    """What sort of fault it is, which says what can be done."""
+
+    FILE = "file"
+    SEGMENT = "segment"
+    EVENT = "event"
+    MISSING = "missing"
+
+
+LOG_REMEDIES: Final = {
+    LogFaultKind.FILE: "The file itself is damaged: copy it, then bring it back from a backup of the log.",
+    LogFaultKind.SEGMENT: "The segments are damaged: copy the file, then bring it back from a backup of the log.",
+    LogFaultKind.EVENT: "Events are damaged: bring the log back from a backup, or truncate it behind them.",
+    LogFaultKind.MISSING: "Events are missing: bring the log back from a backup, or truncate it behind them.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFault:
+    """Something that is wrong with a log, with the event where it shows."""
+
+    kind: LogFaultKind
+    segment: str | None = None
+    offset: int | None = None
+    reason: str
+
+    def __str__(self) -> str:
+        where = [f"segment {self.segment!r}"] if self.segment is not None else []
+        where += [f"event {self.offset}"] if self.offset is not None else []
+        return f"{', '.join(where) or 'the log'}: {self.reason}"
+
+
+class LogInspection:
+    """Looks at a log once. `segments` and `events` count what was seen so far."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Opens the log at a path; raises what SqliteLogReader does."""
+        self._reader = SqliteLogReader(path)
+        self.segments = self.events = 0
+
+    @property
+    def has_checksums(self) -> bool:
+        """Whether its events have checksums. Those of logs of an earlier version have none."""
+        return self._reader.has_checksums
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def faults(self) -> Iterator[LogFault]:
+        """What is wrong, as it is found."""
+        look = self._reader.query
+        try:
+            for (said,) in look(f"PRAGMA integrity_check({LOG_FAULTS_TOLD})", ()):
+                if said != "ok":
+                    yield LogFault(kind=LogFaultKind.FILE, reason=f"SQLite says: {said}")
+            segments: list[Segment] = []
+            for row in look(SEGMENTS, ()):
+                try:
+                    segments.append(segment_of(row))
+                except (ValueError, TypeError, StrandlineError) as error:
+                    yield LogFault(
+                        kind=LogFaultKind.SEGMENT, segment=_text(row[0]), reason=f"it cannot be read: {error}"
+                    )
+            self.segments = len(segments)
+            yield from _graph_faults(segments)
+            for segment in segments:
+                yield from self._events(segment)
+            unknown = (
+                "SELECT segment, count(*) FROM event WHERE segment NOT IN (SELECT id FROM segment) GROUP BY segment"
+            )
+            for name, count in look(unknown, ()):
+                reason = f"{count} events are in it, and the log does not have it"
+                yield LogFault(kind=LogFaultKind.SEGMENT, segment=_text(name), reason=reason)
+        except sqlite3.Error as error:
+            yield LogFault(kind=LogFaultKind.FILE, reason=f"what follows could not be read: {error}")
+
+    def _events(self, segment: Segment) -> Iterator[LogFault]:
+        checksums = EventChecksums(segment.id)
+        query = (
+            f"SELECT offset, key, value, appended_at, {'checksum' if self.has_checksums else 'NULL'} FROM event "
+            f"WHERE segment = ? AND offset > ? ORDER BY offset LIMIT {BATCH_FIRST_ROWS}"
+        )
+        last: int | None = None
+        while found := self._reader.query(query, (segment.id, -1 if last is None else last)):
+            for offset, key, value, appended_at, checksum in found:
+                self.events += 1
+                if last is not None and offset <= last:
+                    reason = f"it comes again behind event {last}: what follows is not looked at"
+                    yield LogFault(kind=LogFaultKind.EVENT, segment=segment.id, offset=offset, reason=reason)
+                    return
+                if last is not None and offset != last + 1:
+                    reason = "it is missing" if offset == last + 2 else f"it is missing, and all up to {offset - 1}"
+                    yield LogFault(kind=LogFaultKind.MISSING, segment=segment.id, offset=last + 1, reason=reason)
+                if self.has_checksums and not checksums.match(checksum, offset, key, value, appended_at):
+                    reason = "its checksum does not match"
+                    yield LogFault(kind=LogFaultKind.EVENT, segment=segment.id, offset=offset, reason=reason)
+                last = offset
+        end, final = 0 if last is None else last + 1, segment.final_offset
+        if final is not None and end != final:
+            reason = f"it was sealed at {final}, and its events end at {end}"
+            yield LogFault(kind=LogFaultKind.MISSING, segment=segment.id, reason=reason)
+
+
+def _graph_faults(segments: list[Segment]) -> Iterator[LogFault]:
+    names = {each.id for each in segments}
+    for name in sorted({name for each in segments for name in each.predecessors} - names):
+        yield LogFault(kind=LogFaultKind.SEGMENT, segment=name, reason="others follow it, and it is not there")
+    try:
+        SegmentGraph(segments)
+    except (ValueError, StrandlineError) as error:
+        yield LogFault(kind=LogFaultKind.SEGMENT, reason=str(error))
+
+
+def _text(value: object) -> str:
+    return str(value).encode(errors="backslashreplace").decode()

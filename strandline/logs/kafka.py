@@ -1,0 +1,397 @@
+"""The log on Kafka, append side: a topic, whose partitions are the segments. Needs the `kafka` extra.
+
+Kafka acknowledges later: `append` returns when the events are on their way, `flush` waits for the reports. With a
+transactional id every append is a transaction of its own, and `begin` makes larger ones.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from strandline.errors import StrandlineError, UnknownSegment
+from strandline.fork import Origin
+from strandline.limits import (
+    EVENT_BYTES,
+    EVENT_OVERHEAD_BYTES,
+    KAFKA_ASK_MS,
+    KAFKA_ATTEMPT_MS,
+    KAFKA_CLOSE_MS,
+    KAFKA_COMMIT_MS,
+    KAFKA_DELIVERY_MS,
+    KAFKA_PAUSE_MS,
+    KAFKA_STEP_MS,
+)
+from strandline.logs import Event, Memo, Position, Transaction, check_size
+from strandline.logs.buffered_transaction import BufferedTransaction
+from strandline.logs.errors import (
+    InvalidSetting,
+    LogFenced,
+    LogUnavailable,
+    LogUndecided,
+    NotAcknowledged,
+    TransactionUnderWay,
+)
+from strandline.logs.kafka_producer import TrackedProducer
+from strandline.logs.kafka_topic import Settings, Topic, connecting
+
+# Java's partitioner, so that a key goes where other producers of the topic send it.
+DEFAULTS: Final = {
+    "enable.idempotence": True,
+    "partitioner": "murmur2_random",
+    "message.max.bytes": EVENT_BYTES + EVENT_OVERHEAD_BYTES,
+    "linger.ms": 5,
+}
+FENCED: Final = (
+    KafkaError._FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.PRODUCER_FENCED,
+)
+MEMO_GROUP: Final = "strandline-memo-"  # the consumer group beside whose committed offset a memo is kept
+
+
+class KafkaLog:
+    """The append side of a topic. Threads may share one.
+
+    An event that Kafka did not acknowledge within `delivery.timeout.ms` (two minutes) is a NotAcknowledged, raised by
+    the next `flush`; appends go on. Without a transactional id an append may so be taken in part. With one it is all
+    or nothing, and whoever opens the log anew with that id fences the one before: its calls then raise LogFenced.
+    """
+
+    def __init__(self, producer: TrackedProducer, topic: str) -> None:
+        """The log of a topic to which a producer sends; what anybody sends there through it counts."""
+        self._producer = producer
+        self._topic = Topic(topic, producer.settings)
+        self._deliveries = producer.deliveries(topic)
+        self._transactional_id: str | None = producer.settings.get("transactional.id")
+        self._own_producer = False
+        self._commit_timeout_ms = KAFKA_COMMIT_MS
+        self._partitions: frozenset[str] = frozenset()
+        self._lock = threading.RLock()  # appends and transactions take turns
+        self._unsettled: Callable[[], object] | None = None  # a commit or an abort that was not answered
+        self._transacting = False  # a transaction of this log's own
+        self._doubtful: set[str] = set()  # segments in which something may stand that failed
+        self._origin = Origin(f"the log object for {self._topic.path}")
+
+    @classmethod
+    def connect(
+        cls,
+        servers: str,
+        topic: str,
+        *,
+        transactional_id: str | None = None,
+        settings: Settings | None = None,
+        commit_timeout_ms: int = KAFKA_COMMIT_MS,
+    ) -> Self:
+        """Opens a topic that is there, with a producer of its own. Raises TopicMissing, and LogUnavailable.
+
+        `settings` are librdkafka's; it has to stay idempotent.
+        """
+        given: dict[str, Any] = {**DEFAULTS, **(settings or {}), "bootstrap.servers": servers}
+        if str(given["enable.idempotence"]).lower() != "true":
+            wanted = "true: a message that is sent again must not stand in the log twice, nor out of order"
+            raise InvalidSetting(name="enable.idempotence", value=given["enable.idempotence"], wanted=wanted)
+        if transactional_id is not None:
+            given["transactional.id"] = transactional_id
+        log = cls(TrackedProducer(given), topic)
+        log._own_producer = True
+        log._known_partitions()
+        if transactional_id is not None:
+            # Before anything is asked: from here on no older producer of this id can append.
+            log._patiently(log._producer.init_transactions)
+        log._commit_timeout_ms = commit_timeout_ms
+        return log
+
+    # -- the Log protocol --------------------------------------------------------------------------------------
+
+    def append(self, events: Iterable[Event]) -> Position:
+        """Sends events. Waits where the producer's queue is full.
+
+        Returns the position behind them with a transactional id, else nothing: `flush` knows it later. Raises
+        UnknownSegment or InvalidEvent with none of them sent. What Kafka does not take later, `flush` tells.
+        """
+        self._origin.check()
+        rows = self._checked(events)
+        if not rows:
+            return {}
+        with self._lock:
+            if self._transactional_id is not None:
+                return self._transact(rows, None)
+            self._send(rows)
+            self._producer.poll(0)
+            return {}
+
+    def flush(self) -> Position:
+        """Waits for the reports of what was sent so far, at most about `delivery.timeout.ms`. Raises NotAcknowledged
+        once for what has failed. What is in an open transaction counts, and is waited for, with its commit."""
+        self._origin.check()
+        if self._transactional_id is not None:
+            with self._lock:
+                self._settle()
+                if self._deliveries.in_transaction:
+                    return self.positions()  # what came before it was committed or aborted
+        self._wait()
+        self._tell_failures()
+        if self._doubtful:
+            self._pass_doubts()
+        return self.positions()
+
+    def positions(self) -> Position:
+        self._origin.check()
+        return self._deliveries.positions()
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction of the producer is open that its owner began. Writers note nothing meanwhile."""
+        return self._deliveries.in_transaction and not self._transacting and self._unsettled is None
+
+    def end_offsets(self) -> Position:
+        """The high watermark of each partition, one after the other: Kafka has no moment for all of them."""
+        return self._topic.ends()
+
+    def truncate(self, head: Position) -> Position:
+        """Has Kafka remove what lies below these offsets: see `Topic.truncate`."""
+        return self._topic.truncate(head)
+
+    def begin(self) -> Transaction:
+        """A transaction. Its events wait in memory, so it keeps no reader waiting until it commits."""
+        self._origin.check()
+        if self._transactional_id is None:
+            raise InvalidSetting(name="transactional.id", value=None, wanted="transactions need one")
+        return KafkaTransaction(self)
+
+    def memo(self, name: str) -> str | None:
+        """Kafka keeps it for `offsets.retention.minutes` (a week) after the last commit with one. Without a
+        transactional id there are no commits, and so none."""
+        if self._transactional_id is None:
+            return None
+        return self._topic.memo(MEMO_GROUP + name)
+
+    def close(self) -> None:
+        """Gives what is under way a few seconds more, and then gives it up. Another's producer stays open."""
+        if not self._origin.is_here:
+            return  # the parent goes on with it
+        with suppress(KafkaException):  # a fenced one has nothing under way any more, and complains of that
+            self._producer.flush(KAFKA_CLOSE_MS / 1000)
+            # Older releases close it when it is forgotten.
+            if self._own_producer and self._unsettled is None and hasattr(self._producer, "close"):
+                self._producer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- sending -----------------------------------------------------------------------------------------------
+
+    def _checked(self, events: Iterable[Event]) -> list[Event]:
+        rows = list(events)
+        for event in rows:
+            check_size(event)
+            if event.segment is not None and event.segment not in self._partitions:
+                known = self._known_partitions()  # some may have been added
+                if event.segment not in known:
+                    raise UnknownSegment(segment=event.segment, known=tuple(sorted(known))[:10])
+        return rows
+
+    def _known_partitions(self) -> frozenset[str]:
+        """The partitions as they are now, which the producer knows as well when this returns."""
+        numbers = self._topic.partitions()
+        self._wait_until_producer_knows(max(numbers))
+        self._partitions = frozenset(map(str, numbers))
+        return self._partitions
+
+    def _wait_until_producer_knows(self, partition: int) -> None:
+        """A producer refuses a partition that it has not heard of, and it hears of new ones once in minutes, or, as
+        here, when it is told to ask; the broker that it asks may not have heard of it either."""
+        deadline = time.monotonic() + KAFKA_ASK_MS / 1000
+        while True:
+            try:
+                found = self._producer.list_topics(self._topic.name, KAFKA_ATTEMPT_MS / 1000).topics[self._topic.name]
+                if partition in found.partitions:
+                    return
+                reason = f"its partition {partition} is not known to the producer's broker"
+            except KafkaException as error:
+                reason = error.args[0].str()
+            if time.monotonic() > deadline:
+                raise LogUnavailable(path=self._topic.path, reason=reason)
+            time.sleep(KAFKA_PAUSE_MS / 1000)
+
+    def _send(self, events: Sequence[Event]) -> None:
+        for number, event in enumerate(events):
+            try:
+                self._send_one(event)
+            except BufferError:
+                self._hand_back(events[number:], "the producer's queue stayed full")
+                return
+            except KafkaException as error:
+                self._hand_back(events[number:], error.args[0].str())
+                return
+
+    def _send_one(self, event: Event) -> None:
+        deadline = None
+        while True:
+            try:
+                self._producer.send(self._topic.name, event)
+                return
+            except BufferError:
+                # Reports make room: each event in the queue is acknowledged or fails in time.
+                deadline = deadline or time.monotonic() + KAFKA_DELIVERY_MS / 1000
+                if time.monotonic() > deadline:
+                    raise
+                self._producer.poll(KAFKA_STEP_MS / 1000)
+
+    def _hand_back(self, events: Sequence[Event], reason: str) -> None:
+        """Those before them are on their way: so these fail as those may."""
+        for event in events:
+            self._deliveries.sending(event).failed(reason)
+
+    def _wait(self) -> None:
+        is_over = self._deliveries.wait()
+        deadline = time.monotonic() + 2 * KAFKA_DELIVERY_MS / 1000
+        while not is_over():
+            try:
+                self._producer.flush(KAFKA_STEP_MS / 1000)
+            except KafkaException:  # a fenced producer: what it had under way is reported as failed
+                self._producer.poll(KAFKA_STEP_MS / 1000)
+            if time.monotonic() > deadline:
+                reason = f"{self._deliveries.under_way()} reports have not come in {2 * KAFKA_DELIVERY_MS} ms"
+                raise LogUnavailable(path=self._topic.path, reason=reason)
+
+    def _tell_failures(self) -> None:
+        failures = self._deliveries.take_failures()
+        if not failures:
+            return
+        self._doubtful |= failures.segments
+        raise NotAcknowledged(
+            path=self._topic.path, count=failures.count, reason=failures.reason, events=tuple(failures.events)
+        )
+
+    def _pass_doubts(self) -> None:
+        """What failed may be in the log nevertheless, if only its report was lost: below the end as it is now."""
+        doubtful, self._doubtful = self._doubtful, set()
+        try:
+            ends = self._topic.ends()
+        except StrandlineError:
+            self._doubtful |= doubtful
+            raise
+        self._deliveries.raise_to({segment: end for segment, end in ends.items() if segment in doubtful})
+
+    # -- transactions ------------------------------------------------------------------------------------------
+
+    def _transact(self, events: Sequence[Event], memo: Memo | None) -> Position:
+        """One transaction with these events. After an error nothing of it is in the log, but for LogUndecided."""
+        self._origin.check()
+        with self._lock:
+            self._settle()
+            if self._deliveries.in_transaction:
+                raise TransactionUnderWay(call="an append")
+            self._transacting = True
+            try:
+                self._patiently(lambda _: self._producer.begin_transaction())
+                try:
+                    self._send(events)
+                    self._wait()
+                    failures = self._deliveries.take_failures()
+                    if failures:
+                        raise LogUnavailable(path=self._topic.path, reason=failures.reason)
+                    if memo is not None:
+                        self._keep(memo)
+                except BaseException:
+                    self._abort()
+                    raise
+                return self._commit()
+            finally:
+                self._transacting = False
+
+    def _keep(self, memo: Memo) -> None:
+        """Commits an offset within the transaction, with the memo as the text beside it."""
+        with_text = TopicPartition(self._topic.name, 0, 0, memo.text)
+        consumer = Consumer({**connecting(self._producer.settings), "group.id": MEMO_GROUP + memo.name})
+        try:
+            group = consumer.consumer_group_metadata()
+            self._patiently(self._producer.send_offsets_to_transaction, [with_text], group)
+        finally:
+            consumer.close()
+
+    def _commit(self) -> Position:
+        before = self.positions()
+        self._unsettled = self._commit
+        try:
+            self._producer_commits()
+        except (LogFenced, LogUndecided):
+            raise
+        except BaseException:
+            self._abort()
+            raise
+        self._unsettled = None
+        return {segment: offset for segment, offset in self.positions().items() if offset != before.get(segment)}
+
+    def _producer_commits(self) -> None:
+        try:
+            self._asked_of_producer(self._producer.commit_transaction)
+        except KafkaException as error:
+            unavailable = LogUnavailable(path=self._topic.path, reason=error.args[0].str())
+            if error.args[0].txn_requires_abort():
+                raise unavailable from error
+            raise LogUndecided(path=self._topic.path, reason=unavailable.reason) from error
+
+    def _abort(self) -> None:
+        self._unsettled = self._abort
+        self._patiently(self._producer.abort_transaction)
+        self._unsettled = None
+
+    def _settle(self) -> None:
+        """Ends what an earlier call left: a commit of which it is not known how it ended, or an abort."""
+        if self._unsettled is not None:
+            self._unsettled()
+
+    def _patiently(self, call: Callable[..., Any], *given: Any) -> None:
+        """Makes a call of the producer, again while that may help. Raises LogFenced and LogUnavailable."""
+        try:
+            self._asked_of_producer(call, *given)
+        except KafkaException as error:
+            raise LogUnavailable(path=self._topic.path, reason=error.args[0].str()) from error
+
+    def _asked_of_producer(self, call: Callable[..., Any], *given: Any) -> None:
+        deadline = time.monotonic() + self._commit_timeout_ms / 1000
+        while True:
+            try:
+                call(*given, min(KAFKA_ATTEMPT_MS, self._commit_timeout_ms) / 1000)
+                return
+            except KafkaException as error:
+                if error.args[0].code() in FENCED:
+                    raise LogFenced(transactional_id=str(self._transactional_id)) from error
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+
+
+class KafkaTransaction(BufferedTransaction):
+    """Events that appear all at once. They wait in memory until `commit`, at most TRANSACTION_BYTES."""
+
+    def __init__(self, log: KafkaLog) -> None:
+        def append(events: list[Event], memo: Memo | None) -> Position:
+            return log._transact(log._checked(events), memo) if events or memo is not None else {}
+
+        super().__init__(append)
+
+    def commit(self, memo: Memo | None = None) -> Position:
+        """Makes all of it durable, and, a moment later, visible: Kafka answers before it has told every partition.
+
+        After an error nothing is written, and it can be tried again; but after LogUndecided it is over, and `flush`
+        of the log tells how it ended.
+        """
+        try:
+            return super().commit(memo)
+        except LogUndecided:
+            self._end("committed, perhaps,")
+            raise

@@ -1,0 +1,198 @@
+"""A Kafka producer that knows how far what it sent is acknowledged: confluent-kafka's own, with its reports counted.
+
+    producer = Producer(settings)               as it was
+    producer = TrackedProducer(settings)        one line later
+
+Everything else stays as it was, delivery callbacks included; `producer.log("orders")` is what a Writer takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from strandline.fork import Origin
+from strandline.logs.deliveries import Deliveries, Delivery
+from strandline.logs.errors import InvalidSetting
+from strandline.logs.kafka_topic import Settings
+
+if TYPE_CHECKING:
+    from strandline.logs import Event
+    from strandline.logs.kafka import KafkaLog
+
+Callback = Callable[[KafkaError | None, Message], None]
+ANY_PARTITION: Final = -1  # that is what confluent-kafka calls the one to which a key belongs
+CALLBACK_PLACES: Final = (3, 4)  # among what follows the topic: a producer's `callback` and `on_delivery`
+
+
+class TrackedProducer:
+    """A producer whose acknowledged offsets are known. Takes what the one inside takes, and does what it does.
+
+    Acknowledged means: by every replica that is in step. So `acks` must be `all`, which is the default; and reports
+    of success are needed, so `delivery.report.only.error` must stay off.
+    """
+
+    def __init__(self, settings: Settings, producer: Producer | None = None) -> None:
+        """Makes a producer with these settings, or wraps one that was made with them (a SerializingProducer, say).
+
+        Without their `on_delivery` a callback for all messages could not be kept, since a producer does not show it.
+        Raises InvalidSetting for settings with which nobody could tell what is acknowledged.
+        """
+        self.settings = dict(settings)
+        _check(self.settings)
+        self._callback: Callback | None = self.settings.get("on_delivery")
+        self._producer = Producer(self.settings) if producer is None else producer
+        self._origin = Origin(f"a Kafka producer for {self.settings.get('bootstrap.servers', '')}")
+        self._origin.keep(self._producer)
+        self._deliveries: dict[str, Deliveries] = {}
+        self._logs: dict[str, KafkaLog] = {}
+        self._in_transaction = False
+
+    def log(self, topic: str) -> KafkaLog:
+        """A topic as the log of a Writer: notes take their positions from what this producer has sent there."""
+        from strandline.logs.kafka import (
+            KafkaLog,  # not above: a log that connects by itself makes a producer of this kind
+        )
+
+        found = self._logs.get(topic)
+        return self._logs.setdefault(topic, KafkaLog(self, topic)) if found is None else found
+
+    def deliveries(self, topic: str) -> Deliveries:
+        """How far what was sent to a topic is acknowledged."""
+        found = self._deliveries.get(topic)
+        if found is None:
+            found = self._deliveries.setdefault(topic, Deliveries())
+            if self._in_transaction:
+                found.begin()
+        return found
+
+    # -- a producer's own calls --------------------------------------------------------------------------------
+
+    def produce(self, topic: str, *given: Any, **named: Any) -> None:
+        """Sends a message. A callback, given in any of the ways that a producer takes one, is called as ever."""
+        self._origin.check()
+        arguments = list(given)
+        callback = named.pop("callback", None) or named.pop("on_delivery", None)
+        for place in CALLBACK_PLACES:
+            if len(arguments) > place and callable(arguments[place]):
+                callback, arguments[place] = callback or arguments[place], None
+        delivery = self.deliveries(topic).sending()
+        report = partial(_report, delivery, callback or self._callback)
+        if len(arguments) > CALLBACK_PLACES[0]:
+            arguments[CALLBACK_PLACES[0]] = report
+        else:
+            named["on_delivery"] = report
+        try:
+            self._producer.produce(topic, *arguments, **named)
+        except BaseException:
+            delivery.withdrawn()
+            raise
+
+    def produce_batch(
+        self,
+        topic: str,
+        messages: list[dict[str, Any]],
+        partition: int = -1,
+        callback: Callback | None = None,
+        on_delivery: Callback | None = None,
+    ) -> int:
+        """Sends messages; returns how many were taken. Those that were not have their `_error`."""
+        self._origin.check()
+        deliveries = self.deliveries(topic)
+        common = callback or on_delivery or self._callback
+        sending = [deliveries.sending() for _ in messages]
+        sent = [
+            {**message, "callback": partial(_report, delivery, message.get("callback") or common)}
+            for message, delivery in zip(messages, sending, strict=True)
+        ]
+        try:
+            count: int = self._producer.produce_batch(topic, sent, partition)
+        except BaseException:
+            for delivery in sending:
+                delivery.withdrawn()
+            raise
+        for message, copy, delivery in zip(messages, sent, sending, strict=True):
+            if "_error" in copy:
+                message["_error"] = copy["_error"]
+                delivery.withdrawn()
+        return count
+
+    def send(self, topic: str, event: Event) -> None:
+        """Sends an event of a log: if it fails, it is handed back."""
+        self._origin.check()
+        delivery = self.deliveries(topic).sending(event)
+        partition = ANY_PARTITION if event.segment is None else int(event.segment)
+        report = partial(_report, delivery, self._callback)
+        try:
+            self._producer.produce(topic, event.value, event.key, partition, on_delivery=report)
+        except BaseException:
+            delivery.withdrawn()
+            raise
+
+    def begin_transaction(self) -> None:
+        self._origin.check()
+        self._producer.begin_transaction()
+        self._in_transaction = True
+        for each in self._deliveries.values():
+            each.begin()
+
+    def commit_transaction(self, *timeout: float) -> None:
+        """Commits. What was sent in the transaction counts as acknowledged when this returns, and not before."""
+        self._origin.check()
+        self._producer.commit_transaction(*timeout)
+        self._in_transaction = False
+        for each in self._deliveries.values():
+            each.commit()
+
+    def abort_transaction(self, *timeout: float) -> None:
+        self._origin.check()
+        self._producer.abort_transaction(*timeout)
+        self._in_transaction = False
+        for each in self._deliveries.values():
+            each.abort()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # before __init__, as a copy does, there is nothing to ask
+            raise AttributeError(name)
+        self._origin.check()
+        return getattr(self._producer, name)
+
+    def __enter__(self) -> Self:
+        self._producer.__enter__()
+        return self
+
+    def __exit__(self, *given: Any) -> Any:
+        return self._producer.__exit__(*given) if self._origin.is_here else None
+
+    def __len__(self) -> int:
+        return len(self._producer)
+
+    def __bool__(self) -> bool:
+        return True  # as a producer is with an empty queue
+
+
+def _check(settings: Settings) -> None:
+    for name in ("acks", "request.required.acks"):
+        if str(settings.get(name, "all")) not in ("all", "-1"):
+            wanted = "all, so that no acknowledged event is lost with a broker"
+            raise InvalidSetting(name=name, value=settings[name], wanted=wanted)
+    only_errors = settings.get("delivery.report.only.error", False)
+    if str(only_errors).lower() != "false":
+        wanted = "false: the reports of success tell how far the log has come"
+        raise InvalidSetting(name="delivery.report.only.error", value=only_errors, wanted=wanted)
+
+
+def _report(delivery: Delivery, callback: Callback | None, error: KafkaError | None, message: Message) -> None:
+    partition, offset = message.partition(), message.offset()
+    if error is not None:
+        sent_to = partition is not None and partition >= 0
+        delivery.failed(error.str(), str(partition) if sent_to else None)
+    elif offset is None or offset < 0:
+        delivery.failed("its report has no offset: the producer's acks must be all", str(partition))
+    else:
+        delivery.acknowledged(str(partition), offset)
+    if callback is not None:
+        callback(error, message)

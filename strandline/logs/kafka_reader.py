@@ -1,0 +1,187 @@
+"""The log on Kafka, read side: exact ranges of a topic's partitions, of committed events only.
+
+Offsets at which no event stands are passed over: the markers of transactions, what was aborted, what compaction took.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from strandline.core.segment import Segment
+from strandline.fork import Origin
+from strandline.limits import (
+    BATCH_BYTES,
+    BATCH_FIRST_ROWS,
+    BATCH_GROWTH_TIMES,
+    BATCH_ROWS,
+    KAFKA_ATTEMPT_MS,
+    KAFKA_READ_AHEAD_KIB,
+    KAFKA_READ_STALL_MS,
+    KAFKA_READ_WAIT_MS,
+)
+from strandline.logs import Position, StoredEvent, check_range
+from strandline.logs.columns import event_schema
+from strandline.logs.errors import LogUnavailable, NotInLog
+from strandline.logs.kafka_topic import Settings, Topic, connecting
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# It joins no group and commits nothing; a consumer cannot be made without a name for one.
+READING: Final = {
+    "group.id": "strandline-reader",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+    "queued.max.messages.kbytes": KAFKA_READ_AHEAD_KIB,
+    "fetch.max.bytes": KAFKA_READ_AHEAD_KIB * 1024,
+    # What is asked for is there, so no fetch needs to wait. One that waits, past the end of a range, holds up the next
+    # range: librdkafka has one fetch under way with a broker.
+    "fetch.wait.max.ms": KAFKA_READ_WAIT_MS,
+}
+
+
+class KafkaLogReader:
+    """Reads a topic. For one thread at a time; another process opens its own."""
+
+    def __init__(self, servers: str, topic: str, *, settings: Settings | None = None) -> None:
+        """Opens a topic that is there. `settings` are librdkafka's. Raises TopicMissing, and LogUnavailable."""
+        given = {**connecting(settings or {}), "bootstrap.servers": servers}
+        self._topic = Topic(topic, given)
+        self._consumer = Consumer({**given, **READING})
+        self._origin = Origin(f"the reader of topic {topic!r}")
+        self._origin.keep(self._consumer)
+        try:
+            self._topic.partitions()
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def end_offsets(self) -> Position:
+        """The last stable offset of each partition, one after the other: below it everything is decided."""
+        return self._topic.ends(committed=True)
+
+    def segments(self) -> list[Segment]:
+        """A segment for each partition, with no key range: Kafka leaves it to producers where a key goes."""
+        return [Segment(id=str(number), created_at=0) for number in self._topic.partitions()]
+
+    def read(self, segment: str, start: int, end: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """The events from `start` up to, not including, `end`, as Arrow batches with `event_schema()`.
+
+        A batch has at most `batch_rows` rows and about BATCH_BYTES bytes. Raises UnknownSegment, and NotInLog where
+        retention has removed a part of the range, or it is not all decided yet.
+        """
+        self._check_range(segment, start, end)
+        return map(_batch_of, self._messages(segment, start, end, batch_rows))
+
+    def rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
+        """The same as `read`, one event at a time."""
+        self._check_range(segment, start, end)
+        return (_event_of(each) for found in self._messages(segment, start, end, BATCH_FIRST_ROWS) for each in found)
+
+    def close(self) -> None:
+        if self._origin.is_here:
+            self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_range(self, segment: str, start: int, end: int) -> None:
+        check_range([str(number) for number in self._topic.partitions()], segment, start, end)
+        if start == end:
+            return
+        last = self._topic.ends(committed=True, partitions=[int(segment)])[segment]
+        first = self._topic.heads([int(segment)])[segment]
+        if start < first or end > last:
+            there = max(0, min(end, last) - max(start, first))
+            raise NotInLog(segment=segment, start=start, end=end, found=there)
+
+    def _messages(self, segment: str, start: int, end: int, most: int) -> Iterator[list[Message]]:
+        """The range in portions, none of them empty."""
+        if start == end:
+            return
+        rows = min(BATCH_FIRST_ROWS, most)
+        self._consumer.assign([TopicPartition(self._topic.name, int(segment), start)])
+        try:
+            heard = time.monotonic()
+            is_over = False
+            while not is_over:
+                found = self._portion(rows)
+                within: list[Message] = []
+                for message in found:
+                    is_over = self._is_past(message, segment, start, end) or is_over
+                    if not is_over and message.error() is None:
+                        within.append(message)
+                if within:
+                    yield within
+                    is_over = is_over or (within[-1].offset() or 0) + 1 >= end
+                    rows = _next_rows(within, rows, most)
+                if found:
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > KAFKA_READ_STALL_MS / 1000:
+                    raise LogUnavailable(path=self._topic.path, reason=f"nothing came for {KAFKA_READ_STALL_MS} ms")
+        finally:
+            if self._origin.is_here:
+                self._consumer.unassign()
+
+    def _portion(self, rows: int) -> list[Message]:
+        """What there is, when there is something: asked for many, a consumer would wait until it has them all."""
+        self._origin.check()
+        first = self._consumer.poll(KAFKA_ATTEMPT_MS / 1000)
+        if first is None:
+            return []
+        more = self._consumer.consume(rows - 1, KAFKA_READ_WAIT_MS / 1000) if rows > 1 and not first.error() else []
+        return [first, *more]
+
+    def _is_past(self, message: Message, segment: str, start: int, end: int) -> bool:
+        """Whether nothing of the range comes after this: an event, or the end of the partition, at or past its end.
+
+        A broker that has just come to lead may not know yet how far the partition is decided: that end is none.
+        """
+        error = message.error()
+        if error is None or error.code() == KafkaError._PARTITION_EOF:
+            return (message.offset() or 0) >= end
+        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            first = self._topic.heads([int(segment)])[segment]  # retention went on meanwhile
+            raise NotInLog(segment=segment, start=start, end=end, found=max(0, end - max(start, first)))
+        raise LogUnavailable(path=self._topic.path, reason=error.str())  # what passes, the client does not tell of
+
+
+def _next_rows(found: list[Message], rows: int, most: int) -> int:
+    """How many rows the next batch may have, as large as these were."""
+    size = sum(len(each) for each in found)
+    fitting = len(found) * BATCH_BYTES // max(1, size)
+    return max(1, min(rows * BATCH_GROWTH_TIMES, fitting, most))
+
+
+def _batch_of(found: list[Message]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    times = pa.array([each.timestamp()[1] for each in found], pa.timestamp("ms", "UTC"))
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([each.key() for each in found], pa.binary()),
+            pa.array([each.value() for each in found], pa.binary()),
+            pa.repeat(pa.scalar(str(found[0].partition())), len(found)),
+            pa.array([each.offset() for each in found], pa.int64()),
+            times.cast(pa.timestamp("us", "UTC")),
+        ],
+        schema=event_schema(),
+    )
+
+
+def _event_of(message: Message) -> StoredEvent:
+    key, value = message.key(), message.value()
+    return StoredEvent(str(message.partition()), message.offset() or 0, key, value, message.timestamp()[1])

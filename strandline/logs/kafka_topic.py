@@ -1,0 +1,174 @@
+"""What is asked of Kafka about a topic: its partitions, where they end, and whose time its records carry.
+
+A partition is a segment, named by its number. Needs confluent-kafka, the `kafka` extra.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
+from confluent_kafka.cimpl import RESOURCE_TOPIC
+
+from strandline.fork import Origin
+from strandline.limits import KAFKA_ASK_MS, KAFKA_ATTEMPT_MS, KAFKA_DELETE_MS, KAFKA_MISSING_MS, KAFKA_PAUSE_MS
+from strandline.logs import Position, check_head
+from strandline.logs.errors import LogUnavailable, TopicMissing
+
+Value = TypeVar("Value")
+Settings = Mapping[str, Any]  # librdkafka's configuration properties
+
+# What a client of another kind needs of a producer's or consumer's settings: how the cluster is reached.
+CONNECTING: Final = (
+    "api.version", "bootstrap.servers", "broker.", "client.dns", "client.id", "connections.", "debug", "enable.ssl",
+    "error_cb", "https.", "log", "metadata.", "oauth", "plugin.", "reconnect.", "resolve_cb", "sasl.", "security.",
+    "socket.", "ssl", "topic.metadata.",
+)  # fmt: skip  # a line each would be a page of them
+CREATE_TIME: Final = "CreateTime"
+
+
+def connecting(settings: Settings) -> dict[str, Any]:
+    """The part of some settings that says how the cluster is reached."""
+    return {name: value for name, value in settings.items() if name.startswith(CONNECTING)}
+
+
+class Topic:
+    """A topic, to be asked about. Each question is repeated for a while where Kafka cannot answer it just now.
+
+    Raises TopicMissing, and LogUnavailable in the end.
+    """
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name = name
+        self.servers = str(settings.get("bootstrap.servers", ""))
+        self.path = f"{name} at {self.servers}"
+        self._settings = settings
+        self._admin = AdminClient(connecting(settings))
+        self._origin = Origin(f"the client of topic {name!r}")
+        self._origin.keep(self._admin)
+
+    def partitions(self) -> list[int]:
+        """The numbers of its partitions, as they are now."""
+
+        def ask() -> list[int]:
+            found = self._admin.describe_topics(TopicCollection([self.name]), request_timeout=KAFKA_ATTEMPT_MS / 1000)
+            return sorted(each.id for each in found[self.name].result().partitions)
+
+        return self._asked(ask)
+
+    def ends(self, *, committed: bool = False, partitions: Iterable[int] | None = None) -> Position:
+        """The offset behind the last record of each partition, acknowledged by all replicas that are in step.
+
+        It is the high watermark: events of open transactions lie below it. With `committed`, it is the last stable
+        offset: none of those that lie below it is still open.
+        """
+        return self._offsets(OffsetSpec.latest(), partitions, committed=committed)
+
+    def heads(self, partitions: Iterable[int] | None = None) -> Position:
+        """The first offset of each partition that retention has left."""
+        return self._offsets(OffsetSpec.earliest(), partitions)
+
+    def since(self, time_ms: int, partitions: Iterable[int]) -> Position:
+        """The offset of the first record with that timestamp or a later one; a partition without one is left out."""
+        found = self._offsets(OffsetSpec.for_timestamp(time_ms), partitions)
+        return {segment: offset for segment, offset in found.items() if offset >= 0}
+
+    def truncate(self, head: Position) -> Position:
+        """Has Kafka remove what lies below these offsets (DeleteRecords); returns where each partition begins now.
+
+        Raises UnknownSegment and NotInLog with nothing removed, and LogUnavailable, after which some partitions may be
+        cut: doing it again goes on from there.
+        """
+        check_head(head, self.ends())
+        begun = self.heads([int(segment) for segment in head])
+        further = {segment: offset for segment, offset in head.items() if offset > begun[segment]}
+
+        def ask() -> Position:
+            asked = [TopicPartition(self.name, int(segment), offset) for segment, offset in further.items()]
+            futures = self._admin.delete_records(asked, request_timeout=KAFKA_DELETE_MS / 1000)
+            return {str(each.partition): future.result().low_watermark for each, future in futures.items()}
+
+        return {**begun, **(self._asked(ask) if further else {})}
+
+    def timestamp_type(self) -> str:
+        """Whose clock its records carry: "CreateTime", the producer's, or "LogAppendTime", the broker's."""
+        resource = ConfigResource(RESOURCE_TOPIC, self.name)
+
+        def ask() -> str:
+            futures = self._admin.describe_configs([resource], request_timeout=KAFKA_ATTEMPT_MS / 1000)
+            (future,) = futures.values()
+            return str(future.result()["message.timestamp.type"].value)
+
+        return self._asked(ask)
+
+    def memo(self, group: str) -> str | None:
+        """The text beside the offset that a group has committed here.
+
+        A consumer asks: what an AdminClient has for it ends its process (SIGSEGV in librdkafka 2.16) where the broker
+        that it takes for the group's coordinator is not, or not yet, as on a cluster that never had a group before.
+        """
+        consumer = Consumer({**connecting(self._settings), "group.id": group, "enable.auto.commit": False})
+
+        def ask() -> str | None:
+            (found,) = consumer.committed([TopicPartition(self.name, 0)], KAFKA_ATTEMPT_MS / 1000)
+            if found.error is not None:
+                raise KafkaException(found.error)
+            text: str | None = found.metadata
+            return text if found.offset >= 0 else None
+
+        try:
+            return self._asked(ask)
+        finally:
+            consumer.close()
+
+    def _offsets(self, spec: OffsetSpec, partitions: Iterable[int] | None, *, committed: bool = False) -> Position:
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+
+        def ask() -> Position:
+            numbers = self.partitions() if partitions is None else partitions
+            asked = {TopicPartition(self.name, number): spec for number in numbers}
+            if not asked:
+                return {}
+            futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=KAFKA_ATTEMPT_MS / 1000)
+            return {str(each.partition): future.result().offset for each, future in futures.items()}
+
+        return self._asked(ask)
+
+    def _asked(self, ask: Callable[[], Value]) -> Value:
+        self._origin.check()
+        started = time.monotonic()
+        while True:
+            try:
+                return ask()
+            except KafkaException as error:
+                self._check(error.args[0], asked_ms=(time.monotonic() - started) * 1000)
+                time.sleep(KAFKA_PAUSE_MS / 1000)
+
+    def _check(self, error: KafkaError, asked_ms: float) -> None:
+        """Raises unless it is worth asking again. A topic that was made just now is not known to all brokers yet."""
+        if error.code() in _UNKNOWN and asked_ms > KAFKA_MISSING_MS:
+            raise TopicMissing(topic=self.name, servers=self.servers) from None
+        if error.code() in _HOPELESS or asked_ms > KAFKA_ASK_MS:
+            raise LogUnavailable(path=self.path, reason=error.str()) from None
+
+
+_UNKNOWN: Final = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}
+_HOPELESS: Final = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError._AUTHENTICATION,
+    KafkaError._SSL,
+}

@@ -1,0 +1,357 @@
+"""The embedded log, append side: one SQLite file per stream, any number of writer processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from strandline.core.segment import NewSegment, Segment, SegmentGraph
+from strandline.fork import Origin
+from strandline.limits import LOG_BUSY_TIMEOUT_MS, TRUNCATE_ROWS
+from strandline.logs import Event, Memo, Position, Transaction, check_head, check_size
+from strandline.logs.buffered_transaction import BufferedTransaction
+from strandline.logs.checksums import EventChecksums
+from strandline.logs.errors import (
+    LogBusy,
+    LogExists,
+    LogMissing,
+    LogUnavailable,
+    NotALog,
+)
+from strandline.logs.identity import (
+    alone_in,
+    check_identity,
+    give_identity,
+    has_identity,
+    remove_leftovers,
+    repeat_identity,
+)
+from strandline.logs.layout import (
+    DEFINITION,
+    END_OFFSETS,
+    FORMAT,
+    MEMO_DEFINITION,
+    MEMOS,
+    PAGE_BYTES,
+    SEGMENTS,
+    check_format,
+    segment_of,
+)
+from strandline.logs.route import Route
+
+_FIRST: Final = "SELECT min(offset) FROM event WHERE segment = ?"
+
+
+def system_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class SqliteLog:
+    """The append side of an embedded log. Threads may share one; processes open one each.
+
+    Every append is one transaction, on disk (with a full sync) before it returns. Writers take turns, so
+    appending many events at a time is what makes it fast. Errors are in `strandline.logs.errors`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        clock: Callable[[], int] = system_clock_ms,
+        busy_timeout_ms: int = LOG_BUSY_TIMEOUT_MS,
+    ) -> None:
+        """Opens the log at a path. Raises LogMissing, NotALog or LogVersion."""
+        self.path = Path(path)
+        self._clock = clock
+        self._busy_timeout_ms = busy_timeout_ms
+        self._lock = threading.Lock()
+        self._positions: Position = {}
+        self._connection, self._has_checksums = _open(self.path, busy_timeout_ms)
+        self._has_identity = has_identity(self._connection)
+        self._origin = Origin(f"the log object for {str(self.path)!r}")
+        self._origin.keep(self._connection)
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        segments: int | Sequence[NewSegment],
+        *,
+        clock: Callable[[], int] = system_clock_ms,
+        busy_timeout_ms: int = LOG_BUSY_TIMEOUT_MS,
+    ) -> Self:
+        """Opens the log at a path, creating it first where it is not there.
+
+        `segments` is a number ("0", "1", … with equal shares of [0, 1)) or ranges that tile [0, 1). A log
+        that is there and began with other segments is a LogExists. Several processes may create the same log
+        at once. What SQLite left beside a log of that name that was removed is removed, too.
+        """
+        if isinstance(segments, int):
+            wanted = SegmentGraph.equal_shares(segments, created_at=0)
+        else:
+            wanted = SegmentGraph.of_ranges(segments, created_at=0)
+        file = Path(path)
+        if not file.exists():
+            _create_file(file, wanted)
+        log = cls(file, clock=clock, busy_timeout_ms=busy_timeout_ms)
+        found = [(one.id, one.low, one.high) for one in log.segments() if not one.predecessors]
+        if sorted(found) != sorted((one.id, one.low, one.high) for one in wanted):
+            log.close()
+            raise LogExists(path=str(file), segments=tuple(name for name, _, _ in found))
+        return log
+
+    # -- the Log protocol ------------------------------------------------------------------------------------
+
+    def append(self, events: Iterable[Event]) -> Position:
+        """Appends events, all of them or none; returns the position behind them in each segment they went to.
+
+        Raises UnknownSegment, SegmentSealed, LogSealed or InvalidEvent, LogBusy when others held the log for
+        too long, and LogUnavailable (disk full, for one); nothing is written then.
+        """
+        rows = list(events)  # before the lock is taken: a slow iterator must not hold up other writers
+        for event in rows:
+            check_size(event)
+        return self._commit(rows)
+
+    def flush(self) -> Position:
+        return self.positions()  # an append returns when it is durable
+
+    def positions(self) -> Position:
+        with self._turn():
+            return dict(self._positions)
+
+    def end_offsets(self) -> Position:
+        with self._turn(), self._errors():
+            return dict(self._connection.execute(END_OFFSETS).fetchall())
+
+    def begin(self) -> Transaction:
+        """A transaction. Its events wait in memory, so it keeps no one waiting until it commits."""
+        return BufferedTransaction(self._commit)
+
+    def memo(self, name: str) -> str | None:
+        with self._turn(), self._errors():
+            if self._connection.execute(MEMOS).fetchone() is None:
+                return None
+            found = self._connection.execute("SELECT text FROM memo WHERE name = ?", (name,)).fetchone()
+            return str(found[0]) if found else None
+
+    def close(self) -> None:
+        if self._origin.is_here:  # SQLite: in a forked process not even closing is safe
+            with self._lock:
+                self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- segments --------------------------------------------------------------------------------------------
+
+    def segments(self) -> list[Segment]:
+        """All segments, sealed ones too, in the order in which they came to be."""
+        with self._turn(), self._errors():
+            return _segments(self._connection)
+
+    def scale(self, seal: Iterable[str], create: Sequence[NewSegment]) -> Position:
+        """Seals segments and creates their successors at one moment; returns the final offsets.
+
+        The successors cover exactly the sealed ranges, else InvalidScale. Doing it again changes nothing.
+        """
+        with self._turn(), self._transaction():
+            ends = dict(self._connection.execute(END_OFFSETS).fetchall())
+            graph = SegmentGraph(_segments(self._connection))
+            finals = {name: _final(graph[name], ends[name]) for name in seal}
+            _store(self._connection, graph.scale(finals, create, created_at=0))
+            return finals
+
+    def seal(self) -> Position:
+        """Seals every segment: nothing can be appended any more. Returns the final offset of each."""
+        with self._turn(), self._transaction():
+            ends = dict(self._connection.execute(END_OFFSETS).fetchall())
+            graph = SegmentGraph(_segments(self._connection))
+            _store(self._connection, graph.seal_all(ends))
+            return {one.id: _final(one, ends[one.id]) for one in graph}
+
+    def truncate(self, head: Position) -> Position:
+        """Removes what lies below these offsets; returns where each of these segments begins now.
+
+        The newest event of a segment stays, since the file knows by it where the segment ends. The file keeps its size,
+        and uses the space again. Raises UnknownSegment or NotInLog with nothing removed, LogBusy or LogUnavailable:
+        doing it again goes on from there.
+        """
+        ends = self.end_offsets()
+        check_head(head, ends)
+        return {segment: self._truncate(segment, min(offset, ends[segment] - 1)) for segment, offset in head.items()}
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Threads take turns. In a forked process nobody may be able to let go of the lock."""
+        self._origin.check()
+        with self._lock:
+            yield
+
+    def _commit(self, events: Sequence[Event], memo: Memo | None = None) -> Position:
+        """Appends events, and keeps the memo with them."""
+        if not events and memo is None:
+            return {}
+        with self._turn():
+            ends: Position = {}
+            with self._transaction():
+                self._insert(events, ends)
+                if memo is not None:
+                    self._connection.execute(MEMO_DEFINITION)
+                    self._connection.execute("INSERT OR REPLACE INTO memo VALUES (?, ?)", (memo.name, memo.text))
+            self._positions.update(ends)
+        return ends
+
+    def _insert(self, events: Sequence[Event], ends: Position) -> None:
+        """Gives each event its place and inserts all; the new ends go to `ends`. Only in a transaction."""
+        # Read anew each time, under the write lock: another process may have scaled since.
+        route = Route(str(self.path), _segments(self._connection))
+        now = self._clock()
+        rows: list[tuple[str | int | bytes | None, ...]] = []
+        checksums: dict[str, EventChecksums] = {}
+        for event in events:
+            segment = route.segment(event)
+            offset = ends.get(segment)
+            if offset is None:
+                offset = self._next_offset(segment)
+                checksums[segment] = EventChecksums(segment)
+            if self._has_checksums:
+                checksum = checksums[segment].of(offset, event.key, event.value, now)
+                rows.append((segment, offset, event.key, event.value, now, checksum))
+            else:
+                rows.append((segment, offset, event.key, event.value, now))
+            ends[segment] = offset + 1
+        places = "?, ?, ?, ?, ?, ?" if self._has_checksums else "?, ?, ?, ?, ?"
+        self._connection.executemany(f"INSERT INTO event VALUES ({places})", rows)
+
+    def _truncate(self, segment: str, until: int) -> int:
+        """Removes events in slices, so that nobody waits long for their turn; returns where the segment begins now."""
+        while True:
+            with self._turn(), self._transaction():
+                (first,) = self._connection.execute(_FIRST, (segment,)).fetchone()
+                begins = 0 if first is None else int(first)
+                stop = min(until, begins + TRUNCATE_ROWS)
+                if stop <= begins:
+                    return begins
+                self._connection.execute("DELETE FROM event WHERE segment = ? AND offset < ?", (segment, stop))
+
+    def _next_offset(self, segment: str) -> int:
+        found = self._connection.execute(
+            "SELECT offset + 1 FROM event WHERE segment = ? ORDER BY offset DESC LIMIT 1", (segment,)
+        ).fetchone()
+        return int(found[0]) if found else 0
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """One write transaction; any error takes all of it back.
+
+        A commit that fails is taken back too: SQLite shows no one a transaction whose sync failed, and the
+        next one overwrites it.
+        """
+        with self._errors():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                if self._has_identity:
+                    repeat_identity(self._connection)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                raise LogBusy(path=str(self.path), waited_ms=self._busy_timeout_ms) from error
+            raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+
+
+def _final(segment: Segment, end: int) -> int:
+    return end if segment.final_offset is None else segment.final_offset
+
+
+def _open(path: Path, busy_timeout_ms: int) -> tuple[sqlite3.Connection, bool]:
+    """A log's file, and whether its events have checksums."""
+    if not path.is_file():
+        raise LogMissing(path=str(path))
+    check_identity(path)
+    connection = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None, check_same_thread=False)
+    try:
+        has_checksums = _check_format(connection, path)
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection, has_checksums
+
+
+def _check_format(connection: sqlite3.Connection, path: Path) -> bool:
+    try:
+        application_id, version = connection.execute(FORMAT).fetchone()
+    except sqlite3.DatabaseError as error:
+        raise NotALog(path=str(path), reason=str(error)) from error
+    return check_format(str(path), application_id, version)
+
+
+def _segments(connection: sqlite3.Connection) -> list[Segment]:
+    return [segment_of(row) for row in connection.execute(SEGMENTS)]
+
+
+def _create_file(path: Path, graph: SegmentGraph) -> None:
+    """Makes the file beside its place and links it in: at the path is a complete log or nothing."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    draft.unlink(missing_ok=True)
+    try:
+        connection = sqlite3.connect(draft, isolation_level=None)
+        try:
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(DEFINITION)
+            _store(connection, list(graph))
+            give_identity(connection)
+        finally:
+            connection.close()  # which also folds the write-ahead file into the draft
+        with alone_in(path.parent):
+            remove_leftovers(path)
+            with contextlib.suppress(FileExistsError):  # another process was first: that one is used
+                os.link(draft, path)
+        _sync_folder(path.parent)
+    except (sqlite3.Error, OSError) as error:
+        raise LogUnavailable(path=str(path), reason=str(error)) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _store(connection: sqlite3.Connection, segments: Iterable[Segment]) -> None:
+    connection.executemany(
+        "INSERT INTO segment VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (id) DO UPDATE SET final_offset = excluded.final_offset",
+        [(one.id, one.low, one.high, json.dumps(one.predecessors), one.final_offset) for one in segments],
+    )

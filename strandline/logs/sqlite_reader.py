@@ -1,0 +1,232 @@
+"""The embedded log, read side: end offsets, segments, and exact ranges, as Arrow batches or as plain rows.
+
+The file's layout is described in `strandline.logs.layout`. Files are opened read-only. Readers and writers
+do not wait for each other; a read transaction lasts for one batch, so that a slow reader does not keep the
+write-ahead file from being folded back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from strandline.core.segment import Segment
+from strandline.fork import Origin
+from strandline.limits import BATCH_BYTES, BATCH_FIRST_ROWS, BATCH_GROWTH_TIMES, BATCH_ROWS, LOG_BUSY_TIMEOUT_MS
+from strandline.logs import StoredEvent, check_range
+from strandline.logs.checksums import EventChecksums
+from strandline.logs.columns import event_schema
+from strandline.logs.errors import LogCorrupt, LogMissing, LogUnavailable, NotALog, NotInLog
+from strandline.logs.identity import alone_in, check_identity, remove_leftovers
+from strandline.logs.layout import (
+    END_OFFSETS,
+    FORMAT,
+    SEGMENTS,
+    check_format,
+    read_only_uri,
+    segment_of,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from adbc_driver_manager import dbapi
+
+_RANGE: Final = """
+SELECT offset, key, value, appended_at, {checksum} FROM event
+WHERE segment = ? AND offset >= ? AND offset < ? ORDER BY offset
+"""
+
+
+class SqliteLogReader:
+    """Reads an embedded log. For one thread at a time; another process gets the path, not the object."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Opens the log at a path. Raises LogMissing, NotALog or LogVersion."""
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise LogMissing(path=str(self.path))
+        check_identity(self.path)
+        self._arrow: dbapi.Connection | None = None
+        self._connection = sqlite3.connect(
+            read_only_uri(self.path),
+            uri=True,
+            timeout=LOG_BUSY_TIMEOUT_MS / 1000,
+            isolation_level=None,
+            check_same_thread=False,  # one thread at a time, but an async reader has several
+        )
+        self._origin = Origin(f"the reader of the log at {str(self.path)!r}")
+        self._origin.keep(self._connection)
+        self._connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")  # also where damaged
+        try:
+            self.has_checksums = self._check_format()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def end_offsets(self) -> dict[str, int]:
+        """The end of every segment as of one moment: a transaction is in all of them or in none."""
+        self._origin.check()
+        try:
+            return dict(self._connection.execute(END_OFFSETS).fetchall())
+        except sqlite3.Error as error:
+            raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+
+    def segments(self) -> list[Segment]:
+        """All segments, sealed ones too, in the order in which they came to be."""
+        self._origin.check()
+        try:
+            return [segment_of(row) for row in self._connection.execute(SEGMENTS)]
+        except sqlite3.Error as error:
+            raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+
+    def read(self, segment: str, start: int, end: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """The events from `start` up to, not including, `end`, as Arrow batches with `event_schema()`.
+
+        A batch has at most `batch_rows` rows and about BATCH_BYTES bytes. Needs pyarrow and ADBC's SQLite
+        driver, the `sqlite` extra. Raises UnknownSegment, and NotInLog where the range is not wholly there:
+        never less than was asked for.
+        """
+        self._check_range(segment, start, end)
+        return self._batches(segment, start, end, batch_rows)
+
+    def rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
+        """The same as `read`, one event at a time, with the standard library only: several times slower."""
+        self._check_range(segment, start, end)
+        return self._rows(segment, start, end)
+
+    def query(self, statement: str, values: tuple[str | int, ...]) -> list[Any]:
+        """The rows of a statement that looks at the file; raises what sqlite3 does."""
+        self._origin.check()
+        return self._connection.execute(statement, values).fetchall()
+
+    @property
+    def _range(self) -> str:
+        return _RANGE.format(checksum="checksum" if self.has_checksums else "NULL")
+
+    def close(self) -> None:
+        """Closes the file. Nothing of it is left behind where the log was removed meanwhile."""
+        if not self._origin.is_here:
+            return  # SQLite: in a forked process not even closing is safe
+        self._connection.close()
+        if self._arrow is not None:
+            self._arrow.close()
+        if not self.path.exists():
+            with contextlib.suppress(OSError), alone_in(self.path.parent):
+                remove_leftovers(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_format(self) -> bool:
+        try:
+            application_id, version = self._connection.execute(FORMAT).fetchone()
+        except sqlite3.DatabaseError as error:
+            raise NotALog(path=str(self.path), reason=str(error)) from error
+        return check_format(str(self.path), application_id, version)
+
+    def _check_range(self, segment: str, start: int, end: int) -> None:
+        check_range([one.id for one in self.segments()], segment, start, end)
+
+    def _batches(self, segment: str, start: int, end: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        rows = min(BATCH_FIRST_ROWS, batch_rows)
+        while start < end:
+            self._origin.check()
+            stop = min(end, start + rows)
+            batch = self._batch(segment, start, stop)
+            yield batch
+            start = stop
+            fitting = batch.num_rows * BATCH_BYTES // max(1, batch.nbytes)
+            rows = max(1, min(rows * BATCH_GROWTH_TIMES, fitting, batch_rows))
+
+    def _rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
+        checksums = EventChecksums(segment)
+        while start < end:
+            self._origin.check()
+            stop = min(end, start + BATCH_FIRST_ROWS)
+            try:
+                found = self._connection.execute(self._range, (segment, start, stop)).fetchall()
+            except sqlite3.Error as error:
+                raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+            if len(found) != stop - start:
+                raise NotInLog(segment=segment, start=start, end=stop, found=len(found))
+            for place, (offset, key, value, appended_at, checksum) in enumerate(found, start):
+                match = not self.has_checksums or checksums.match(checksum, offset, key, value, appended_at)
+                if offset != place or not match:
+                    raise LogCorrupt(path=str(self.path), segment=segment, offset=place)
+                yield StoredEvent(segment, offset, key, value, appended_at)
+            start = stop
+
+    def _batch(self, segment: str, start: int, stop: int) -> pa.RecordBatch:
+        import pyarrow as pa
+        from adbc_driver_manager import dbapi
+
+        # The driver takes a column's type from what it finds in its first batch, and an event may well have
+        # no key. With a batch larger than the range it looks at every row; a column without any value comes
+        # as null integers.
+        options = {"adbc.sqlite.query.batch_rows": str(stop - start + 1)}
+        try:
+            with self._arrow_connection().cursor(adbc_stmt_kwargs=options) as cursor:
+                cursor.execute(self._range, (segment, start, stop))
+                table = cursor.fetch_arrow_table()
+        except (dbapi.Error, OSError) as error:
+            raise LogUnavailable(path=str(self.path), reason=str(error)) from error
+        if table.num_rows != stop - start:
+            raise NotInLog(segment=segment, start=start, end=stop, found=table.num_rows)
+        (found,) = table.to_batches()
+        kinds = (pa.int64(), pa.binary(), pa.binary(), pa.int64(), pa.int64())
+        offset, key, value, appended_at, checksum = (
+            pa.nulls(found.num_rows, kind) if column.null_count == found.num_rows else column
+            for column, kind in zip(found.columns, kinds, strict=True)
+        )
+        sound = offset.equals(pa.array(range(start, stop), pa.int64()))  # a damaged page may bring a row twice
+        if self.has_checksums:
+            sound = sound and self._match(segment, (offset, key, value, appended_at), checksum, kinds)
+        if not sound:
+            raise self._damage(segment, start, stop)
+        return pa.RecordBatch.from_arrays(
+            [
+                key,
+                value,
+                pa.repeat(pa.scalar(segment), found.num_rows),
+                offset,
+                appended_at.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
+            ],
+            schema=event_schema(),
+        )
+
+    def _match(
+        self, segment: str, columns: Sequence[pa.Array], checksums: pa.Array, kinds: Sequence[pa.DataType]
+    ) -> bool:
+        """Whether events are what was appended."""
+        if [column.type for column in (*columns, checksums)] != list(kinds):
+            return False
+        worked_out, stored = EventChecksums(segment).of_all(*columns), checksums.to_pylist()
+        return bool(worked_out == stored)
+
+    def _damage(self, segment: str, start: int, stop: int) -> LogCorrupt:
+        """The error that names the first event of a range that is not what was appended."""
+        try:
+            for _ in self._rows(segment, start, stop):
+                pass
+        except LogCorrupt as error:
+            return error
+        return LogCorrupt(path=str(self.path), segment=segment, offset=start)
+
+    def _arrow_connection(self) -> dbapi.Connection:
+        if self._arrow is None:
+            import adbc_driver_sqlite.dbapi
+
+            self._arrow = adbc_driver_sqlite.dbapi.connect(read_only_uri(self.path))
+            self._origin.keep(self._arrow)
+        return self._arrow

@@ -1,0 +1,48 @@
+"""How the steps of a writer's jobs are taken: one way waits, the other awaits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar, assert_never
+
+from strandline.client.calls import clocked, note
+from strandline.client.http import Connection
+from strandline.client.loop import Local, Remote, drive, drive_async
+from writer_client.batches import AsyncNotes
+from writer_client.session import Job, Noting, Step
+
+Value = TypeVar("Value")
+
+
+def do(job: Job[Value], connection: Connection) -> Value:
+    """Does a job, over a connection and in this thread."""
+    return drive(job, lambda step: _take(step, connection))
+
+
+def _take(step: Step, connection: Connection) -> Any:
+    match step:
+        case Remote(call):
+            return connection.run(call)
+        case Noting(addressed):
+            return connection.run(clocked(note(addressed.stream, addressed.note)))
+        case Local(work):
+            return work()
+        case _:
+            assert_never(step)
+
+
+async def do_async(job: Job[Value], notes: AsyncNotes) -> Value:
+    """Does a job over a connection that is shared; the log is called in other threads."""
+    return await drive_async(job, lambda step: _take_async(step, notes))
+
+
+async def _take_async(step: Step, notes: AsyncNotes) -> Any:
+    match step:
+        case Remote(call):
+            return await notes.run(call)
+        case Noting(addressed):
+            return await notes.send(addressed)
+        case Local(work):
+            return await asyncio.to_thread(work)
+        case _:
+            assert_never(step)

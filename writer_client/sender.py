@@ -1,0 +1,356 @@
+"""One thread that sends the notes of any number of background writers, in batches over few connections.
+
+    an outbox attends ──► the log is flushed ──► notes wait with their position ──► a batch goes out ──► answers
+
+What changes an outbox for it is done in that thread; what may wait (the controller, a log) is done by a few others,
+which hand back what came of it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from strandline.client.calls import Clocked
+from strandline.client.http import Connection
+from strandline.client.retry import Patience
+from strandline.core.changes import Registered
+from strandline.fork import Origin
+from strandline.logs import Log, Position
+from strandline.wire.streams import NoteAnswer
+from writer_client import process_exit
+from writer_client.batches import Addressed, Results, call_for, count_for_batch
+from writer_client.limits import (
+    BATCHES_AT_ONCE,
+    CALLS_AT_ONCE,
+    EXIT_PAUSE_MS,
+    FLUSHES_AT_ONCE,
+    GATHER_MS,
+    PAUSE_BOUND_MS,
+    REGISTERING_BATCH_WRITERS,
+    TRANSACTION_LOOK_MS,
+)
+from writer_client.loop import do
+from writer_client.outbox import Answered, Outbox
+from writer_client.pending import Pending
+from writer_client.process_exit import Unsent
+from writer_client.session import Job
+from writer_client.thread_pool import Crew
+
+PATIENCE = Patience(pause_bound_ms=PAUSE_BOUND_MS)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Flush:
+    """Flushing one log, for those that wait for it."""
+
+    log: Log
+    waiting: list[Outbox] = field(default_factory=list)
+    under_way: bool = False
+
+
+# A note that is under way: whose it is, and what it says.
+Sent = tuple[Outbox, Pending, Addressed]
+
+
+class Background:
+    """Sends for background writers. Make one for each controller, share it between them, and close it after them.
+
+    Callbacks of writers run in its thread: a slow one keeps all others waiting.
+    """
+
+    def __init__(
+        self, controller: str | Connection, *, token: str | None = None, patience: Patience | None = None
+    ) -> None:
+        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open.
+
+        Notes that were not answered are sent again until they are; of `patience` (without one, of the shared
+        connection's) the pauses count, and how long an attempt may take.
+        """
+        self._owned: Connection | None = None
+        if isinstance(controller, str):
+            self.connection = self._owned = Connection(controller, token=token)
+            self._patience = patience if patience is not None else PATIENCE
+        else:
+            self.connection = controller
+            self._patience = patience if patience is not None else controller.patience
+        # What fails is repeated from here, with what has come in the meantime, and knowing which answers were lost.
+        self._connection = self.connection.with_patience(replace(self._patience, attempts=1))
+        self.origin = Origin(f"a background for {self.connection.controller}")
+        self._calls = Crew(CALLS_AT_ONCE, "strandline-calls")
+        self._flushes = Crew(FLUSHES_AT_ONCE, "strandline-flushes")
+        self._attending: dict[Outbox, None] = {}  # those that are to be looked at
+        self._unsettled: set[Outbox] = set()  # those that had notes when they were looked at
+        self._finished: deque[Callable[[], None]] = deque()  # what came of work that others did
+        self._to_register: deque[tuple[Outbox, Job[Registered]]] = deque()
+        self._ready: dict[Outbox, None] = {}  # with notes to send, in the order in which they came
+        self._flushing: dict[int, _Flush] = {}
+        self._timers: list[tuple[float, int, Callable[[float], None]]] = []
+        self._numbers = itertools.count()
+        self._registering = self._batches = self._failures = 0
+        self._not_before = 0.0
+        self._hurries = False  # the process ends
+        self._woken = threading.Event()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="strandline-background", daemon=True)
+        self._thread.start()
+        process_exit.watch(self)
+
+    def attend(self, outbox: Outbox) -> None:
+        """Has an outbox looked at soon. Cheap, and from any thread."""
+        self._attending[outbox] = None
+        if not self._woken.is_set():
+            self._woken.set()
+
+    def start_timer(self, outbox: Outbox) -> None:
+        """Has an outbox note by itself from now on."""
+        self._finish(partial(self._at, time.monotonic(), partial(self._note_automatically, outbox)))
+
+    def watch_for_rest(self, outbox: Outbox) -> None:
+        """Has an outbox go idle by itself from now on."""
+        self._finish(partial(self._rest, outbox, time.monotonic()))
+
+    def close(self) -> None:
+        """Ends the thread. What was not sent is not sent any more, and standard error is told of it: close the writers
+        first."""
+        process_exit.forget(self)
+        if not self.origin.is_here or self._over.is_set():
+            return
+        self._over.set()
+        self._woken.set()
+        elsewhere = not self.is_own_thread()  # a callback may give up its writer
+        if elsewhere:
+            self._thread.join()
+        self._calls.close(wait=elsewhere)
+        self._flushes.close(wait=False)  # a log that hangs is not waited for
+        process_exit.tell([unsent for outbox in self._with_notes() if (unsent := outbox.unsent()) is not None])
+        if self._owned is not None:
+            self._owned.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def send_all(self, deadline: float) -> list[Unsent]:
+        """Sends what its writers have noted by now, until a deadline of `time.monotonic`; returns what could not be
+        sent."""
+        outboxes = self._with_notes()
+        self._hurries = True
+        self.send_now(outboxes)
+        return [unsent for outbox in outboxes if (unsent := outbox.leave(deadline)) is not None]
+
+    def send_now(self, outboxes: Sequence[Outbox]) -> None:
+        """Has what these have noted sent at once, whatever failed before."""
+        self._failures, self._not_before = 0, 0.0
+        for outbox in outboxes:
+            self._attending[outbox] = None
+        self._woken.set()
+
+    def _with_notes(self) -> list[Outbox]:
+        return list(dict.fromkeys([*self._unsettled.copy(), *self._attending.copy()]))
+
+    def is_own_thread(self) -> bool:
+        """Whether the caller is a callback."""
+        return threading.current_thread() is self._thread
+
+    # -- the thread --------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            self._woken.wait(self._wait_s())
+            if not self._finished:
+                self._over.wait(GATHER_MS / 1000)
+            self._woken.clear()
+            try:
+                self._turn()
+            except Exception:  # a writer that breaks must not silence the others
+                _log.exception("the background went on after an error that it does not know")
+
+    def _turn(self) -> None:
+        while self._finished:
+            self._finished.popleft()()
+        self._ring()
+        while self._attending:
+            self._look_at(self._attending.popitem()[0])
+        if time.monotonic() >= self._not_before:
+            self._register()
+            self._send()
+
+    def _wait_s(self) -> float | None:
+        now = time.monotonic()
+        waits = [self._timers[0][0] - now] if self._timers else []
+        if (self._ready and self._batches < BATCHES_AT_ONCE) or (self._to_register and not self._registering):
+            waits.append(self._not_before - now)
+        return max(0.0, min(waits)) if waits else None
+
+    def _ring(self) -> None:
+        """Does what is due."""
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            due, _, ring = heapq.heappop(self._timers)
+            ring(due)
+
+    def _at(self, due: float, ring: Callable[[float], None]) -> None:
+        """Has something done at a time of `time.monotonic`; it is told the time."""
+        heapq.heappush(self._timers, (due, next(self._numbers), ring))
+
+    def _note_automatically(self, outbox: Outbox, due: float) -> None:
+        period_ms = outbox.note_automatically()
+        if period_ms is not None:
+            self._at(max(due + period_ms / 1000, time.monotonic()), partial(self._note_automatically, outbox))
+            self._look_at(outbox)
+
+    def _look_at(self, outbox: Outbox) -> None:
+        todo = outbox.next_step()
+        if todo.unsettled:
+            self._unsettled.add(outbox)
+        else:
+            self._unsettled.discard(outbox)
+        if todo.register is not None:
+            self._to_register.append((outbox, todo.register))
+        if todo.flush is not None:
+            self._flush(outbox, todo.flush)
+        if todo.send:
+            self._ready.setdefault(outbox)
+
+    def _rest(self, outbox: Outbox, due: float) -> None:
+        again_ms, job = outbox.rest()
+        if job is not None:
+            self._start(self._calls, partial(do, job, self._connection), partial(self._rested, outbox))
+        elif again_ms is not None:
+            self._at(time.monotonic() + again_ms / 1000, partial(self._rest, outbox))
+
+    def _rested(self, outbox: Outbox, done: None, error: Exception | None) -> None:
+        again_ms = outbox.rested(error)
+        if again_ms is not None:
+            self._at(time.monotonic() + again_ms / 1000, partial(self._rest, outbox))
+        self._look_at(outbox)
+
+    # -- registering -------------------------------------------------------------------------------------------
+
+    def _register(self) -> None:
+        while self._to_register and self._registering < CALLS_AT_ONCE - BATCHES_AT_ONCE:
+            outbox, job = self._to_register.popleft()
+            self._registering += 1
+            self._start(self._calls, partial(do, job, self._connection), partial(self._registered, outbox))
+
+    def _registered(self, outbox: Outbox, done: Registered | None, error: Exception | None) -> None:
+        self._registering -= 1
+        self._pause(again=outbox.registered(done, error))
+        self._look_at(outbox)
+
+    # -- logs --------------------------------------------------------------------------------------------------
+
+    def _flush(self, outbox: Outbox, log: Log) -> None:
+        """Flushes a log, once for all outboxes that wait for it, and once at a time."""
+        flush = self._flushing.setdefault(id(log), _Flush(log))
+        flush.waiting.append(outbox)
+        if not flush.under_way:
+            flush.under_way = True
+            self._finish(partial(self._start_flush, flush))
+
+    def _start_flush(self, flush: _Flush) -> None:
+        outboxes, flush.waiting = flush.waiting, []
+        for outbox in outboxes:
+            outbox.flush_begins()
+        self._start(self._flushes, flush.log.flush, partial(self._flushed, flush, outboxes))
+
+    def _flushed(
+        self, flush: _Flush, outboxes: Sequence[Outbox], position: Position | None, error: Exception | None
+    ) -> None:
+        if flush.waiting:
+            self._start_flush(flush)
+        else:
+            del self._flushing[id(flush.log)]
+        for outbox in outboxes:
+            if outbox.flushed(position, error):
+                self._at(time.monotonic() + TRANSACTION_LOOK_MS / 1000, partial(self._flush_again, outbox))
+            self._look_at(outbox)
+
+    def _flush_again(self, outbox: Outbox, due: float) -> None:
+        outbox.flush_again()
+        self._look_at(outbox)
+
+    # -- batches -----------------------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        if self._to_register and len(self._ready) < REGISTERING_BATCH_WRITERS:
+            return  # those who are about to be registered come along
+        while self._ready and self._batches < BATCHES_AT_ONCE and (batch := self._next_batch()):
+            self._batches += 1
+            call = call_for([addressed for _, _, addressed in batch])
+            self._start(self._calls, partial(self._connection.run, call), partial(self._answered, batch))
+
+    def _next_batch(self) -> list[Sent]:
+        """As much as fits. An outbox is not in two batches at once: its notes must not overtake each other."""
+        batch: list[Sent] = []
+        sizes: list[int] = []
+        while self._ready:
+            outbox = next(iter(self._ready))
+            notes = outbox.notes_to_send()
+            sizes += [addressed.size_bytes for _, addressed in notes]
+            fitting = count_for_batch(sizes) - len(batch)
+            batch += [(outbox, pending, addressed) for pending, addressed in notes[:fitting]]
+            left = notes[fitting:]
+            outbox.keep([pending for pending, _ in left])
+            if not left or fitting:
+                del self._ready[outbox]
+            if left:
+                break
+        return batch
+
+    def _answered(self, batch: Sequence[Sent], told: Clocked[Results] | None, error: Exception | None) -> None:
+        self._batches -= 1
+        results: Sequence[NoteAnswer | Exception | None] = told.value if told is not None else [error] * len(batch)
+        clock = told.clock if told is not None else None
+        by_outbox: dict[Outbox, list[Answered]] = {}
+        for (outbox, pending, addressed), result in zip(batch, results, strict=True):
+            assert result is not None
+            by_outbox.setdefault(outbox, []).append((pending, addressed, result))
+        again = [outbox.answered(answers, clock) for outbox, answers in by_outbox.items()]
+        self._pause(again=any(again))
+        for outbox in by_outbox:
+            self._look_at(outbox)
+
+    def _pause(self, *, again: bool) -> None:
+        """Before the next call, where one has to be repeated: longer each time, and never the same."""
+        if not again:
+            self._failures = 0
+            return
+        bound_ms = EXIT_PAUSE_MS if self._hurries else self._patience.pause_bound_ms
+        pause_ms = min(self._patience.first_pause_ms << min(self._failures, 16), bound_ms)
+        self._failures += 1
+        self._not_before = time.monotonic() + pause_ms / 1000 * (0.5 + 0.5 * random.random())
+
+    # -- work that may wait, done by others --------------------------------------------------------------------
+
+    def _start(self, crew: Crew, work: Callable[[], Any], tell: Callable[[Any, Exception | None], None]) -> None:
+        crew.do(partial(self._work, work, tell))
+
+    def _work(self, work: Callable[[], Any], tell: Callable[[Any, Exception | None], None]) -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except Exception as raised:
+            error = raised
+        self._finish(partial(tell, result, error))
+
+    def _finish(self, finish: Callable[[], None]) -> None:
+        self._finished.append(finish)
+        self._woken.set()
