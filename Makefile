@@ -49,7 +49,7 @@ test: environment servers ## Run the tests, in two processes side by side; TESTS
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 # What a test of the core has to reach: every branch. Those of the simulation come on top, and find other things.
-CORE := $(addprefix tests/,admission aggregate asynchronous backlog chain clock coalesce cut event_time model order progress segment timeindex tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window windowing protocol/test_problems.py)
+CORE := $(addprefix tests/,admission aggregate async_work backlog chain clock coalesce cut event_time event_windows model order progress segment time_index tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window wire/test_problems.py)
 coverage: environment ## Show that the core's own tests reach every branch of it
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m coverage run -m pytest $(CORE)
 	$(BIN)/python -m coverage report

@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from sqlalchemy.exc import DBAPIError
-
 from controller.clock import Clock, HostClock
 from controller.commit.group_commit import Committer
 from controller.commit.health import Outage, Replaced, StoreHealth
@@ -37,6 +35,7 @@ from controller.storage.database import Database, away, open_database, parse_url
 from controller.storage.diagnosis import Cause
 from controller.storage.refusals import StoreAway
 from controller.storage.save import Spell
+from controller.storage.session import StoreFailed
 from controller.storage.terms import Restores, begin_spell
 from controller.storage.worker import in_thread
 from controller.streams.mark_feed import Following
@@ -260,7 +259,7 @@ def _begin(url: str, owner: str, host: HostClock) -> tuple[Database, Spell, Rest
     database = open_database(url)
     try:
         return database, *begin_spell(database.writer, owner, host.wall())
-    except DBAPIError as error:
+    except StoreFailed as error:
         database.close()
         raise away(parse_url(url), error) from error
     except BaseException:

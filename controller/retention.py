@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from heapq import heappop, heappush
 
-from sqlalchemy import Connection
-
 from controller.clock import Clock
 from controller.commit.group_commit import Committer
 from controller.commit.store import Store, kept
@@ -20,6 +18,7 @@ from controller.limits import RETENTION_LOOK_MS, RETENTION_MARKS, RETENTION_STRE
 from controller.records.journal import Act, few
 from controller.storage.groups import groups_that_read
 from controller.storage.load import MarksGone, StoredMarks
+from controller.storage.session import StoreConnection
 from controller.streams.reads import Reading
 from controller.streams.registry import Streams
 from strandline.core.cut import Cut
@@ -121,7 +120,9 @@ class Retention:
         return needed
 
 
-def _first_young(connection: Connection, stream: str, key: str, since: int, first: int, last: int) -> tuple[int, int]:
+def _first_young(
+    connection: StoreConnection, stream: str, key: str, since: int, first: int, last: int
+) -> tuple[int, int]:
     """Of these marks, the first that was created since then, or else the last: its seq, and when it was created."""
     with connection.begin():
         marks = StoredMarks(connection, stream, key)

@@ -19,7 +19,6 @@ import uvicorn
 from fastapi import FastAPI
 
 from controller.app import create_app
-from controller.cli.options import Failure, say
 from controller.dashboard.limits import CHANNEL_BYTES
 from controller.dashboard.mount import is_installed
 from controller.http.connection import HttpConnection, SocketConnection, Waits
@@ -35,6 +34,7 @@ from controller.storage.save import RESTORE, REWIND, SpellOver
 from controller.storage.tokens import has_tokens
 from controller.storage.upgrade import newest_revision
 from controller.storage.worker import within
+from controller.terminal import Failure, say
 from strandline.errors import InvalidConfig, Overloaded
 from strandline.hosts import AllowedHosts
 

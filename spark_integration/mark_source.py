@@ -1,8 +1,8 @@
 """The data source `strandline-marks`: nothing but mark rows, for a query whose events another source reads.
 
 The marks may only run behind the events. A query's positions are known when a batch is finished: a listener reports
-them to a reader group of the controller (`spark_integration.position_reporter`), and what this source yields is the group's
-lower bound, less what `maxEventTimeLag` says. So it is one batch late and never early.
+them to a reader group of the controller (`spark_integration.position_reporter`). This source yields the lower bound of
+that group, less `maxEventTimeLag`. So it is one batch late and never early.
 
 Its offset, as Spark keeps it in the checkpoint:
 

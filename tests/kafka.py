@@ -195,7 +195,7 @@ class Kafka:
             # Of several, one that died is to be missed soon; one alone may hang for a while and is still the cluster.
             "broker.session.timeout.ms": "2000" if self.count > 1 else "60000",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._ports[number]}",
-            "controller.http.listener.names": "CONTROLLER",
+            "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": ",".join(f"{each}@127.0.0.1:{port}" for each, port in self._control.items()),
             "default.replication.factor": copies,
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Final, NoReturn
 
-from controller.cli.options import Failure
+from controller.terminal import Failure
 from strandline.redaction import redact
 
 COMMANDS: Final = (

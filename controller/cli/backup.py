@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from controller.cli.options import Failure, add_option, say
+from controller.cli.options import add_option
+from controller.terminal import Failure, say
 
 HELP = "write a store to a file"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.cli.arguments import add_json, add_optional
 from controller.cli.backup import add_database
-from controller.cli.options import Failure, say
+from controller.terminal import Failure, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from controller.cli.limits import ATTEMPTS, DEADLINE_MS, NAMES_COMPARED, NAMES_TOLD
-from controller.cli.options import Failure
+from controller.terminal import Failure
 from strandline.client.calls import Call, Clocked, ask, clocked, query, stream_path, writer_path
 from strandline.client.group_calls import group_path
 from strandline.client.http import Connection

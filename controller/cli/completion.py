@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from controller.cli.options import say
+from controller.terminal import say
 
 HELP = "print a script for completion in bash or zsh"
 

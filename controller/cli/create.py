@@ -7,7 +7,8 @@ import json
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from controller.cli.arguments import add_controller, add_json, add_optional, name_of, whole
-from controller.cli.options import Failure, add_option, say
+from controller.cli.options import add_option
+from controller.terminal import Failure, say
 
 if TYPE_CHECKING:
     from strandline.core.config import StreamConfig

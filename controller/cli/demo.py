@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from controller.cli.options import Failure
+from controller.terminal import Failure
 
 HELP = "show the main job end to end"
 

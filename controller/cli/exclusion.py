@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from controller.cli.arguments import add_controller, add_showing, name_of
-from controller.cli.options import Failure, add_flag, say
+from controller.cli.options import add_flag
+from controller.terminal import Failure, say
 
 if TYPE_CHECKING:
     from controller.cli.client import Marked

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from controller.cli.arguments import add_controller, add_showing, name_of, time_key, whole
-from controller.cli.options import add_option, say
+from controller.cli.options import add_option
+from controller.terminal import say
 
 HELP = "show offset and time within a segment"
 SHOWN_DEFAULT = 20

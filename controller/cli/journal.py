@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from controller.cli.arguments import add_controller, add_optional, add_showing, name_of, whole
 from controller.cli.limits import REFRESH_MS
-from controller.cli.options import add_flag, add_option, say
+from controller.cli.options import add_flag, add_option
+from controller.terminal import say
 
 if TYPE_CHECKING:
     from controller.cli.client import Speaker

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from controller.cli.arguments import add_controller, add_optional, add_showing, name_of, time_key, whole
 from controller.cli.limits import FOLLOW_PAUSE_MS, FOLLOW_WAIT_MS
-from controller.cli.options import add_flag, add_option, say
+from controller.cli.options import add_flag, add_option
+from controller.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from controller.cli.options import Failure, add_option, say
+from controller.cli.options import add_option
+from controller.terminal import Failure, say
 
 HELP = "bring a store to the schema of this version"
 

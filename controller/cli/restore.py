@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from controller.cli.backup import add_database
-from controller.cli.options import Failure, say
+from controller.terminal import Failure, say
 
 HELP = "make a store from a backup"
 

@@ -11,7 +11,8 @@ import time
 
 from controller.cli.backup import add_database
 from controller.cli.exclusion import confirmed
-from controller.cli.options import Failure, add_flag, say
+from controller.cli.options import add_flag
+from controller.terminal import Failure, say
 
 HELP = "set a store's clock back to the host's, where it ran ahead"
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 
 from controller.cli.arguments import add_optional
-from controller.cli.options import Failure, add_flag, add_list, add_option, count, one_of, port
+from controller.cli.options import add_flag, add_list, add_option, count, one_of, port
+from controller.terminal import Failure
 
 HELP = "serve the controller"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.cli.arguments import add_controller, add_showing, name_of
 from controller.cli.limits import SEGMENTS_SHOWN, STREAMS_SHOWN
-from controller.cli.options import say
+from controller.terminal import say
 
 if TYPE_CHECKING:
     from controller.cli.client import Speaker

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from controller.cli.arguments import add_controller, add_json, add_optional, name_of, whole
 from controller.cli.limits import TAIL_INTERVAL_BOUND_MS, TAIL_INTERVAL_LEAST_MS, TAIL_INTERVAL_MS
-from controller.cli.options import Failure, add_flag, add_option
+from controller.cli.options import add_flag, add_option
+from controller.terminal import Failure
 
 if TYPE_CHECKING:
     from controller.cli.tail_loop import TailedLog

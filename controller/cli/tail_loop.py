@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from controller.cli.client import Speaker, describe, tail
-from controller.cli.options import Failure, say
 from controller.format import compact
+from controller.terminal import Failure, say
 from strandline.errors import PositionWentBack, Refused, StrandlineError, StreamSealed, TimeWentBack, UnknownSegment
 from strandline.logs import Position
 from strandline.logs.sqlite_reader import SqliteLogReader

@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from controller.cli.arguments import add_json, add_optional, name_of
-from controller.cli.options import Failure, add_flag, add_option, say
+from controller.cli.options import add_flag, add_option
+from controller.terminal import Failure, say
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
+    from controller.storage.session import StoreConnection
     from controller.storage.tokens import StoredToken
     from strandline.access import Grant
 
@@ -136,7 +136,7 @@ def _revoke(options: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _store(options: argparse.Namespace, *, make: bool = False) -> Iterator[Connection]:
+def _store(options: argparse.Namespace, *, make: bool = False) -> Iterator[StoreConnection]:
     from controller.storage.refusals import StoreRefused
     from controller.storage.tokens import open_tokens
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from controller.cli.arguments import add_controller, add_showing, name_of
 from controller.cli.limits import REFRESH_MS, STREAMS_SHOWN
-from controller.cli.options import add_flag, say
+from controller.cli.options import add_flag
+from controller.terminal import say
 
 if TYPE_CHECKING:
     from controller.cli.client import Speaker

@@ -6,7 +6,8 @@ import argparse
 import os
 
 from controller.cli.arguments import add_controller, add_optional, add_showing, name_of, position, time_key
-from controller.cli.options import add_option, say
+from controller.cli.options import add_option
+from controller.terminal import say
 
 HELP = "show the time window at a position"
 

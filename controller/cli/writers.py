@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from controller.cli.arguments import add_controller, add_optional, add_showing, name_of
-from controller.cli.options import say
+from controller.terminal import say
 
 if TYPE_CHECKING:
     from controller.format import Times

@@ -6,11 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import TypeAlias
 
-from sqlalchemy import Table
-
 from controller.limits import DAMAGED_ROWS_KEPT
 from controller.records.operator_log import tell
 from controller.storage.save import Writing
+from controller.storage.session import StoreTable
 from strandline.errors import StoreCorrupt
 
 Place: TypeAlias = tuple[str | None, str | None, str | None, str | None]
@@ -19,7 +18,7 @@ Place: TypeAlias = tuple[str | None, str | None, str | None, str | None]
 class Wreck:
     """A stream or a reader group of which a row is damaged, so that it cannot be loaded. It can be deleted."""
 
-    def __init__(self, table: Table, name: str) -> None:
+    def __init__(self, table: StoreTable, name: str) -> None:
         self._table = table
         self._name = name
 

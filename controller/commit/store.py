@@ -17,9 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Concatenate, Generic, ParamSpec, TypeVar
 
-from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
-
 from controller.commit.health import StoreHealth
 from controller.commit.lanes import CommitOrder, Lane
 from controller.garbage_collector import lasting_objects
@@ -36,6 +33,7 @@ from controller.storage.database import Database
 from controller.storage.diagnosis import LockHeld, StoreMoved, StoreSilent, StoreTrouble, diagnose
 from controller.storage.refusals import AlreadyServed, StoreRefused
 from controller.storage.save import Scribe, Spell, Writing
+from controller.storage.session import StoreConnection, StoreFailed
 from controller.storage.steps import Steps
 from controller.storage.terms import taken_over
 from controller.storage.transaction import CommitUnknown
@@ -120,7 +118,7 @@ class Store:
 
     async def read(
         self,
-        function: Callable[Concatenate[Connection, Given], Result],
+        function: Callable[Concatenate[StoreConnection, Given], Result],
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
@@ -130,7 +128,7 @@ class Store:
         def call() -> Result:
             try:
                 return function(self._database.reader, *args, **kwargs)
-            except DBAPIError as error:
+            except StoreFailed as error:
                 if not error.connection_invalidated:
                     raise
             return function(self._database.reader, *args, **kwargs)  # over a connection that is made anew
@@ -146,13 +144,13 @@ class Store:
         except StoreCorrupt as error:
             self.damaged(error)
             raise
-        except (DBAPIError, StoreTrouble, StoreRefused) as error:
+        except (StoreFailed, StoreTrouble, StoreRefused) as error:
             raise self._unavailable("read", error) from error
 
     async def check(self) -> None:
         """Raises StoreUnavailable unless the store is where it was, can be read, and has the schema that it has to."""
 
-        def look(connection: Connection) -> None:
+        def look(connection: StoreConnection) -> None:
             self._database.check_files()
             upgrade.check_now(connection)
 
@@ -160,7 +158,7 @@ class Store:
 
     async def load(
         self,
-        steps: Callable[Concatenate[Connection, Given], Steps[Result]],
+        steps: Callable[Concatenate[StoreConnection, Given], Steps[Result]],
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
@@ -170,7 +168,7 @@ class Store:
         its own, and between any two steps others have their turn.
         """
 
-        def begin(connection: Connection) -> _Done[Result] | None:
+        def begin(connection: StoreConnection) -> _Done[Result] | None:
             taken = steps(connection, *args, **kwargs)
             for _ in range(STEPS_AT_HAND):
                 done = _next(taken)
@@ -186,10 +184,10 @@ class Store:
                     done = await self._load(lambda connection: steps(connection, *args, **kwargs))
         return done.result
 
-    async def _load(self, steps: Callable[[Connection], Steps[Result]]) -> _Done[Result]:
+    async def _load(self, steps: Callable[[StoreConnection], Steps[Result]]) -> _Done[Result]:
         call = partial(self._loader.call, READ_DEADLINE_S)
 
-        def connect() -> Connection:
+        def connect() -> StoreConnection:
             self._database.check_files()  # SQLite would make a new file in the place of one that is gone
             return self._database.reading.connect()
 
@@ -208,7 +206,7 @@ class Store:
         except StoreCorrupt as error:
             self.damaged(error)
             raise
-        except (DBAPIError, StoreTrouble) as error:
+        except (StoreFailed, StoreTrouble) as error:
             raise self._unavailable("read", error) from error
 
     async def aside(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -223,7 +221,7 @@ class Store:
 
     async def write(
         self,
-        function: Callable[Concatenate[Connection, Given], Result],
+        function: Callable[Concatenate[StoreConnection, Given], Result],
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
@@ -249,14 +247,14 @@ class Store:
             raise StoreUndecided(reason=error.reason) from error
         except AlreadyServed:
             raise self._unavailable("write", await self._who_has_the_lock()) from None
-        except (DBAPIError, StoreTrouble) as error:
+        except (StoreFailed, StoreTrouble) as error:
             raise self._unavailable("write", error) from error
 
     async def _who_has_the_lock(self) -> StoreTrouble:
         """Another controller, if one began to serve since this one did; else a session that does not serve."""
         try:
             found = await self._reader.call(READ_DEADLINE_S, lambda: taken_over(self._database.reader, self._spell))
-        except (DBAPIError, StoreTrouble):
+        except (StoreFailed, StoreTrouble):
             return LockHeld()
         return found if found is not None else LockHeld()
 

@@ -1,7 +1,7 @@
 """Who gets past the door of the dashboard's library.
 
 The library keeps state for every page and every channel that it is asked for. So no caller who has not signed in gets
-there, and the number of both is bounded. Pages of other origins were turned away before (`controller/http/browser_gate.py`).
+there, and the number of both is bounded. `controller/http/browser_gate.py` has turned away pages of other origins.
 """
 
 from __future__ import annotations

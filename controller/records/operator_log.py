@@ -1,4 +1,4 @@
-"""What an operator asks about, one line each: an event and its fields. How lines look is for `controller.records.log_lines`."""
+"""The log for operators: one line for each event, with its fields. `controller.records.log_lines` formats them."""
 
 from __future__ import annotations
 

@@ -6,9 +6,15 @@ import os
 import socket
 import threading
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, Table, event
+from sqlalchemy.exc import DBAPIError
+
+# What the rooms above storage pass on to it, and what a call may raise. Only storage knows what is in them.
+StoreConnection: TypeAlias = Connection
+StoreTable: TypeAlias = Table
+StoreFailed: TypeAlias = DBAPIError
 
 
 class Session:

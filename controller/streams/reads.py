@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
-
 from controller.clock import Clock
 from controller.commit.store import Store
 from controller.limits import REST_TELLING_MS
 from controller.storage.load import MarksGone, StoredMarks
+from controller.storage.session import StoreConnection
 from controller.storage.timeline import Moment, timeline
 from controller.streams.loaded_stream import Live
 from controller.streams.registry import Streams
@@ -163,19 +162,21 @@ class Reading:
         return None, None
 
 
-def _between(connection: Connection, stream: str, key: str, first: int, last: int) -> list[Mark]:
+def _between(connection: StoreConnection, stream: str, key: str, first: int, last: int) -> list[Mark]:
     with connection.begin():
         return StoredMarks(connection, stream, key).between(first, last)
 
 
-def _around(connection: Connection, stream: str, key: str, time: int) -> tuple[Mark | None, Mark | None, Mark | None]:
+def _around(
+    connection: StoreConnection, stream: str, key: str, time: int
+) -> tuple[Mark | None, Mark | None, Mark | None]:
     with connection.begin():
         marks = StoredMarks(connection, stream, key)
         return *marks.around(time), marks.start(time)
 
 
 def _sides(
-    connection: Connection, stream: str, key: str, position: Cut, first: int, last: int, ahead: Mark | None
+    connection: StoreConnection, stream: str, key: str, position: Cut, first: int, last: int, ahead: Mark | None
 ) -> tuple[Mark | None, Mark | None]:
     with connection.begin():
         marks = StoredMarks(connection, stream, key)

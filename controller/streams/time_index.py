@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Connection
-
 from controller.commit.store import Store
 from controller.storage.load import MarksGone, StoredMarks
+from controller.storage.session import StoreConnection
 from controller.streams.loaded_stream import Live
 from controller.streams.registry import Streams
 from strandline.core.config import TimeDomain
@@ -62,7 +61,7 @@ class Indexing:
 
 
 def _in_store(
-    connection: Connection,
+    connection: StoreConnection,
     stream: str,
     key: str,
     segment: str,

@@ -4,7 +4,7 @@
     request = next(call)                 Request(method="POST", path="/v1/streams/orders/notes", …)
     call.send(response)                  returns a NoteAnswer (in StopIteration), or raises the typed error
 
-Nothing here waits, repeats or knows a clock: see `attempts.py`. Names are checked before anything is sent.
+Nothing here waits, repeats or knows a clock: see `retry.py`. Names are checked before anything is sent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Connections: calls driven over a transport; and httpx as one, in the only module that imports it.
 
 A transport sends one request and says what came of it; below this seam sit httpx, a faster client, or a test. It
-never raises for a controller that is away: that is an outcome. What is repeated is decided in `attempts.py`.
+never raises for a controller that is away: that is an outcome. What is repeated is decided in `retry.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Logs: where the events themselves live. Strandline keeps only positions in them.
 
 A writer needs little of a log, and `Log` is all of it: to append, to know how far its own appends are
-acknowledged, and where the log ends. A reader needs exact ranges: `LogReader`. `strandline.logs.contract` has the tests that
-every log must pass.
+acknowledged, and where the log ends. A reader needs exact ranges: `LogReader`. `strandline.logs.contract` has the tests
+that every log must pass.
 """
 
 from __future__ import annotations

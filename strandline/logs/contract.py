@@ -6,8 +6,8 @@ A test module inherits them and says which log they are about; they need pytest:
         @pytest.fixture
         def log_under_test(self) -> LogUnderTest: …
 
-Before the import, `pytest.register_assert_rewrite("strandline.logs.contract")` makes failures tell what was found. Offsets at
-which no event stands (a commit's marker, a compacted record) are allowed everywhere.
+Before the import, `pytest.register_assert_rewrite("strandline.logs.contract")` makes failures
+say what was found. Offsets at which no event stands (a commit's marker, a compacted record) are allowed everywhere.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@
                             the greatest plus 1, so the newest event of a segment stays
               key, value    blob, or null
               appended_at   integer; the writer's clock at the commit, in milliseconds
-              checksum      integer; see `strandline.logs.checksums`; logs of version 1 lack the column, and never get it
+              checksum      integer; see `checksums.py`; logs of version 1 lack the column, and never get it
 
     memo      name          text, unique; the table comes into being with the first memo
               text          text; what was last committed under the name

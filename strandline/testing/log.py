@@ -1,4 +1,4 @@
-"""A log in memory, which acknowledges what is appended as it is told to. It keeps the contract of `strandline.logs.contract`."""
+"""A log in memory that acknowledges appends as it is told to. It keeps the contract of `strandline.logs.contract`."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ class WireMark:
 
 @dataclass(frozen=True, slots=True)
 class NoteAnswer:
-    """To a note, as a writer gets it: `strandline.core.changes.Answer` with the marks off the wire, and by key who holds
-    time back. A key in `floors` with a time: what the writer wrote below that is late."""
+    """The answer to a note, as a writer gets it: `strandline.core.changes.Answer` with the marks off the wire, and who
+    holds time back, by key. A key in `floors` with a time: what the writer wrote below that is late."""
 
     late: bool
     floors: Mapping[str, int | None]

@@ -58,11 +58,12 @@ def imported(node: ast.AST) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def core(product_files: list[Path], root: Path) -> dict[str, set[str]]:
-    """What each module of `strandline` imports; `strandline.testing`, for users' tests, is no part of the core."""
+    """What each module of `strandline` imports, but for logs (files and brokers) and what is for users' tests."""
     return {
         name: set(imported(ast.parse(file.read_text())))
         for file in product_files
-        if (name := module_name(file, root)).split(".")[0] == "strandline" and not name.startswith("strandline.testing")
+        if (name := module_name(file, root)).split(".")[0] == "strandline"
+        and not name.startswith(("strandline.logs", "strandline.testing"))
     }
 
 

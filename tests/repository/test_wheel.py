@@ -20,6 +20,8 @@ NEEDS_MORE_THAN_PYTHON = {
     "strandline.core.block",
     "strandline.core.chain",
     "strandline.client.http",
+    "strandline.logs.contract",
+    "strandline.logs.kafka",
     "strandline.testing.",
 }
 

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from controller.cli.options import Failure
 from controller.server import check_callers, check_certificate
 from controller.settings import Settings
 from controller.storage.tokens import open_tokens, revoke_token
+from controller.terminal import Failure
 from reader_client import AsyncTimeWindows, ReaderGroup, TimeWindows
 from spark_integration.options import Asking
 from spark_integration.window_calls import ControllerWindows

@@ -9,7 +9,6 @@ from tools.reference.text import code, number, page, source_of, table
 
 LIMITS = {
     "strandline.limits": "Everywhere",
-    "strandline.limits": "Calls and answers",
     "writer_client.limits": "Writers",
     "reader_client.limits": "Readers",
     "controller.limits": "The controller",

@@ -46,16 +46,25 @@ JSON = st.recursive(
 )
 
 
+LOGS = "strandline.logs"
+
+
 def leaves(kind: type[StrandlineError] = StrandlineError) -> Iterator[type[StrandlineError]]:
-    """Every error that can be raised, of every module of the package."""
+    """Every error that a call can end in, of every module of the package but for logs, which no call reaches."""
     for module in pkgutil.walk_packages(strandline.__path__, "strandline."):
-        if module.name not in ("strandline.core.block", "strandline.core.chain", "strandline.client.http"):
+        if not module.name.startswith(
+            ("strandline.core.block", "strandline.core.chain", "strandline.client.http", LOGS)
+        ):
             importlib.import_module(module.name)
     found = [kind]
     while found:
         each = found.pop()
         found.extend(each.__subclasses__())
-        if not each.__subclasses__() and each.__module__.startswith("strandline."):
+        if (
+            not each.__subclasses__()
+            and each.__module__.startswith("strandline.")
+            and not each.__module__.startswith(LOGS)
+        ):
             yield each
 
 

@@ -331,8 +331,10 @@ def test_a_token_that_cannot_be_sent_is_refused_and_not_repeated(token: str) -> 
     assert raised.value.value == "…"
 
 
-@pytest.mark.parametrize("module", ["problems", "wire", "group_wire", "calls", "group_calls", "attempts"])
-def test_the_protocol_needs_neither_httpx_nor_asyncio(module: str) -> None:
+@pytest.mark.parametrize(
+    "module", ["wire.problems", "wire.streams", "wire.groups", "client.calls", "client.group_calls", "client.retry"]
+)
+def test_wire_and_calls_need_neither_httpx_nor_asyncio(module: str) -> None:
     script = f"import sys, strandline.{module}; print({{'httpx', 'asyncio', 'numpy'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr) == ("set()", "")

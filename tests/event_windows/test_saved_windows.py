@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strandline.core.event_windows import Closed, EventWindows, Kind, Session, Sliding, Tumbling
 from strandline.core.plain import from_plain, to_plain
 from strandline.errors import InvalidConfig, QueueFull
-from tests.windowing.test_windowing import EVENTS, KINDS, contents
+from tests.event_windows.test_event_windows import EVENTS, KINDS, contents
 
 # What a reader is given: an event of a part, with its time, or the least time of what follows.
 PARTS = ("s/0", "s/1")
