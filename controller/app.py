@@ -22,9 +22,9 @@ from controller.clock import HostClock
 from controller.controller import Controller
 from controller.dashboard.mount import add_dashboard
 from controller.http import documentation
-from controller.http.browser_gate import Gate
-from controller.http.metrics_text import Exposition
-from controller.http.middleware import Envelope
+from controller.http.browser_gate import BrowserGate
+from controller.http.metrics_text import MetricsText
+from controller.http.middleware import Middleware
 from controller.http.notes import AnsweredBefore
 from controller.http.openapi import describe
 from controller.http.problems import answer_with
@@ -57,9 +57,9 @@ class SystemClock:
 class Application(FastAPI):
     """FastAPI, with the envelope around all of it: not even its outermost layers stand before a note."""
 
-    def __init__(self, gate: Gate, *, dashboard: bool, **settings: Any) -> None:
+    def __init__(self, gate: BrowserGate, *, dashboard: bool, **settings: Any) -> None:
         super().__init__(**settings)
-        self._envelope = Envelope(super().__call__, self, gate, run_id=secrets.token_hex(4), dashboard=dashboard)
+        self._envelope = Middleware(super().__call__, self, gate, run_id=secrets.token_hex(4), dashboard=dashboard)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
@@ -105,14 +105,14 @@ def create_app(
             raise
         controller.measures.keys = settings.metrics_keys
         app.state.controller = controller
-        app.state.exposition = Exposition(controller)
+        app.state.exposition = MetricsText(controller)
         try:
             yield
         finally:
             await controller.stop()
 
     app = Application(
-        Gate(settings.allowed_hosts, settings.host),
+        BrowserGate(settings.allowed_hosts, settings.host),
         dashboard=dashboard,
         title="Strandline",
         summary="Notes in, marks out: exact watermarks for partitioned logs.",

@@ -6,7 +6,7 @@ import logging
 from typing import Final, Protocol, assert_never
 
 from controller.limits import CLOCK_LOOK_MS, CLOCK_READING_MS, LOOP_STALL_MS
-from controller.records.operator_log import tell
+from controller.records.operator_log import log_event
 from strandline.core.clock import ClockState, SteadyClock
 from strandline.core.served_time import Moment, Unserved
 from strandline.limits import CLOCK_CONFIRM_MS, CLOCK_SLEW_PART, CLOCK_STEP_BOUND_MS
@@ -54,7 +54,7 @@ class Clock:
         now = self._steady.read(monotonic)
         if self.watched and monotonic - self._read_at >= LOOP_STALL_MS:
             self.unserved.skip(now - self._now)
-            tell("paused", logging.WARNING, ms=monotonic - self._read_at)
+            log_event("paused", logging.WARNING, ms=monotonic - self._read_at)
         self._read_at, self._now = monotonic, now
         if monotonic - self._looked_at >= CLOCK_LOOK_MS:
             self._look(monotonic)
@@ -89,20 +89,20 @@ class Clock:
         if step:
             self._now += step
             self.unserved.skip(step)  # so much time did not pass, so it counts as nobody's silence
-            tell("clock_followed", logging.WARNING, by_ms=step)
+            log_event("clock_followed", logging.WARNING, by_ms=step)
         if self.state is not self._told:
-            self._tell_state()
+            self._log_state()
 
-    def _tell_state(self) -> None:
+    def _log_state(self) -> None:
         self._told = self.state
         match self.state:
             case ClockState.STEADY:
-                tell("clock_steady", logging.WARNING, host_ahead_ms=self.host_ahead_ms)
+                log_event("clock_steady", logging.WARNING, host_ahead_ms=self.host_ahead_ms)
             case ClockState.AHEAD:
                 meets_in_ms = -self.host_ahead_ms * CLOCK_SLEW_PART
-                tell("clock_ahead", logging.WARNING, by_ms=-self.host_ahead_ms, meets_in_ms=meets_in_ms)
+                log_event("clock_ahead", logging.WARNING, by_ms=-self.host_ahead_ms, meets_in_ms=meets_in_ms)
             case ClockState.BEHIND:
                 follows_in_ms = CLOCK_CONFIRM_MS if self.host_ahead_ms <= CLOCK_STEP_BOUND_MS else None
-                tell("clock_behind", logging.WARNING, by_ms=self.host_ahead_ms, follows_in_ms=follows_in_ms)
+                log_event("clock_behind", logging.WARNING, by_ms=self.host_ahead_ms, follows_in_ms=follows_in_ms)
             case _:
                 assert_never(self.state)

@@ -25,24 +25,24 @@ from controller.limits import (
     TOKENS_LOOK_MS,
 )
 from controller.records.counts import Counts
-from controller.records.operator_log import tell
+from controller.records.operator_log import log_event
 from controller.retention import Retention
-from controller.status.census import Overview
-from controller.status.denied_calls import Denials
-from controller.status.journal_reads import Journals
-from controller.status.metrics import Measures
+from controller.status.census import StatusReader
+from controller.status.denied_calls import DeniedCalls
+from controller.status.journal_reads import JournalReads
+from controller.status.metrics import Metrics
 from controller.storage.database import Database, away, open_database, parse_url, shown
 from controller.storage.diagnosis import Cause
 from controller.storage.refusals import StoreAway
-from controller.storage.save import Spell
+from controller.storage.save import Term
 from controller.storage.session import StoreFailed
-from controller.storage.terms import Restores, begin_spell
+from controller.storage.terms import Restores, begin_term
 from controller.storage.worker import in_thread
-from controller.streams.mark_feed import Following
+from controller.streams.mark_feed import MarkFeed
 from controller.streams.notes import Notes
-from controller.streams.reads import Reading
+from controller.streams.reads import Reads
 from controller.streams.registry import Streams
-from controller.streams.time_index import Indexing
+from controller.streams.time_index import TimeIndexes
 from controller.tokens import Tokens
 from strandline.core.served_time import Unserved
 from strandline.errors import StoreCorrupt, StoreUnavailable, StoreUndecided, StrandlineError
@@ -58,7 +58,7 @@ class Controller:
         store: Store,
         committer: Committer,
         clock: Clock,
-        spell: Spell,
+        spell: Term,
         restores: Restores,
         health: StoreHealth,
         stopwatch: Callable[[], float] = time.perf_counter,
@@ -68,16 +68,16 @@ class Controller:
         self.counts = Counts()
         self.streams = Streams(store, committer, clock, spell, restores)
         self.notes = Notes(self.streams, committer, clock)
-        self.reading = Reading(self.streams, store, clock)
-        self.following = Following(self.streams, self.reading)
-        self.indexing = Indexing(self.streams, store)
+        self.reading = Reads(self.streams, store, clock)
+        self.following = MarkFeed(self.streams, self.reading)
+        self.indexing = TimeIndexes(self.streams, store)
         self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, spell, restores)
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
-        self.journals = Journals(self.streams, self.groups, store)
-        self.overview = Overview(self.streams, self.groups, self.reading, clock, stopwatch)
+        self.journals = JournalReads(self.streams, self.groups, store)
+        self.overview = StatusReader(self.streams, self.groups, self.reading, clock, stopwatch)
         self.tokens = Tokens(store, clock)
-        self.denials = Denials(clock)
-        self.measures = Measures(self.streams, self.groups, self.reading, committer, clock, stopwatch)
+        self.denials = DeniedCalls(clock)
+        self.measures = Metrics(self.streams, self.groups, self.reading, committer, clock, stopwatch)
         health.when_replaced = self.reading.stop  # who waits for a mark would wait in vain
         health.rows.on_found = self._enter_damage
         self.stopping = False
@@ -145,18 +145,18 @@ class Controller:
         await self.streams.stop()
         self.streams.settle()
         if await self._committer.stop(self._seconds_left()):
-            tell("flushed")
+            log_event("flushed")
             with contextlib.suppress(StrandlineError, TimeoutError):
                 async with asyncio.timeout(self._seconds_left()):
                     await self.tokens.note_use()
         else:
             outage = self.health.outage
             reason = "the store has not answered in time" if outage is None else outage.reason
-            tell("not_flushed", logging.ERROR, reason=reason)
+            log_event("not_flushed", logging.ERROR, reason=reason)
         if tasks:
             await asyncio.wait(tasks, timeout=self._seconds_left())
         if not await self._store.close(min(CLOSE_DEADLINE_S, self._seconds_left())):
-            tell("store_left_behind", logging.ERROR)
+            log_event("store_left_behind", logging.ERROR)
 
     def _seconds_left(self) -> float:
         """For the store, before the end: closing it takes what is kept for that."""
@@ -204,7 +204,7 @@ class Controller:
     async def run_due(self) -> None:
         """Does all that is due now, for clocks that are moved by hand; done when it is durable."""
         self.streams.deadlines.run_due()
-        self.streams.tell_held()
+        self.streams.record_held()
         await self.retention.run_due()
         await self._committer.beat()
 
@@ -220,7 +220,7 @@ class Controller:
         while True:
             await asyncio.sleep(HEARTBEAT_MS / 1000)
             try:
-                self.streams.tell_held()
+                self.streams.record_held()
                 await self._committer.beat()
                 await self.retention.run_due()
             except StrandlineError:
@@ -254,11 +254,11 @@ class Controller:
                 log.exception("the tokens could not be looked at")
 
 
-def _begin(url: str, owner: str, host: HostClock) -> tuple[Database, Spell, Restores]:
+def _begin(url: str, owner: str, host: HostClock) -> tuple[Database, Term, Restores]:
     """Opens a store and begins to serve it; raises StoreRefused."""
     database = open_database(url)
     try:
-        return database, *begin_spell(database.writer, owner, host.wall())
+        return database, *begin_term(database.writer, owner, host.wall())
     except StoreFailed as error:
         database.close()
         raise away(parse_url(url), error) from error

@@ -19,7 +19,7 @@ from controller.records.journal import Act, few
 from controller.storage.groups import groups_that_read
 from controller.storage.load import MarksGone, StoredMarks
 from controller.storage.session import StoreConnection
-from controller.streams.reads import Reading
+from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from strandline.core.cut import Cut
 from strandline.core.note import check_position
@@ -31,7 +31,7 @@ class Retention:
     """Lets go of marks that no reader can need, a bounded number at a time."""
 
     def __init__(
-        self, streams: Streams, reading: Reading, groups: Groups, store: Store, committer: Committer, clock: Clock
+        self, streams: Streams, reading: Reads, groups: Groups, store: Store, committer: Committer, clock: Clock
     ) -> None:
         self._streams = streams
         self._reading = reading

@@ -25,12 +25,12 @@ from controller.http.connection import HttpConnection, SocketConnection, Waits
 from controller.http.listener import Listener, connections_bound
 from controller.limits import DRAIN_DEADLINE_S, START_DEADLINE_S, STOP_DEADLINE_S, WAITS_LOOK_TICKS
 from controller.records.log_lines import log_lines
-from controller.records.operator_log import tell
+from controller.records.operator_log import log_event
 from controller.settings import Settings
 from controller.storage.database import check_store, parse_url, shown
 from controller.storage.diagnosis import StoreSilent
 from controller.storage.refusals import StoreRefused
-from controller.storage.save import RESTORE, REWIND, SpellOver
+from controller.storage.save import RESTORE, REWIND, TermOver
 from controller.storage.tokens import has_tokens
 from controller.storage.upgrade import newest_revision
 from controller.storage.worker import within
@@ -83,7 +83,7 @@ class Server(uvicorn.Server):
             url, others = address(host, port, tls=self.config.is_ssl)
             with suppress(Failure):  # a full disk under its output is no reason not to serve
                 say(f"strandline is ready at {url}{others}")
-            tell("ready", url=url)
+            log_event("ready", url=url)
 
     def _connect(self, overloaded: Overloaded | None) -> HttpConnection:
         loop, state = asyncio.get_running_loop(), self.lifespan.state
@@ -102,10 +102,10 @@ class Server(uvicorn.Server):
         controller = getattr(self._strandline.state, "controller", None)
         if controller is not None:
             waiting = controller.reading.waiting + controller.following.readers
-            tell("stopping", waiting_readers=waiting, waiting_calls=controller.measures.waiting_calls)
+            log_event("stopping", waiting_readers=waiting, waiting_calls=controller.measures.waiting_calls)
             controller.begin_stop()
         await super().shutdown(sockets)
-        tell("stopped")
+        log_event("stopped")
 
 
 def serve(settings: Settings) -> int:
@@ -126,13 +126,13 @@ def _serve(settings: Settings) -> int:
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
     try:
-        tell("starting", store=store, host=settings.host, port=settings.port, process=os.getpid())
+        log_event("starting", store=store, host=settings.host, port=settings.port, process=os.getpid())
         fresh = within(START_DEADLINE_S, partial(_check, settings))
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
     except StoreSilent as silent:
         raise Failure(f"{store} cannot be opened: {silent}") from None
-    tell("schema_created" if fresh else "schema_found", store=store, revision=newest_revision())
+    log_event("schema_created" if fresh else "schema_found", store=store, revision=newest_revision())
     listener = _listen(settings.host, settings.port)
     app = create_app(settings, dashboard=True)
     config = uvicorn.Config(
@@ -161,7 +161,7 @@ def _serve(settings: Settings) -> int:
         raise Failure(str(app.state.refused))
     controller = getattr(app.state, "controller", None)
     if controller is not None and controller.replaced is not None:
-        taken = isinstance(controller.replaced, SpellOver) and controller.replaced.owner not in (RESTORE, REWIND)
+        taken = isinstance(controller.replaced, TermOver) and controller.replaced.owner not in (RESTORE, REWIND)
         raise Failure(f"{controller.replaced}; this one has ended", TAKEN_OVER_STATUS if taken else 1)
     return 0 if server.started else 1
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from controller.limits import SLICE_MS
 
 
-class Slices:
+class Yielding:
     """Measures work, and breaks it off for a moment when it has lasted long enough."""
 
     def __init__(self, stopwatch: Callable[[], float]) -> None:

@@ -12,10 +12,10 @@ from typing import Self, Unpack
 
 from reader_client.items import EventItem, Item, ReaderState
 from reader_client.options import LateEvents, Options, OptionsGiven
-from reader_client.reader import Reading
+from reader_client.reader import ReaderJobs
 from reader_client.steps import drive, drive_async
 from strandline.client.http import AsyncConnection, Connection, reach, reach_async
-from strandline.core.order import Lag, Place
+from strandline.core.order import Lag, SegmentRef
 from strandline.errors import StrandlineError
 from strandline.logs import LogReader
 from strandline.wire.groups import GroupWindow, Positions
@@ -28,7 +28,7 @@ def _monotonic_ms() -> float:
 class _Known:
     """What a reader knows by itself, and of the group as of its last report."""
 
-    _reading: Reading
+    _reading: ReaderJobs
 
     @property
     def window(self) -> GroupWindow | None:
@@ -71,7 +71,7 @@ class _Known:
         the open windows, which are part of the state. Keep it in one step with the results, then call `settle`."""
         return self._reading.save()
 
-    def save_segments(self) -> Mapping[Place, ReaderState]:
+    def save_segments(self) -> Mapping[SegmentRef, ReaderState]:
         """The same for each segment by itself, so that whoever reads it next goes on from it: `recall=`."""
         return self._reading.save_segments()
 
@@ -129,8 +129,8 @@ class EventReader(_Known):
     ) -> None:
         """`controller` is a URL, or a connection that is shared, which brings its own token and stays open; what is not
         given of the token and the files comes from the environment, see `Connection`."""
-        self._reading = Reading(group, reader, logs, Options(**options), state, now_ms)
-        self._connection, self._let_go = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._reading = ReaderJobs(group, reader, logs, Options(**options), state, now_ms)
+        self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
 
     def read(self, wait_ms: float | None = None) -> Item | None:
         """The next item; waits for it at most so long, or for ever. None where none came; `end_of_stream` tells whether
@@ -178,7 +178,7 @@ class EventReader(_Known):
 
     def _release(self) -> None:
         self._reading.closed = True
-        self._let_go()
+        self._leave()
 
 
 class AsyncEventReader(_Known):
@@ -199,8 +199,8 @@ class AsyncEventReader(_Known):
         **options: Unpack[OptionsGiven],
     ) -> None:
         """See `EventReader`."""
-        self._reading = Reading(group, reader, logs, Options(**options), state, now_ms)
-        self._connection, self._let_go = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._reading = ReaderJobs(group, reader, logs, Options(**options), state, now_ms)
+        self._connection, self._leave = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
         self._turns = threading.Lock()
 
     async def read(self, wait_ms: float | None = None) -> Item | None:
@@ -245,4 +245,4 @@ class AsyncEventReader(_Known):
 
     async def _release(self) -> None:
         self._reading.closed = True
-        await self._let_go()
+        await self._leave()

@@ -106,7 +106,7 @@ class ReaderGroup:
         """`controller` is a URL, or a connection that is shared, which brings its own token and stays open. What is not
         given of the others comes from the environment, see `Connection`."""
         self._group = check_name("group", group)
-        self._connection, self._let_go = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
 
     def create(
         self,
@@ -171,7 +171,7 @@ class ReaderGroup:
 
     def close(self) -> None:
         """Lets go of the connection, unless it is shared; the group stays."""
-        self._let_go()
+        self._leave()
 
     def __enter__(self) -> Self:
         return self
@@ -225,7 +225,7 @@ class AsyncReaderGroup:
     ) -> None:
         """See `ReaderGroup`."""
         self._group = check_name("group", group)
-        self._connection, self._let_go = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connection, self._leave = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
 
     async def create(
         self,
@@ -277,7 +277,7 @@ class AsyncReaderGroup:
 
     async def close(self) -> None:
         """Lets go of the connection, unless it is shared; the group stays."""
-        await self._let_go()
+        await self._leave()
 
     async def __aenter__(self) -> Self:
         return self

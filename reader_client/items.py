@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from strandline.core.checks import check_time
 from strandline.core.note import check_key, check_position
-from strandline.core.order import Place
+from strandline.core.order import SegmentRef
 from strandline.core.plain import from_plain
 from strandline.errors import Invalid, InvalidConfig
 from strandline.logs import StoredEvent
@@ -49,7 +49,7 @@ class EventItem:
         return self.times.get("")
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SegmentRef:
         """The stream and the segment that it is in."""
         return self.stream, self.event.segment
 

@@ -20,10 +20,10 @@ from strandline.client.loop import local, remote
 from strandline.core.event_time_lag import EventTimeLag
 from strandline.core.event_windows import EventWindows, Saved
 from strandline.core.note import DEFAULT_KEY
-from strandline.core.order import Lag, Place
+from strandline.core.order import Lag, SegmentRef
 from strandline.core.progress import News, Progress, no_order
 from strandline.errors import Fenced, InvalidConfig, OutcomeUnknown, PositionWentBack, UnknownReader, WrongDomain
-from strandline.fork import Origin
+from strandline.fork import OwningProcess
 from strandline.logs import LogReader, StoredEvent
 from strandline.names import check_name
 from strandline.wire.groups import GroupWindow, Positions, ReaderAnswer
@@ -31,7 +31,7 @@ from strandline.wire.groups import GroupWindow, Positions, ReaderAnswer
 Told: TypeAlias = tuple[str | None, str]  # of a stream, or of all, and the time key
 
 
-class Reading:
+class ReaderJobs:
     """One reader of a group. One job at a time."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Reading:
         self._options = options
         self._state = self._kept = state
         self._kept_next = state
-        self._saved = dict[Place, ReaderState]()
+        self._saved = dict[SegmentRef, ReaderState]()
         self._now_ms = now_ms
         self._epoch: int | None = None
         self._orders = {stream: StreamOrder(stream, options.order_key) for stream in logs}
@@ -63,12 +63,12 @@ class Reading:
         self._queued = _watermarks(state)
         self._told = dict(self._queued)
         self._idle: dict[str, bool] = {}  # streams that were told to be idle, and whether to have ended
-        self._given: tuple[Place, int] | None = None
+        self._given: tuple[SegmentRef, int] | None = None
         if options.windows is not None and state is not None and state.windows is not None:
             options.windows.load(state.windows)
         self._report_at = self._look_at = 0.0
         self._pause_ms: float = POLL_FIRST_MS
-        self._origin = Origin(f"reader {reader!r} of group {group!r}")
+        self._origin = OwningProcess(f"reader {reader!r} of group {group!r}")
 
     # -- jobs ----------------------------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class Reading:
         watermarks = {key: watermark for (stream, key), watermark in self._told.items() if stream is None}
         return ReaderState(positions, watermarks, windows, by_stream)
 
-    def save_segments(self) -> dict[Place, ReaderState]:
+    def save_segments(self) -> dict[SegmentRef, ReaderState]:
         """The same for each segment by itself."""
         windows = self._windows("save_segments")
         places = {(stream, segment): at for stream, each in self.positions.items() for segment, at in each.items()}
@@ -385,7 +385,7 @@ class Reading:
             raise InvalidConfig(name="windows", value=None, wanted=f"given to a reader whose {call}() is called")
         return self._options.windows
 
-    def _lose(self, place: Place) -> None:
+    def _lose(self, place: SegmentRef) -> None:
         """Another reader goes on with a segment, from what was settled. What was not settled is not this reader's."""
         windows, kept = self._options.windows, self._kept
         if windows is None:
@@ -396,7 +396,7 @@ class Reading:
         else:
             windows.drop(place)
 
-    def _begin(self, place: Place, settled: int) -> None:
+    def _begin(self, place: SegmentRef, settled: int) -> None:
         """Goes on with a segment that has come to this reader, and with what is kept of it."""
         windows, recall, kept = self._options.windows, self._options.recall, self._kept
         if windows is None:
@@ -471,12 +471,12 @@ def _watermarks(state: ReaderState | None) -> dict[Told, int]:
     return told | {(stream, key): at for stream, keys in state.by_stream.items() for key, at in keys.items()}
 
 
-def _at(state: ReaderState, place: Place) -> int | None:
+def _at(state: ReaderState, place: SegmentRef) -> int | None:
     """How far a state has read in a segment, null where it does not know it."""
     return state.positions.get(place[0], {}).get(place[1])
 
 
-def _offset(state: ReaderState, place: Place) -> int:
+def _offset(state: ReaderState, place: SegmentRef) -> int:
     """The same of a segment's own state."""
     offset = _at(state, place)
     if offset is None:

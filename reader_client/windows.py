@@ -12,13 +12,13 @@ from typing import Self
 
 from reader_client.limits import CACHED_MARKS_DEFAULT, FOLLOWED_KEYS, STALE_AFTER_DEFAULT_MS
 from reader_client.mark_cache import MarkCache
-from reader_client.mark_follower import Follower, Following, FollowingTask, FollowingThread
+from reader_client.mark_follower import Follower, FollowerState, FollowingTask, FollowingThread
 from strandline.client import calls
 from strandline.client.http import AsyncConnection, Connection, reach, reach_async
 from strandline.core.checks import check_whole
 from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.core.window import TimeWindow
-from strandline.fork import Origin
+from strandline.fork import OwningProcess
 from strandline.names import check_name
 from strandline.wire.streams import MarksAt, MarksPage, TimeIndexPage, WireMark
 
@@ -39,11 +39,11 @@ class _Kept:
         self._cached = cached
         self._stale_after_ms = check_whole("stale_after_ms", stale_after_ms, least=1)
         self._keep_marks = check_whole("keep_marks", keep_marks, least=1)
-        self._origin = Origin(f"time windows of stream {stream!r}")
+        self._origin = OwningProcess(f"time windows of stream {stream!r}")
         self._followers: dict[str, Follower] = {}
 
     @property
-    def following(self) -> Mapping[str, Following]:
+    def following(self) -> Mapping[str, FollowerState]:
         """How the cached marks are doing, by key: of those that were asked for."""
         self._origin.check()
         return {key: follower.status for key, follower in self._followers.items()}
@@ -99,7 +99,7 @@ class TimeWindows(_Kept):
         given of the token and the files comes from the environment, see `Connection`. Of each key the newest
         `keep_marks` marks are kept; older positions take a call."""
         super().__init__(stream, cached, stale_after_ms, keep_marks)
-        self._connection, self._let_go = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
         self._threads: list[FollowingThread] = []
         self._starting = threading.Lock()
 
@@ -153,7 +153,7 @@ class TimeWindows(_Kept):
         end in the background."""
         for thread in self._threads:
             thread.stop()
-        self._let_go()
+        self._leave()
 
     def __enter__(self) -> Self:
         return self
@@ -181,7 +181,7 @@ class AsyncTimeWindows(_Kept):
     ) -> None:
         """See `TimeWindows`."""
         super().__init__(stream, cached, stale_after_ms, keep_marks)
-        self._connection, self._let_go = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._connection, self._leave = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
         self._tasks: list[FollowingTask] = []
 
     async def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
@@ -228,7 +228,7 @@ class AsyncTimeWindows(_Kept):
     async def close(self) -> None:
         """Ends the following, and lets go of the connection, unless it is shared."""
         await asyncio.gather(*(task.stop() for task in self._tasks))
-        await self._let_go()
+        await self._leave()
 
     async def __aenter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ from pyspark.sql import functions
 
 from spark_integration.environment import register
 from spark_integration.errors import InvalidOption, WrongColumn
-from spark_integration.listener import Listening, listen
+from spark_integration.listener import QueryListener, listen
 from spark_integration.mark_source import MarkOptions
 from spark_integration.options import BACKLOG_THRESHOLD
 from spark_integration.position_reporter import Attached, KafkaPositions, PositionReporter, Positions
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from reader_client.backlog import GroupBacklog
 
-_REPORTERS: Final[WeakKeyDictionary[SparkSession, tuple[PositionReporter, Listening]]] = WeakKeyDictionary()
+_REPORTERS: Final[WeakKeyDictionary[SparkSession, tuple[PositionReporter, QueryListener]]] = WeakKeyDictionary()
 
 
 def attach(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Listening(Protocol):
+class QueryListener(Protocol):
     """A listener that is told of the session's queries, until it is closed."""
 
     def follow(self, query: StreamingQuery) -> None:
@@ -45,13 +45,13 @@ class Listening(Protocol):
         ...
 
 
-def listen(spark: SparkSession, listener: StreamingQueryListener) -> Listening:
+def listen(spark: SparkSession, listener: StreamingQueryListener) -> QueryListener:
     """Tells a listener of each batch of the session's queries; through Spark Connect of the last one each time it
     looks. Close it before the session stops."""
-    return ByEvents(spark, listener) if is_classic(spark) else ByAsking(spark, listener)
+    return EventListener(spark, listener) if is_classic(spark) else PollingListener(spark, listener)
 
 
-class ByEvents:
+class EventListener:
     """Spark calls the listener."""
 
     def __init__(self, spark: SparkSession, listener: StreamingQueryListener) -> None:
@@ -72,7 +72,7 @@ class _Run:
     told_at: float = field(default_factory=time.monotonic)
 
 
-class ByAsking:
+class PollingListener:
     """A thread asks the queries every `pause_ms`. It ends by itself when the session has stopped."""
 
     def __init__(

@@ -159,7 +159,7 @@ class SourceOptions:
         large = whole(options, "maxRowsPerBacklogBatch")
         return cls(
             asking=Asking.parse(options, environment),
-            place=place_of(options),
+            place=location_of(options),
             group=options.get("group") or None,
             start=_start(options),
             end=_end(options),
@@ -214,7 +214,7 @@ def duration(options: Mapping[str, str], name: str) -> int:
     return duration_ms(name, options.get(name.lower(), "0"))
 
 
-def place_of(options: Mapping[str, str]) -> Place:
+def location_of(options: Mapping[str, str]) -> Place:
     """The log that options name, whose names are in lower case. Raises InvalidOption."""
     match options.get("log", "sqlite"):
         case "sqlite":

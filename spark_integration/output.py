@@ -18,9 +18,9 @@ from spark_integration.errors import WrongColumn
 from spark_integration.listener import listen
 from spark_integration.log_location import KafkaTopic, SqliteFile, decided_end, open_log, written_to
 from spark_integration.offsets import END_OF_TIME_MS, begun
-from spark_integration.options import Asking, place_of
+from spark_integration.options import Asking, location_of
 from spark_integration.progress import watermark_of
-from spark_integration.report_sender import Outbox
+from spark_integration.report_sender import ReportSender
 from strandline.errors import StrandlineError, TimeWentBack, says_nothing_changed
 from strandline.limits import REPORT_PAUSE_MS
 from strandline.logs import Event, Memo
@@ -54,7 +54,7 @@ class LogSink:
 
     def __init__(self, name: str, **options: object) -> None:
         self._name = check_name("writer", name)
-        self._place = place_of({key.lower(): str(value) for key, value in options.items()})
+        self._place = location_of({key.lower(): str(value) for key, value in options.items()})
         self._open: Log | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class OutputNotes(StreamingQueryListener):
 
         known = {"controller": controller, "stream": stream, "token": token, "tokenfile": token_file, "cafile": ca_file}
         asking = Asking.parse({name: value for name, value in known.items() if value})
-        self._place = place_of({"stream": stream} | {name.lower(): str(value) for name, value in options.items()})
+        self._place = location_of({"stream": stream} | {name.lower(): str(value) for name, value in options.items()})
         self._behind_ms = behind_ms
         self._seal_at_end = seal_at_end
         self._stream = asking.stream
@@ -129,7 +129,7 @@ class OutputNotes(StreamingQueryListener):
         self._noted: int | None = None
         self._may_have_noted: int | None = None  # also where the answer was lost
         self._ended = self._end_is_noted = False
-        self._outbox = Outbox(f"strandline notes of {writer}")
+        self._outbox = ReportSender(f"strandline notes of {writer}")
         self._listening = listen(spark, self)
 
     def follow(self, query: StreamingQuery) -> None:

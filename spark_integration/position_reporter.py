@@ -13,7 +13,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from spark_integration.group_reports import report
 from spark_integration.mark_source import MarkOffset, offset_of
 from spark_integration.options import Asking
-from spark_integration.report_sender import Outbox
+from spark_integration.report_sender import ReportSender
 from spark_integration.window_calls import ControllerWindows
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class PositionReporter(StreamingQueryListener):
     def __init__(self) -> None:
         self._attached: dict[tuple[str, str], Attached] = {}  # by stream, and source within a query
         self._windows: dict[Asking, ControllerWindows] = {}  # used in the outbox's thread only
-        self._outbox = Outbox("strandline positions")
+        self._outbox = ReportSender("strandline positions")
 
     def attach(self, source: str, attached: Attached) -> None:
         """From now on queries that read this source are reported."""

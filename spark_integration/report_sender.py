@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 Send = Callable[[], None]
 
 
-class Outbox:
+class ReportSender:
     """The newest errand for each subject, done in turn by one thread, which ends when it is closed."""
 
     def __init__(self, name: str) -> None:

@@ -14,10 +14,10 @@ import weakref
 from strandline.errors import UsedAfterFork
 
 _forks = 0  # that lie between the first process and this one
-_origins: weakref.WeakSet[Origin] = weakref.WeakSet()
+_origins: weakref.WeakSet[OwningProcess] = weakref.WeakSet()
 
 
-class Origin:
+class OwningProcess:
     """Where an object was made."""
 
     __slots__ = ("__weakref__", "_forks", "_kept", "_process", "_what")

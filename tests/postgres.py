@@ -150,7 +150,7 @@ class Wire:
         self.port: int = self._listener.getsockname()[1]
         self.fault: Fault | None = None
         self.struck = threading.Event()
-        self.let_go = threading.Event()
+        self.timed_out = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def url(self, url: str) -> str:
@@ -158,7 +158,7 @@ class Wire:
         return url.replace(f":{self._to}/", f":{self.port}/")
 
     def close(self) -> None:
-        self.let_go.set()
+        self.timed_out.set()
         self._listener.close()
 
     def _accept(self) -> None:
@@ -188,7 +188,7 @@ class Wire:
         _shut(client)
         self.struck.set()
         if fault is Fault.HOLD:
-            self.let_go.wait(60)
+            self.timed_out.wait(60)
         if fault is not Fault.LOSE:
             server.sendall(data)
         _shut(server, socket.SHUT_WR)  # the server reads what was sent, and then the end
@@ -197,7 +197,7 @@ class Wire:
         self.fault = None
         server.sendall(data.removesuffix(SYNC))
         self.struck.set()
-        self.let_go.wait(60)
+        self.timed_out.wait(60)
         server.sendall(SYNC)
 
     def _back(self, client: socket.socket, server: socket.socket) -> None:

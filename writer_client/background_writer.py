@@ -13,7 +13,7 @@ from strandline.core.changes import Registered
 from strandline.core.checks import check_whole
 from strandline.core.note import DEFAULT_KEY, check_key, check_position, check_time
 from strandline.errors import PositionWentBack, StrandlineError, TimeWentBack
-from strandline.fork import Origin
+from strandline.fork import OwningProcess
 from strandline.logs import Event, Log, Position
 from strandline.wire.streams import NoteAnswer
 from writer_client import process_exit
@@ -24,7 +24,7 @@ from writer_client.loop import do
 from writer_client.outbox import Outbox
 from writer_client.reports import Report, Status
 from writer_client.sender import Background
-from writer_client.session import Begun, Session, Times, by_key
+from writer_client.session import Begun, Times, WriterSession, by_key
 
 
 class BackgroundWriter:
@@ -67,12 +67,12 @@ class BackgroundWriter:
         if idle_after_ms is not None:
             check_whole("idle_after_ms", idle_after_ms, least=1)
         automatic = AutomaticTime() if automatically_note_time is True else automatically_note_time or None
-        self._session = Session(stream, name, keys, log)
+        self._session = WriterSession(stream, name, keys, log)
         if automatic is not None:
             self._session.bound_log("automatically_note_time")
         self._outbox = Outbox(self._session, automatic, on_report, idle_after_ms)
         self._rests = idle_after_ms is not None
-        self._origin = Origin(f"writer {name!r} of stream {stream!r}")
+        self._origin = OwningProcess(f"writer {name!r} of stream {stream!r}")
         if isinstance(controller, Background):
             controller.origin.check()
         self._owns_background = not isinstance(controller, Background)
@@ -255,7 +255,7 @@ class BackgroundWriter:
         return times if self._outbox.automatic is None else self._outbox.beyond_the_clock(times)
 
     @property
-    def session(self) -> Session:
+    def session(self) -> WriterSession:
         return self._session
 
     def holding_back(self) -> AbstractContextManager[None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-class Newest:
+class NewestTime:
     """Counts what was appended, and keeps the greatest event times that were given with it, by key.
 
     A position of which the offsets add up to what this writer appended holds nothing else: then the greatest event
@@ -33,7 +33,7 @@ class Newest:
         else:
             self._greatest = {key: max(time, newest[key]) for key, time in self._greatest.items() if key in newest}
 
-    def add_all(self, other: Newest) -> None:
+    def add_all(self, other: NewestTime) -> None:
         """What another one has counted was appended."""
         self.add(other.appended, other._greatest or {})
 

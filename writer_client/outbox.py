@@ -37,7 +37,7 @@ from writer_client.limits import DRAIN_DEFAULT_MS, TRANSACTION_LOOK_MS
 from writer_client.pending import Pending, WaitingNotes, merged
 from writer_client.process_exit import Unsent
 from writer_client.reports import NoteLate, NoteRefused, NotesMoving, NotesStuck, Report, Status
-from writer_client.session import Begun, Job, Session
+from writer_client.session import Begun, Job, WriterSession
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class Outbox:
 
     def __init__(
         self,
-        session: Session,
+        session: WriterSession,
         automatic: AutomaticTime | None,
         on_report: Callable[[Report], None] | None,
         idle_after_ms: int | None = None,

@@ -25,7 +25,7 @@ from strandline.client.calls import Clocked
 from strandline.client.http import Connection
 from strandline.client.retry import Patience
 from strandline.core.changes import Registered
-from strandline.fork import Origin
+from strandline.fork import OwningProcess
 from strandline.logs import Log, Position
 from strandline.wire.streams import NoteAnswer
 from writer_client import process_exit
@@ -45,7 +45,7 @@ from writer_client.outbox import Answered, Outbox
 from writer_client.pending import Pending
 from writer_client.process_exit import Unsent
 from writer_client.session import Job
-from writer_client.thread_pool import Crew
+from writer_client.thread_pool import ThreadPool
 
 PATIENCE = Patience(pause_bound_ms=PAUSE_BOUND_MS)
 
@@ -88,9 +88,9 @@ class Background:
             self._patience = patience if patience is not None else controller.patience
         # What fails is repeated from here, with what has come in the meantime, and knowing which answers were lost.
         self._connection = self.connection.with_patience(replace(self._patience, attempts=1))
-        self.origin = Origin(f"a background for {self.connection.controller}")
-        self._calls = Crew(CALLS_AT_ONCE, "strandline-calls")
-        self._flushes = Crew(FLUSHES_AT_ONCE, "strandline-flushes")
+        self.origin = OwningProcess(f"a background for {self.connection.controller}")
+        self._calls = ThreadPool(CALLS_AT_ONCE, "strandline-calls")
+        self._flushes = ThreadPool(FLUSHES_AT_ONCE, "strandline-flushes")
         self._attending: dict[Outbox, None] = {}  # those that are to be looked at
         self._unsettled: set[Outbox] = set()  # those that had notes when they were looked at
         self._finished: deque[Callable[[], None]] = deque()  # what came of work that others did
@@ -340,7 +340,7 @@ class Background:
 
     # -- work that may wait, done by others --------------------------------------------------------------------
 
-    def _start(self, crew: Crew, work: Callable[[], Any], tell: Callable[[Any, Exception | None], None]) -> None:
+    def _start(self, crew: ThreadPool, work: Callable[[], Any], tell: Callable[[Any, Exception | None], None]) -> None:
         crew.do(partial(self._work, work, tell))
 
     def _work(self, work: Callable[[], Any], tell: Callable[[Any, Exception | None], None]) -> None:

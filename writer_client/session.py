@@ -28,7 +28,7 @@ from strandline.wire.streams import NoteAnswer
 from writer_client.batches import Addressed
 from writer_client.errors import CommittedWithoutNote, NeverNoted, NoLog, WriterClosed
 from writer_client.limits import REGISTRATION_BYTES
-from writer_client.newest_time import Newest
+from writer_client.newest_time import NewestTime
 
 Value = TypeVar("Value")
 Times: TypeAlias = int | Mapping[str, int]
@@ -39,7 +39,7 @@ class Begun:
     """A transaction that is open, and what was written in it so far."""
 
     transaction: Transaction
-    written: Newest = field(default_factory=Newest)
+    written: NewestTime = field(default_factory=NewestTime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ Step: TypeAlias = Remote | Noting | Local
 Job: TypeAlias = Generator[Step, Any, Value]
 
 
-class Session:
+class WriterSession:
     """One writer of one stream. Its jobs are done one after the other: notes that overtake each other are refused."""
 
     def __init__(self, stream: str, writer: str, keys: Iterable[str], log: Log | None) -> None:
@@ -63,7 +63,7 @@ class Session:
         self.epoch: int | None = None
         self.floors: Mapping[str, int | None] = {}
         self.clock: int | None = None
-        self.newest = Newest()
+        self.newest = NewestTime()
         self.holds = False  # registered for certain, and certainly not idle or closed since
         self.repaired: NoteAnswer | StrandlineError | None = None
         self._fenced: Fenced | None = None

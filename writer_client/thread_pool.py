@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 Work = Callable[[], None]
 
 
-class Crew:
+class ThreadPool:
     """Threads that do work in the order in which it comes, at most `size` at a time.
 
     Unlike those of an executor they are daemons: they keep no process from ending, and work until it has ended. Work

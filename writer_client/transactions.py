@@ -9,13 +9,13 @@ from typing import Any, Self
 
 from strandline.logs import Event
 from strandline.wire.streams import NoteAnswer
-from writer_client.session import Begun, Job, Session, Times, by_key
+from writer_client.session import Begun, Job, Times, WriterSession, by_key
 
 
 class _Written:
     """What was written in a transaction so far, for the session to count when it is committed."""
 
-    def __init__(self, session: Session, begun: Begun) -> None:
+    def __init__(self, session: WriterSession, begun: Begun) -> None:
         self._session = session
         self._begun = begun
 
@@ -34,7 +34,7 @@ class _Written:
 class WriterTransaction(_Written):
     """A transaction of a `Writer`. Leaving the `with` block without a commit aborts, and notes nothing."""
 
-    def __init__(self, session: Session, do: Callable[[Job[Any]], Any], begun: Begun) -> None:
+    def __init__(self, session: WriterSession, do: Callable[[Job[Any]], Any], begun: Begun) -> None:
         super().__init__(session, begun)
         self._do = do
 
@@ -70,7 +70,7 @@ class WriterTransaction(_Written):
 class AsyncWriterTransaction(_Written):
     """The same of an `AsyncWriter`."""
 
-    def __init__(self, session: Session, do: Callable[[Job[Any]], Awaitable[Any]], begun: Begun) -> None:
+    def __init__(self, session: WriterSession, do: Callable[[Job[Any]], Awaitable[Any]], begun: Begun) -> None:
         super().__init__(session, begun)
         self._do = do
 

@@ -10,12 +10,12 @@ from strandline.client.http import AsyncConnection, Connection, reach, reach_asy
 from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY
 from strandline.errors import StrandlineError
-from strandline.fork import Origin
+from strandline.fork import OwningProcess
 from strandline.logs import Event, Log, Position
 from strandline.wire.streams import NoteAnswer
 from writer_client.batches import notes_of
 from writer_client.loop import do, do_async
-from writer_client.session import Job, Session, Times
+from writer_client.session import Job, Times, WriterSession
 from writer_client.transactions import AsyncWriterTransaction, WriterTransaction
 
 Value = TypeVar("Value")
@@ -24,8 +24,8 @@ Value = TypeVar("Value")
 class _Registration:
     """What a writer knows of its registration."""
 
-    _session: Session
-    _origin: Origin
+    _session: WriterSession
+    _origin: OwningProcess
 
     @property
     def epoch(self) -> int | None:
@@ -79,9 +79,9 @@ class Writer(_Registration):
         """`controller` is a URL, or a connection that is shared, which brings its own token and stays open. What is not
         given of `token`, `token_file` and `ca_file` comes from the environment, see `Connection`. With a `log` the
         writer takes its positions from there."""
-        self._session = Session(stream, name, keys, log)
-        self._origin = Origin(f"writer {name!r} of stream {stream!r}")
-        self._connection, self._let_go = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._session = WriterSession(stream, name, keys, log)
+        self._origin = OwningProcess(f"writer {name!r} of stream {stream!r}")
+        self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
 
     def register(self) -> Registered:
         """Makes the writer hold time at its floor until it notes; an older registration of its name is fenced."""
@@ -127,7 +127,7 @@ class Writer(_Registration):
     def release(self) -> None:
         """Lets go of the connection, and tells the controller nothing. The writer cannot be used any more."""
         self._session.closed = True
-        self._let_go()
+        self._leave()
 
     def _do(self, job: Job[Value]) -> Value:
         self._origin.check()
@@ -170,9 +170,9 @@ class AsyncWriter(_Registration):
         log: Log | None = None,
     ) -> None:
         """See `Writer`."""
-        self._session = Session(stream, name, keys, log)
-        self._origin = Origin(f"writer {name!r} of stream {stream!r}")
-        self._connection, self._let_go = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
+        self._session = WriterSession(stream, name, keys, log)
+        self._origin = OwningProcess(f"writer {name!r} of stream {stream!r}")
+        self._connection, self._leave = reach_async(controller, token=token, token_file=token_file, ca_file=ca_file)
         self._notes = notes_of(self._connection)
 
     async def register(self) -> Registered:
@@ -206,7 +206,7 @@ class AsyncWriter(_Registration):
     async def release(self) -> None:
         """See `Writer.release`."""
         self._session.closed = True
-        await self._let_go()
+        await self._leave()
 
     async def _do(self, job: Job[Value]) -> Value:
         self._origin.check()

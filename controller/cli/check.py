@@ -17,7 +17,7 @@ from controller.terminal import Failure, say
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.storage.inspection import Fault
+    from controller.storage.inspection import StoreFault
     from strandline.logs.inspection import LogFault
 
 HELP = "read a whole store, or a log, and say what is wrong with it"
@@ -98,7 +98,7 @@ class _Found:
         self._remedies = remedies
         self._shown: list[dict[str, Any]] = []
 
-    def add(self, fault: Fault | LogFault) -> None:
+    def add(self, fault: StoreFault | LogFault) -> None:
         from dataclasses import asdict
 
         from controller.limits import FAULTS_SHOWN

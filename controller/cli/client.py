@@ -46,46 +46,46 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandAnswer:
     """What the controller said, as it stands; its kinds add the same as typed values."""
 
     json: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Described(Answer):
+class Described(CommandAnswer):
     stream: StreamDescription
 
 
 @dataclass(frozen=True, slots=True)
-class Marked(Answer):
+class Marked(CommandAnswer):
     page: MarksPage
 
 
 @dataclass(frozen=True, slots=True)
-class Around(Answer):
+class Around(CommandAnswer):
     found: MarksAt
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed(Answer):
+class Indexed(CommandAnswer):
     page: TimeIndexPage
 
 
 @dataclass(frozen=True, slots=True)
-class Journalled(Answer):
+class Journalled(CommandAnswer):
     page: JournalPage
 
 
 @dataclass(frozen=True, slots=True)
-class Listed(Answer):
+class Listed(CommandAnswer):
     """One page of a list; `next` is what to go on after, if there is more."""
 
     entries: tuple[Any, ...]
     next: str | None
 
 
-class Speaker:
+class ControllerClient:
     """A connection that commands ask."""
 
     def __init__(self, connection: Connection) -> None:
@@ -160,7 +160,7 @@ def suggestion(name: str, names: Sequence[str], what: str) -> str:
 
 
 @contextmanager
-def speaking(options: argparse.Namespace) -> Iterator[Speaker]:
+def speaking(options: argparse.Namespace) -> Iterator[ControllerClient]:
     """A speaker for what --controller and --token say. Raises Failure for every error within."""
     patience = Patience(deadline_ms=DEADLINE_MS, attempts=ATTEMPTS)
     try:
@@ -171,7 +171,7 @@ def speaking(options: argparse.Namespace) -> Iterator[Speaker]:
             ca_file=options.ca_file,
             patience=patience,
         ) as connection:
-            speaker = Speaker(connection)
+            speaker = ControllerClient(connection)
             try:
                 yield speaker
                 sys.stdout.flush()

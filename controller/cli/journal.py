@@ -13,7 +13,7 @@ from controller.cli.options import add_flag, add_option
 from controller.terminal import say
 
 if TYPE_CHECKING:
-    from controller.cli.client import Speaker
+    from controller.cli.client import ControllerClient
     from controller.format import Times
 
 HELP = "show what happened to a stream or a reader group"
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
             shown = [each for each in found if options.topic in (None, each["topic"])]
 
 
-def _entries(options: argparse.Namespace, speaker: Speaker, after: int) -> tuple[list[Any], dict[str, int]]:
+def _entries(options: argparse.Namespace, speaker: ControllerClient, after: int) -> tuple[list[Any], dict[str, int]]:
     """All entries after a seq, of which there are never very many, and what came too fast to be told."""
     from controller.cli.client import journal
 

@@ -14,7 +14,7 @@ from controller.terminal import say
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.cli.client import Marked, Speaker
+    from controller.cli.client import ControllerClient, Marked
 
 HELP = "show the marks of a stream"
 SHOWN_DEFAULT = 20
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _newest(options: argparse.Namespace, speaker: Speaker) -> int:
+def _newest(options: argparse.Namespace, speaker: ControllerClient) -> int:
     """The seq after which the newest marks come."""
     from controller.cli.client import describe
 
@@ -56,7 +56,7 @@ def _newest(options: argparse.Namespace, speaker: Speaker) -> int:
     return max(0, latest.seq - options.limit) if latest is not None else 0
 
 
-def _follow(options: argparse.Namespace, speaker: Speaker, marked: Marked, after: int) -> Iterator[Marked]:
+def _follow(options: argparse.Namespace, speaker: ControllerClient, marked: Marked, after: int) -> Iterator[Marked]:
     """The first marks, and each one after them. Ends with the stream."""
     from controller.cli.client import describe, marks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller.cli.client import Described, Speaker, describe
+from controller.cli.client import ControllerClient, Described, describe
 from controller.format import NOTHING, Times, counts, holding, key_name, lag, table
 from controller.limits import STALLED_MS
 from strandline.client.calls import marks
@@ -27,7 +27,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StreamLine:
     """A line of the table. It is `stalled` where who holds time back has not been heard from for a while."""
 
     cells: tuple[str, ...]
@@ -37,7 +37,7 @@ class Line:
 HEADER = ("stream", "key", "time", "lag", "writers", "held by")
 
 
-def look(speaker: Speaker, name: str, *, must_be: bool) -> Seen:
+def look(speaker: ControllerClient, name: str, *, must_be: bool) -> Seen:
     """Asks about a stream. Raises UnknownStream where it `must_be` there and is not."""
     try:
         asked = speaker.clocked(describe(name))
@@ -52,10 +52,10 @@ def look(speaker: Speaker, name: str, *, must_be: bool) -> Seen:
     return Seen(name, asked.value, asked.clock, resting)
 
 
-def lines_of(seen: Seen, times: Times) -> list[Line]:
+def lines_of(seen: Seen, times: Times) -> list[StreamLine]:
     """A line for each time key of the stream."""
     if seen.described is None:
-        return [Line((seen.name, NOTHING, NOTHING, NOTHING, NOTHING, "the stream is gone"))]
+        return [StreamLine((seen.name, NOTHING, NOTHING, NOTHING, NOTHING, "the stream is gone"))]
     stream = seen.described.stream
     lines = []
     for key in keys_of(stream):
@@ -68,7 +68,7 @@ def lines_of(seen: Seen, times: Times) -> list[Line]:
             held += f"; the last mark is without {', '.join(mark.excluded)}"
         silent = holder.last_heard_ms_ago if holder is not None else None
         cells = (seen.name, key_name(key), times.show(time), lag(time, seen.clock), counts(stream.writers), held)
-        lines.append(Line(cells, silent is not None and silent >= STALLED_MS))
+        lines.append(StreamLine(cells, silent is not None and silent >= STALLED_MS))
     return lines
 
 
@@ -80,7 +80,7 @@ def keys_of(stream: StreamDescription) -> list[str]:
     return [key for key in keys if key != DEFAULT_KEY] if unused and len(keys) > 1 else keys
 
 
-def rows(lines: Sequence[Line]) -> list[str]:
+def rows(lines: Sequence[StreamLine]) -> list[str]:
     """The table; the keys' column is left out where all are the default one."""
     keyed = any(line.cells[1] not in (key_name(DEFAULT_KEY), NOTHING) for line in lines)
     places = [place for place in range(len(HEADER)) if keyed or place != 1]

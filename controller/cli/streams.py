@@ -10,7 +10,7 @@ from controller.cli.limits import SEGMENTS_SHOWN, STREAMS_SHOWN
 from controller.terminal import say
 
 if TYPE_CHECKING:
-    from controller.cli.client import Speaker
+    from controller.cli.client import ControllerClient
     from controller.cli.overview import Seen
     from controller.format import Times
     from strandline.wire.streams import StreamDescription
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
         return _list(options, speaker) if options.stream is None else _describe(options, speaker)
 
 
-def _list(options: argparse.Namespace, speaker: Speaker) -> int:
+def _list(options: argparse.Namespace, speaker: ControllerClient) -> int:
     from controller.cli.client import list_streams
     from controller.cli.overview import lines_of, look, rows
     from controller.format import Times, indented
@@ -48,7 +48,7 @@ def _list(options: argparse.Namespace, speaker: Speaker) -> int:
     return 0
 
 
-def _describe(options: argparse.Namespace, speaker: Speaker) -> int:
+def _describe(options: argparse.Namespace, speaker: ControllerClient) -> int:
     from controller.cli.overview import look
     from controller.format import Times, indented
 

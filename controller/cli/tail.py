@@ -66,10 +66,10 @@ def _log(options: argparse.Namespace) -> TailedLog:
 
         return EmbeddedLog(options.path)
     try:
-        from controller.cli.tail_kafka import KafkaTopic
+        from controller.cli.tail_kafka import TailedTopic
     except ImportError as error:
         raise Failure(f"{error.name} is not installed: pip install 'strandline[kafka]'") from None
-    return KafkaTopic(
+    return TailedTopic(
         options.topic or options.stream, {**_settings(options.settings), "bootstrap.servers": options.servers}
     )
 

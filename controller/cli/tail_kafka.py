@@ -7,7 +7,7 @@ from strandline.logs.errors import LogUnavailable
 from strandline.logs.kafka_topic import CREATE_TIME, Settings, Topic
 
 
-class KafkaTopic:
+class TailedTopic:
     """The high watermarks of a topic: an event of an open transaction was appended too, and lies below."""
 
     def __init__(self, topic: str, settings: Settings) -> None:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from controller.cli.client import Speaker, describe, tail
+from controller.cli.client import ControllerClient, describe, tail
 from controller.format import compact
 from controller.terminal import Failure, say
 from strandline.errors import PositionWentBack, Refused, StrandlineError, StreamSealed, TimeWentBack, UnknownSegment
@@ -60,7 +60,7 @@ class EmbeddedLog:
 class Tail:
     """Reports until it is told to end."""
 
-    def __init__(self, speaker: Speaker, options: argparse.Namespace, log: TailedLog) -> None:
+    def __init__(self, speaker: ControllerClient, options: argparse.Namespace, log: TailedLog) -> None:
         self._speaker = speaker
         self._options = options
         self._log = log

@@ -15,7 +15,7 @@ from controller.cli.options import add_flag
 from controller.terminal import say
 
 if TYPE_CHECKING:
-    from controller.cli.client import Speaker
+    from controller.cli.client import ControllerClient
     from controller.cli.overview import Seen
 
 HELP = "watch streams, their lag, and who holds them back"
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
                 away = speaker.explain(error)
 
 
-def _look(options: argparse.Namespace, speaker: Speaker, *, first: bool) -> tuple[list[Seen], int]:
+def _look(options: argparse.Namespace, speaker: ControllerClient, *, first: bool) -> tuple[list[Seen], int]:
     """The streams as they are now, and how many more there are."""
     from controller.cli.client import list_streams
     from controller.cli.overview import look

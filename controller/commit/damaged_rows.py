@@ -7,22 +7,22 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from controller.limits import DAMAGED_ROWS_KEPT
-from controller.records.operator_log import tell
-from controller.storage.save import Writing
+from controller.records.operator_log import log_event
+from controller.storage.save import Commit
 from controller.storage.session import StoreTable
 from strandline.errors import StoreCorrupt
 
 Place: TypeAlias = tuple[str | None, str | None, str | None, str | None]
 
 
-class Wreck:
+class Damaged:
     """A stream or a reader group of which a row is damaged, so that it cannot be loaded. It can be deleted."""
 
     def __init__(self, table: StoreTable, name: str) -> None:
         self._table = table
         self._name = name
 
-    def write(self, writing: Writing) -> Callable[[], None]:
+    def write(self, writing: Commit) -> Callable[[], None]:
         writing.remove(self._table, {"name": self._name})
         return self.discard
 
@@ -49,7 +49,7 @@ class DamagedRows:
             return
         self._found[place] = error
         self.since = self._stopwatch() if self.since is None else self.since
-        tell("store_corrupt", logging.ERROR, **error.values)
+        log_event("store_corrupt", logging.ERROR, **error.values)
         self.on_found(error)
 
     def gone(self, *, stream: str | None = None, group: str | None = None) -> None:

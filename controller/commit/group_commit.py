@@ -25,7 +25,7 @@ from controller.clock import Clock
 from controller.commit.health import StoreHealth
 from controller.limits import CLOCK_LEAD_MS, FLUSH_NOTES, STOP_DEADLINE_S, WAITING_CALLS
 from controller.storage.diagnosis import diagnose
-from controller.storage.save import Spell, Writing
+from controller.storage.save import Commit, Term
 from controller.storage.transaction import CommitUnknown
 from strandline.errors import Overloaded, StoreUnavailable, StoreUndecided, StrandlineError
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 class Kept(Protocol):
     """Something in memory that is ahead of the store until it was written: a stream, a reader group."""
 
-    def write(self, writing: Writing) -> Callable[[], None]:
+    def write(self, writing: Commit) -> Callable[[], None]:
         """Adds its changes to a writing; returns what is to be done once they are durable."""
 
     def discard(self) -> None:
@@ -75,8 +75,8 @@ class Committer:
 
     def __init__(
         self,
-        commit: Callable[[Writing], Awaitable[None]],
-        spell: Spell,
+        commit: Callable[[Commit], Awaitable[None]],
+        spell: Term,
         clock: Clock,
         *,
         waiting_calls: int = WAITING_CALLS,
@@ -171,7 +171,7 @@ class Committer:
         now, unserved = self._clock.now(), self._clock.unserved
         if not self._clock.by_hand:  # there a commit takes no time, however far somebody moves the clock meanwhile
             unserved.begin(now)
-        writing = Writing(
+        writing = Commit(
             self._spell,
             served_until=unserved.served_until(now),
             clock_bound=now + self._lead_ms,

@@ -11,16 +11,16 @@ from typing import Final, TypeAlias
 from controller.commit.damaged_rows import DamagedRows
 from controller.limits import READY_WRITE_MS, SLOW_FLUSH_MS, STORE_TELLING_MS
 from controller.records.counts import Distribution
-from controller.records.operator_log import tell
-from controller.records.rate_limit import Pace
+from controller.records.operator_log import log_event
+from controller.records.rate_limit import RateLimit
 from controller.storage.diagnosis import Cause, diagnose
-from controller.storage.save import SpellGone, SpellOver
+from controller.storage.save import TermGone, TermOver
 from strandline.errors import StoreCorrupt
 
 FLUSH_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FLUSH_CALLS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 
-Replaced: TypeAlias = SpellOver | SpellGone  # why a controller may serve its store no more
+Replaced: TypeAlias = TermOver | TermGone  # why a controller may serve its store no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class StoreHealth:
         self.under_way_since: float | None = None  # of the commit that is under way
         self._stopwatch = stopwatch
         self._committed_at: float | None = None
-        self._paces: dict[tuple[str, object], Pace] = {}  # by event and cause
+        self._paces: dict[tuple[str, object], RateLimit] = {}  # by event and cause
 
     @property
     def up(self) -> bool:
@@ -100,9 +100,9 @@ class StoreHealth:
             self.outage = None
             paces = [self._paces.pop(at) for at in list(self._paces) if at[0] == "store_failed"]
             untold = sum(pace.omitted for pace in paces)
-            tell("store_recovered", logging.WARNING, away_ms=away_ms, cause=str(cause), untold=untold)
+            log_event("store_recovered", logging.WARNING, away_ms=away_ms, cause=str(cause), untold=untold)
         if seconds * 1000 >= SLOW_FLUSH_MS:
-            self._tell_sometimes("slow_flush", logging.WARNING, now, ms=round(seconds * 1000), calls=calls)
+            self._log_rarely("slow_flush", logging.WARNING, now, ms=round(seconds * 1000), calls=calls)
 
     def failed(self, operation: str, error: BaseException, calls: int = 0, began: float | None = None) -> None:
         """A commit, a read or another write failed, which `began` when the stopwatch showed that."""
@@ -115,33 +115,33 @@ class StoreHealth:
             self.under_way_since = None
             since = self.outage.since if self.outage is not None else now if began is None else began
             self.outage = Outage(found.cause, found.reason, since)
-        if isinstance(error, SpellOver | SpellGone):
+        if isinstance(error, TermOver | TermGone):
             self._replace(error)
             return
         if found.cause is Cause.DAMAGED and self._damage is None:
             self._damage = Outage(found.cause, found.reason, now)
-            tell("store_damaged", logging.ERROR, error=error, operation=operation, reason=found.reason)
+            log_event("store_damaged", logging.ERROR, error=error, operation=operation, reason=found.reason)
         event = "store_read_failed" if operation == "read" else "store_failed"
         told = {"operation": operation, "cause": str(found.cause), "reason": found.reason, "calls": calls}
-        self._tell_sometimes(event, logging.ERROR, now, error, **told)
+        self._log_rarely(event, logging.ERROR, now, error, **told)
 
     def _replace(self, error: Replaced) -> None:
         if self.replaced is None:
             self.replaced = error
             self.when_replaced()
-            if isinstance(error, SpellOver):
-                tell("taken_over", logging.ERROR, by=error.owner, fence=error.newest, ours=error.fence)
+            if isinstance(error, TermOver):
+                log_event("taken_over", logging.ERROR, by=error.owner, fence=error.newest, ours=error.fence)
             else:
-                tell("entry_gone", logging.ERROR, ours=error.fence, reason=str(error))
+                log_event("entry_gone", logging.ERROR, ours=error.fence, reason=str(error))
 
-    def _tell_sometimes(
+    def _log_rarely(
         self, event: str, level: int, now: float, error: BaseException | None = None, **fields: object
     ) -> None:
         """Tells of an event at a pace, another one for each `cause`."""
         at, which = round(now * 1000), (event, fields.get("cause"))
         pace = self._paces.get(which)
         if pace is None:
-            pace = self._paces[which] = Pace(1, STORE_TELLING_MS, at)
+            pace = self._paces[which] = RateLimit(1, STORE_TELLING_MS, at)
         untold = pace.let_in(at)
         if untold is not None:
-            tell(event, level, error=error, **fields, untold=untold)
+            log_event(event, level, error=error, **fields, untold=untold)

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from controller.limits import COMMIT_DEADLINE_S, CUT_GRACE_S
 from controller.storage.diagnosis import StoreSilent
-from controller.storage.session import Session
+from controller.storage.session import StoreSession
 from controller.storage.worker import Worker
 
 Result = TypeVar("Result")
@@ -41,7 +41,7 @@ class CommitOrder:
 class Lane:
     """One session of the store and the thread that uses it."""
 
-    def __init__(self, name: str, session: Session) -> None:
+    def __init__(self, name: str, session: StoreSession) -> None:
         self.session = session
         self.worker = Worker(name)
         self.left: _Call[Any] | None = None  # a call that did not end when it was told to

@@ -32,7 +32,7 @@ from controller.storage import upgrade
 from controller.storage.database import Database
 from controller.storage.diagnosis import LockHeld, StoreMoved, StoreSilent, StoreTrouble, diagnose
 from controller.storage.refusals import AlreadyServed, StoreRefused
-from controller.storage.save import Scribe, Spell, Writing
+from controller.storage.save import Commit, CommitWriter, Term
 from controller.storage.session import StoreConnection, StoreFailed
 from controller.storage.steps import Steps
 from controller.storage.terms import taken_over
@@ -70,19 +70,19 @@ class Store:
     could be overtaken by that commit, and memory would not have what the store has.
     """
 
-    def __init__(self, database: Database, spell: Spell, health: StoreHealth | None = None) -> None:
+    def __init__(self, database: Database, spell: Term, health: StoreHealth | None = None) -> None:
         self._database = database
         self._spell = spell
         self._health = health if health is not None else StoreHealth(time.perf_counter)
-        self._scribe = Scribe(database.writer)
+        self._scribe = CommitWriter(database.writer)
         self._writer = Lane("store-writer", database.sessions.writer)
         self._reader = Lane("store-reader", database.sessions.reader)
         self._loader = Lane("store-loader", database.sessions.loader)
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self._settled = True
 
-    async def commit(self, writing: Writing) -> None:
-        """Raises what `Scribe.commit` does, and StoreTrouble; only CommitUnknown may have changed anything."""
+    async def commit(self, writing: Commit) -> None:
+        """Raises what `CommitWriter.commit` does, and StoreTrouble; only CommitUnknown may have changed anything."""
         order = CommitOrder()
         try:
             await self._writer.call(COMMIT_DEADLINE_S, partial(self._commit, writing, order))
@@ -94,7 +94,7 @@ class Store:
         except AlreadyServed as error:
             raise await self._who_has_the_lock() from error
 
-    def _commit(self, writing: Writing, order: CommitOrder) -> None:
+    def _commit(self, writing: Commit, order: CommitOrder) -> None:
         self._database.check_files()
         try:
             self._scribe.commit(writing, order.give)

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from controller.limits import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_WRITER
 from controller.storage import schema
-from controller.storage.save import Writing
+from controller.storage.save import Commit
 from controller.storage.writer_states import (
     StoredLog,
     change_values,
@@ -41,7 +41,7 @@ class WriterLog:
         self._log = stored
 
     def write(
-        self, writers: Mapping[str, Writer], changed: Collection[str], forgotten: Collection[str], writing: Writing
+        self, writers: Mapping[str, Writer], changed: Collection[str], forgotten: Collection[str], writing: Commit
     ) -> None:
         """Adds what changed to the log, and lets go of its oldest rows where it has grown long.
 
@@ -61,9 +61,9 @@ class WriterLog:
             writing.add_row(schema.writer_change, change_values(self._stream, log.seq, documents, fence))
         bound = self._states_per_writer * (LOG_LEAST_WRITERS + len(self._log.times))
         if self._log.states > bound:
-            self._let_go(bound - min(bound // 8, LOG_ROW_STATES), writers, writing)
+            self._release(bound - min(bound // 8, LOG_ROW_STATES), writers, writing)
 
-    def _let_go(self, wanted: int, writers: Mapping[str, Writer], writing: Writing) -> None:
+    def _release(self, wanted: int, writers: Mapping[str, Writer], writing: Commit) -> None:
         """Lets the oldest rows go until there are no more than so many states."""
         log = self._log
         while log.states > wanted and len(log.rows) > 1:

@@ -12,7 +12,7 @@ from controller.dashboard.tables import Column, PagedTable, key_label
 from controller.dashboard.widgets import card
 from controller.format import NOTHING, Times, moment
 from controller.status.journal_text import left_out, story
-from controller.storage.journal import Entry
+from controller.storage.journal import StoredEntry
 
 _ICONS: Final = {
     "refusal": ("block", "sl-bad"),
@@ -46,7 +46,7 @@ class JournalCard:
 
     def __init__(self, title: str = "Journal", *, empty: str = "Nothing has happened yet.") -> None:
         self._now = 0
-        columns: list[Column[Entry]] = [
+        columns: list[Column[StoredEntry]] = [
             Column("when", "When", sort=lambda entry: entry.seq, html=_WHEN),
             Column("what", "What happened"),
         ]
@@ -54,13 +54,13 @@ class JournalCard:
             self._table = PagedTable(columns, noun="entries", row=self._row, text=_text, rows_per_page=10)
             self._empty = ui.label(empty).classes("sl-soft")
 
-    def show(self, entries: Sequence[Entry], now: int) -> None:
+    def show(self, entries: Sequence[StoredEntry], now: int) -> None:
         """Entries, oldest first."""
         self._now = now
         self._empty.set_visibility(not entries)
         self._table.show(entries[::-1])
 
-    def _row(self, entry: Entry) -> dict[str, Any]:
+    def _row(self, entry: StoredEntry) -> dict[str, Any]:
         icon, colour = _ICONS.get(entry.topic, ("circle", "sl-soft"))
         return {
             "id": entry.seq,
@@ -71,7 +71,7 @@ class JournalCard:
         }
 
 
-def _text(entry: Entry) -> str:
+def _text(entry: StoredEntry) -> str:
     return story(entry.kind, entry.details, Times(), by=entry.by)
 
 
@@ -80,7 +80,7 @@ class IncompleteCard:
 
     def __init__(self) -> None:
         self._now = 0
-        columns: list[Column[Entry]] = [
+        columns: list[Column[StoredEntry]] = [
             Column("when", "From", sort=lambda entry: entry.details["from"]),
             Column("until", "Until"),
             Column("marks", "Marks", right=True),
@@ -91,7 +91,7 @@ class IncompleteCard:
             self._table = PagedTable(columns, noun="marks", row=self._row, text=_left_out, rows_per_page=5)
             self._empty = ui.label("Every mark of which the journal knows is complete.").classes("sl-soft")
 
-    def show(self, entries: Sequence[Entry], now: int) -> None:
+    def show(self, entries: Sequence[StoredEntry], now: int) -> None:
         """Entries of the journal, oldest first: of marks that still leave someone out, the one of their beginning."""
         self._now = now
         over = {_began(each) for each in entries if each.kind == "incomplete_ended"}
@@ -99,7 +99,7 @@ class IncompleteCard:
         self._empty.set_visibility(not shown)
         self._table.show(shown[: -INCOMPLETE_SHOWN - 1 : -1])
 
-    def _row(self, entry: Entry) -> dict[str, Any]:
+    def _row(self, entry: StoredEntry) -> dict[str, Any]:
         told = entry.details
         first, last = told["from_seq"], told.get("to_seq")
         return {
@@ -112,9 +112,9 @@ class IncompleteCard:
         }
 
 
-def _began(entry: Entry) -> tuple[str, int]:
+def _began(entry: StoredEntry) -> tuple[str, int]:
     return entry.details["key"], entry.details["from_seq"]
 
 
-def _left_out(entry: Entry) -> str:
+def _left_out(entry: StoredEntry) -> str:
     return left_out(entry.details)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from controller.format import held_since
-from controller.status.stream_status import KeyLook, StreamLook, Trouble
+from controller.status.stream_status import KeyStatus, StreamStatus, Trouble
 from strandline.core.writer import WriterState
 
 TROUBLES: Final = {
@@ -17,7 +17,7 @@ TROUBLES: Final = {
 _BAD_STATES: Final = {WriterState.BEHIND, WriterState.TIMED_OUT, WriterState.EXCLUDED}
 
 
-def state_of(look: StreamLook) -> tuple[str, str]:
+def state_of(look: StreamStatus) -> tuple[str, str]:
     """How a stream is, in a word, and the word's colour."""
     if look.sealed:
         return "sealed", "sl-soft"
@@ -32,7 +32,7 @@ def writer_state(state: WriterState) -> dict[str, str]:
     return {"state": str(state).replace("_", " "), "state_class": colour}
 
 
-def hold_story(look: KeyLook, now: int) -> str:
+def hold_story(look: KeyStatus, now: int) -> str:
     """Since when a key is held, for how long its holder was silent, and when that is let go."""
     return "nobody holds time back" if look.holder is None else held_since(look.holder, look.since, now)
 

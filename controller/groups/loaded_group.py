@@ -9,20 +9,20 @@ from typing import Any
 
 from controller.groups.membership import Membership, Positions, Reader, Touched
 from controller.limits import JOURNAL_NAMES
-from controller.records.journal import STATES, Act, Journal, tell_entries
+from controller.records.journal import STATES, Act, Journal, log_entries
 from controller.storage import schema
 from controller.storage.groups import StoredGroup, group_values
 from controller.storage.journal import JOURNAL_OF_GROUP
-from controller.storage.save import Writing
+from controller.storage.save import Commit
 from strandline.core.backlog import BacklogDetector
 from strandline.core.coalesce import OnAllIdle
 from strandline.core.cut import Cut
-from strandline.core.order import Place
+from strandline.core.order import SegmentRef
 from strandline.core.served_time import Moment
 from strandline.wire.groups import FromHead, FromPositions, FromTime, GroupSettings, group_to_wire
 
 
-class LiveGroup:
+class LoadedGroup:
     """A reader group in memory, ahead of the store until it is written."""
 
     def __init__(
@@ -38,10 +38,10 @@ class LiveGroup:
         self.discarded = False
         self.ending: asyncio.Future[None] | None = None
         self._stored_fence = stored_fence
-        self._owned: dict[str, set[Place]] = {}  # by reader, what the journal says that it owns
+        self._owned: dict[str, set[SegmentRef]] = {}  # by reader, what the journal says that it owns
 
     @classmethod
-    def loaded(cls, stored: StoredGroup, settings: GroupSettings, now: int) -> LiveGroup:
+    def loaded(cls, stored: StoredGroup, settings: GroupSettings, now: int) -> LoadedGroup:
         membership = Membership(stored.name, settings)
         membership.epochs = stored.epochs
         membership.readers = {name: Reader(*of_reader) for name, of_reader in stored.readers.items()}
@@ -85,7 +85,7 @@ class LiveGroup:
         self.backlog = status
         return status
 
-    def tell_silent(self, now: int) -> bool:
+    def record_silent(self, now: int) -> bool:
         """Adds to the journal who lost segments for silence; whether anyone did."""
         silent, self.membership.silent = self.membership.silent, []
         for name, heard_at in silent:
@@ -93,7 +93,7 @@ class LiveGroup:
             self._owned.pop(name, None)
         return bool(silent)
 
-    def tell_owned(self, reader: str, owned: Positions, now: int) -> None:
+    def record_owned(self, reader: str, owned: Positions, now: int) -> None:
         """Adds to the journal which segments a reader has come to own, or given up, if any."""
         places = {(stream, segment) for stream, position in owned.items() for segment in position}
         before = self._owned.get(reader, set())
@@ -102,7 +102,7 @@ class LiveGroup:
             details = {"owned": len(places), "gained": _names(places - before), "lost": _names(before - places)}
             self.journal.tell(STATES, "reader_segments", now, {"reader": reader, **details})
 
-    def write(self, writing: Writing) -> Callable[[], None]:
+    def write(self, writing: Commit) -> Callable[[], None]:
         """Adds everything that changed since the last time."""
         members, fence = self.membership, writing.spell.fence
         touched, members.touched = members.touched, Touched()
@@ -145,13 +145,13 @@ class LiveGroup:
                 writing.put_row(schema.reader_position, key | values)
             else:
                 writing.remove(schema.reader_position, key)
-        return partial(tell_entries, "group", members.name, told)  # windows are worked out when asked for
+        return partial(log_entries, "group", members.name, told)  # windows are worked out when asked for
 
     def discard(self) -> None:
         self.discarded = True
 
 
-def _names(places: set[Place]) -> list[str]:
+def _names(places: set[SegmentRef]) -> list[str]:
     return [f"{stream}/{segment}" for stream, segment in sorted(places)[:JOURNAL_NAMES]]
 
 

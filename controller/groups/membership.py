@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from strandline.core.cut import Cut
-from strandline.core.order import Place, order
+from strandline.core.order import SegmentRef, order
 from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Moment
 from strandline.errors import Fenced, InvalidNote, PositionWentBack, UnknownReader
@@ -44,7 +44,7 @@ class Touched:
 
     group: bool = False
     readers: set[str] = field(default_factory=set)
-    places: set[Place] = field(default_factory=set)
+    places: set[SegmentRef] = field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(self.group or self.readers or self.places)
@@ -58,9 +58,9 @@ class Membership:
         self.settings = settings
         self.epochs = 0
         self.readers: dict[str, Reader] = {}
-        self.offsets: dict[Place, int] = {}  # what was read
-        self.unsettled: dict[Place, int] = {}  # what was settled, where that is less than what was read
-        self.owners: dict[Place, str] = {}
+        self.offsets: dict[SegmentRef, int] = {}  # what was read
+        self.unsettled: dict[SegmentRef, int] = {}  # what was settled, where that is less than what was read
+        self.owners: dict[SegmentRef, str] = {}
         self.held: dict[str, int] = {}  # by key, the watermark that was told where the streams show a lesser one
         self.silent: list[tuple[str, int]] = []  # who lost segments for silence, and since when, for the journal
         self.touched = Touched()
@@ -71,7 +71,7 @@ class Membership:
         """Makes a reader anew, with a higher epoch: it owns these segments and no others, from these positions on,
         also where that is further back."""
         self._check(positions, graphs)
-        self.let_silent_go(moment)
+        self.time_out_silent(moment)
         self._free(place for place, owner in list(self.owners.items()) if owner == name)
         self.epochs += 1
         self.touched.group = True
@@ -96,7 +96,7 @@ class Membership:
         """
         self._check(positions, graphs)
         self._check_settled(positions, settled or {}, graphs)
-        self.let_silent_go(moment)
+        self.time_out_silent(moment)
         reader = self._reader(name, epoch)
         for stream, position in positions.items():
             for segment, offset in position.items():
@@ -120,11 +120,11 @@ class Membership:
         epoch: int,
         most: int,
         graphs: Graphs,
-        bound: Callable[[Place, int], int | None],
+        bound: Callable[[SegmentRef, int], int | None],
         moment: Moment,
     ) -> None:
         """Gives a reader up to `most` free segments whose turn has come, those furthest behind first."""
-        self.let_silent_go(moment)
+        self.time_out_silent(moment)
         self._heard(name, self._reader(name, epoch), moment)
         free = {place: self.offsets.get(place, 0) for place in self.readable(graphs) if place not in self.owners}
         for place in order(free, bound)[:most]:
@@ -147,7 +147,7 @@ class Membership:
         """A reader died: its segments go back to where it says they were processed, and are free. What it read of
         their successors goes back with them."""
         self._check(positions, graphs)
-        self.let_silent_go(moment)
+        self.time_out_silent(moment)
         if name not in self.readers:
             raise UnknownReader(group=self.name, reader=name)
         for stream, position in positions.items():
@@ -167,7 +167,7 @@ class Membership:
         del self.readers[name]
         self.touched.readers.add(name)
 
-    def let_silent_go(self, moment: Moment) -> None:
+    def time_out_silent(self, moment: Moment) -> None:
         """Readers that were not heard from for too long lose their segments, which go back to what was settled."""
         silent = {name for name in self.readers if self.is_silent(name, moment)}
         if silent:
@@ -182,7 +182,7 @@ class Membership:
         """Goes by other settings from now on. A stream that is added begins at its cut in `starts`. What was read of a
         stream that is removed is forgotten, and its readers lose it. The watermarks that were `told` stay told: a
         stream that is added holds back what comes after them."""
-        self.let_silent_go(moment)
+        self.time_out_silent(moment)
         streams = set(settings.streams)
         if streams != set(self.settings.streams):
             self.held = {key: time for key, time in told.items() if time is not None}
@@ -220,7 +220,7 @@ class Membership:
                 found.setdefault(stream, {})[segment] = self.offsets.get((stream, segment), 0)
         return found
 
-    def settled_at(self, place: Place) -> int:
+    def settled_at(self, place: SegmentRef) -> int:
         """How far a segment is settled."""
         return self.unsettled.get(place, self.offsets.get(place, 0))
 
@@ -288,12 +288,12 @@ class Membership:
                     wanted = "left out: positions does not have it" if read is None else f"at most {read}, the position"
                     raise InvalidNote(name=f"settled of {stream}/{segment}", value=offset, wanted=wanted)
 
-    def _is_finished(self, place: Place, graph: SegmentGraph) -> bool:
+    def _is_finished(self, place: SegmentRef, graph: SegmentGraph) -> bool:
         """Whether a segment was read to its end. Nobody may have noted it yet, in an open stream: then it has none."""
         segment = place[1]
         return segment in graph and self.offsets.get(place, 0) == graph[segment].final_offset
 
-    def readable(self, graphs: Graphs) -> Iterable[Place]:
+    def readable(self, graphs: Graphs) -> Iterable[SegmentRef]:
         """The segments that are not read to their end, and whose predecessors all are."""
         for stream, graph in graphs.items():
             finished = set()
@@ -336,13 +336,13 @@ class Membership:
             started = graph.ancestors([segment for segment in own if self.owners[stream, segment] == name])
             self._free((stream, segment) for segment in over if segment in started)
 
-    def _own(self, name: str, place: Place, offset: int, settled: int | None = None) -> None:
+    def _own(self, name: str, place: SegmentRef, offset: int, settled: int | None = None) -> None:
         if self.owners.get(place) != name:
             self.owners[place] = name
             self.touched.places.add(place)
         self._put(place, offset, settled)
 
-    def _put(self, place: Place, offset: int, settled: int | None = None) -> None:
+    def _put(self, place: SegmentRef, offset: int, settled: int | None = None) -> None:
         """The segment was read up to this offset; without `settled` all of it is settled."""
         before, settled_before = self.offsets.get(place), self.unsettled.get(place)
         if settled is not None and settled < offset:
@@ -356,7 +356,7 @@ class Membership:
                 self.held = {}  # the group goes back, and what it is told goes back with it
                 self.touched.group = True
 
-    def _free(self, places: Iterable[Place]) -> None:
+    def _free(self, places: Iterable[SegmentRef]) -> None:
         """Nobody owns these segments any more: they go back to what was settled."""
         for place in places:
             if self.owners.pop(place, None) is not None:

@@ -9,27 +9,27 @@ from itertools import islice
 from typing import Any
 
 from controller.clock import Clock
-from controller.commit.damaged_rows import Wreck
+from controller.commit.damaged_rows import Damaged
 from controller.commit.group_commit import Committer
 from controller.commit.store import Store, kept
-from controller.groups.loaded_group import LiveGroup, settings_of
+from controller.groups.loaded_group import LoadedGroup, settings_of
 from controller.groups.membership import Membership, Positions
 from controller.groups.windows import GroupWindows
 from controller.limits import METRICS_LAGGING_SEGMENTS
-from controller.records.journal import Act, tell_refused
-from controller.records.operator_log import tell
+from controller.records.journal import Act, record_refused
+from controller.records.operator_log import log_event
 from controller.storage import schema
 from controller.storage.groups import group_streams, load_group
-from controller.storage.save import Spell
+from controller.storage.save import Term
 from controller.storage.terms import Restores
-from controller.streams.cache import Shelf
-from controller.streams.reads import Reading
+from controller.streams.cache import LoadingCache
+from controller.streams.reads import Reads
 from controller.streams.registry import Streams
-from controller.streams.time_index import Indexing
+from controller.streams.time_index import TimeIndexes
 from strandline.core.backlog import BacklogDetector
 from strandline.core.cut import Cut
 from strandline.core.note import DEFAULT_KEY, check_position
-from strandline.core.order import Place, lag
+from strandline.core.order import SegmentRef, lag
 from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Moment
 from strandline.core.time_index import bound_at
@@ -59,9 +59,9 @@ class Groups:
         committer: Committer,
         clock: Clock,
         streams: Streams,
-        reading: Reading,
-        indexing: Indexing,
-        spell: Spell,
+        reading: Reads,
+        indexing: TimeIndexes,
+        spell: Term,
         restores: Restores,
     ) -> None:
         self._store = store
@@ -73,18 +73,18 @@ class Groups:
         self._restores = restores
         self._windows = GroupWindows(streams, reading, clock)
         self._indexing = indexing
-        self._shelf: Shelf[LiveGroup] = Shelf(self._load)
+        self._shelf: LoadingCache[LoadedGroup] = LoadingCache(self._load)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    async def get(self, name: str) -> LiveGroup:
+    async def get(self, name: str) -> LoadedGroup:
         """The group; raises UnknownGroup. Not to be kept over an `await`."""
         found = self._shelf.at_hand(name) or await self._find(name)
         if found is None:
             raise UnknownGroup(group=name)
         return found
 
-    def at_hand(self, name: str) -> LiveGroup | None:
+    def at_hand(self, name: str) -> LoadedGroup | None:
         """The group if it is in memory."""
         return self._shelf.at_hand(name)
 
@@ -92,7 +92,7 @@ class Groups:
         """Names in order, those that follow `after`, each with the streams that the group reads."""
         return await self._store.read(group_streams, after, limit)
 
-    def in_memory(self) -> list[LiveGroup]:
+    def in_memory(self) -> list[LoadedGroup]:
         """All that are loaded, in no order."""
         return self._shelf.items()
 
@@ -109,7 +109,7 @@ class Groups:
                 exists = GroupExists(group=name, differs=differs)
                 if found.journal.refuse(exists, self._clock.now(), by=by, call="created"):
                     self._committer.keep(found)
-                    tell_refused("group", name, exists, call="created")
+                    record_refused("group", name, exists, call="created")
                 raise exists
             await self._committer.join(found)
             return False
@@ -118,7 +118,7 @@ class Groups:
             membership.start(stream, cut)
         membership.touched.group = True
         now = self._clock.now()
-        live = LiveGroup(membership, now, None)
+        live = LoadedGroup(membership, now, None)
         live.journal.act(Act("created", by, group_to_wire(settings)), now)
         self._shelf.put(name, live)
         await self._committer.join(live)
@@ -167,15 +167,15 @@ class Groups:
                 self._committer.keep(read)
         await live.ending
         self._store.deleted(group=name)
-        tell("group_deleted", group=name, by=by)
+        log_event("group_deleted", group=name, by=by)
 
     async def _delete_damaged(self, name: str, by: str | None) -> None:
         self._committer.admit()
-        await self._committer.join(Wreck(schema.reader_group, name))
+        await self._committer.join(Damaged(schema.reader_group, name))
         self._store.deleted(group=name)
-        tell("group_deleted", group=name, by=by)
+        log_event("group_deleted", group=name, by=by)
 
-    def tell_stream_deleted(self, stream: str, by: str | None) -> None:
+    def stream_deleted(self, stream: str, by: str | None) -> None:
         """A stream's journal goes with it; those of the groups that read it, as far as they are in memory, tell."""
         now = self._clock.now()
         for live in self._shelf.items():
@@ -183,16 +183,16 @@ class Groups:
                 live.journal.act(Act("stream_deleted", by, {"stream": stream}), now)
                 self._committer.keep(live)
 
-    async def _find(self, name: str) -> LiveGroup | None:
+    async def _find(self, name: str) -> LoadedGroup | None:
         check_name("group", name)
         return await self._shelf.find(name)
 
-    async def _load(self, name: str) -> LiveGroup | None:
+    async def _load(self, name: str) -> LoadedGroup | None:
         stored = await self._store.read(load_group, name)
         if stored is None:
             return None
         now = self._clock.now()
-        live = LiveGroup.loaded(stored, settings_of(stored.settings), now)
+        live = LoadedGroup.loaded(stored, settings_of(stored.settings), now)
         if stored.fence != self._spell.fence:
             restored_at = self._restores.since(stored.fence)
             if restored_at is not None:
@@ -293,17 +293,17 @@ class Groups:
         except Refused as error:
             by = None if act is None else act.by
             refused = live.journal.refuse(error, now, by=by, reader=reader)
-            if live.tell_silent(now) or refused:
+            if live.record_silent(now) or refused:
                 self._committer.keep(live)
             if refused:
-                tell_refused("group", group, error, reader=reader)
+                record_refused("group", group, error, reader=reader)
             raise
-        live.tell_silent(now)
+        live.record_silent(now)
         if act is not None:
             live.journal.act(act, now)
         registered = live.membership.readers.get(reader)
         epoch, owned = registered.epoch if registered is not None else 0, live.membership.owned(reader)
-        live.tell_owned(reader, owned, now)
+        live.record_owned(reader, owned, now)
         share, free = live.membership.share(graphs, moment)
         await self._committer.join(live)
         with kept():
@@ -315,7 +315,7 @@ class Groups:
         live = await self.get(group)
         was_caught_up, was_held, was_backlog = live.caught_up, live.membership.held, live.backlog
         window = await self._windows.window(live)
-        live.tell_silent(self._clock.now())
+        live.record_silent(self._clock.now())
         if live.membership.held != was_held:
             live.membership.touched.group = True
             await self._committer.join(live)  # what is told once is told for good
@@ -342,14 +342,14 @@ class Groups:
             )
         return GroupLag(lag_ms=window.lag_ms, streams=streams)
 
-    async def segment_lags(self, group: str, most: int) -> dict[Place, int]:
+    async def segment_lags(self, group: str, most: int) -> dict[SegmentRef, int]:
         """How far a group is behind the clock in the segments that are furthest behind, by the marks in memory. Nothing
         for a group that can read very many segments."""
         live = await self.get(group)
         streams = {name: self._streams.at_hand(name) for name in live.membership.settings.streams}
         graphs = {name: found.stream.graph for name, found in streams.items() if found is not None}
         now = self._clock.now()
-        lags: dict[Place, int] = {}
+        lags: dict[SegmentRef, int] = {}
         places = list(islice(live.membership.readable(graphs), METRICS_LAGGING_SEGMENTS + 1))
         for place in places if len(places) <= METRICS_LAGGING_SEGMENTS else ():
             behind = lag(self._bound(place, live.membership.offsets.get(place, 0)), None, now).lag_ms
@@ -357,7 +357,7 @@ class Groups:
                 lags[place] = behind
         return dict(nlargest(most, lags.items(), key=lambda each: each[1]))
 
-    def _bound(self, place: Place, offset: int) -> int | None:
+    def _bound(self, place: SegmentRef, offset: int) -> int | None:
         """The time than which nothing of a segment is older from there on, as far as the marks in memory tell."""
         live = self._streams.at_hand(place[0])
         chain = live.chains.get(DEFAULT_KEY) if live is not None else None

@@ -6,8 +6,8 @@ from enum import Enum, auto
 from typing import Final
 
 from controller.clock import Clock
-from controller.groups.loaded_group import LiveGroup
-from controller.streams.reads import Reading
+from controller.groups.loaded_group import LoadedGroup
+from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from strandline.core.coalesce import OnAllIdle, combine, holder
 from strandline.core.note import DEFAULT_KEY
@@ -18,7 +18,7 @@ from strandline.wire.groups import GroupWindow, KeyWindow, StreamWindow
 _AT_REST: Final = (WriterState.IDLE, WriterState.CLOSED)
 
 
-class Standing(Enum):
+class GroupStanding(Enum):
     """How a stream stands in a group."""
 
     COUNTED = auto()
@@ -30,26 +30,28 @@ class Standing(Enum):
 class GroupWindows:
     """Works out windows of groups."""
 
-    def __init__(self, streams: Streams, reading: Reading, clock: Clock) -> None:
+    def __init__(self, streams: Streams, reading: Reads, clock: Clock) -> None:
         self._streams = streams
         self._reading = reading
         self._clock = clock
 
-    async def window(self, live: LiveGroup) -> GroupWindow:
+    async def window(self, live: LoadedGroup) -> GroupWindow:
         """Where a group stands, in each of its streams and over all of them."""
         settings = live.membership.settings
         moment = self._clock.moment()
         now = moment.now
-        live.membership.let_silent_go(moment)
+        live.membership.time_out_silent(moment)
         streams = {stream: await self._stream_window(live, stream, now) for stream in settings.streams}
         standing = {
             stream: await self._standing(stream, window, now, settings.idle_timeout_ms)
             for stream, window in streams.items()
         }
-        left_out = tuple([stream for stream, stands in standing.items() if stands is not Standing.COUNTED])
+        left_out = tuple([stream for stream, stands in standing.items() if stands is not GroupStanding.COUNTED])
         bounds = {stream: {key: each.lower for key, each in window.keys.items()} for stream, window in streams.items()}
         # Where everything was read to its end there is nobody to sleep: the last bounds are the end of time.
-        jump = settings.on_all_idle is OnAllIdle.JUMP and any(each is not Standing.ENDED for each in standing.values())
+        jump = settings.on_all_idle is OnAllIdle.JUMP and any(
+            each is not GroupStanding.ENDED for each in standing.values()
+        )
         watermarks, live.membership.held = combine(bounds, left_out, live.membership.held, jump=jump)
         lowest = watermarks.get(DEFAULT_KEY)
         return GroupWindow(
@@ -57,14 +59,15 @@ class GroupWindows:
             watermarks=watermarks,
             held_by={key: holder(bounds, left_out, key) for key in watermarks},
             complete=all(
-                window.complete and standing[stream] is not Standing.SET_ASIDE for stream, window in streams.items()
+                window.complete and standing[stream] is not GroupStanding.SET_ASIDE
+                for stream, window in streams.items()
             ),
             lag_ms=None if lowest is None else now - lowest,
             backlog=live.in_backlog(lowest, now, asleep=len(left_out) == len(streams)),
             idle=left_out,
         )
 
-    async def _stream_window(self, group: LiveGroup, stream: str, now: int) -> StreamWindow:
+    async def _stream_window(self, group: LoadedGroup, stream: str, now: int) -> StreamWindow:
         live = await self._streams.get(stream)
         graph, keys = live.stream.graph, sorted(live.stream.keys | {DEFAULT_KEY})
         position = group.membership.position(stream, graph)
@@ -84,27 +87,29 @@ class GroupWindows:
             keys={key: KeyWindow(each.lower, each.upper, each.complete) for key, each in windows.items()},
         )
 
-    async def _standing(self, stream: str, window: StreamWindow, now: int, idle_timeout_ms: int | None) -> Standing:
+    async def _standing(
+        self, stream: str, window: StreamWindow, now: int, idle_timeout_ms: int | None
+    ) -> GroupStanding:
         """Whether a stream counts in the group's watermark, and why not."""
         if window.end_of_stream:
-            return Standing.ENDED
+            return GroupStanding.ENDED
         live = await self._streams.get(stream)
         writers, forgotten = live.stream.writers.values(), live.stream.remainders.values()
         position = live.stream.graph.cut(window.position)
         if not all(chain.last is None or chain.last.cut.le(position) for chain in live.chains.values()):
-            return Standing.COUNTED
+            return GroupStanding.COUNTED
         if idle_timeout_ms is not None and (writers or forgotten):
             silent_ms = [live.stream.silent_ms(each, now) for each in writers]
             silent_ms += [live.stream.silent_ms(each, now) for each in forgotten]
             if min(silent_ms) >= idle_timeout_ms:
-                return Standing.IDLE
+                return GroupStanding.IDLE
         if not writers and not any(each.closed for each in forgotten):
-            return Standing.COUNTED
-        stands = Standing.IDLE
+            return GroupStanding.COUNTED
+        stands = GroupStanding.IDLE
         for writer in writers:  # the first writer that goes on decides, of however many
             for state in live.stream.states(writer).values():
                 if state is WriterState.EXCLUDED:
-                    stands = Standing.SET_ASIDE
+                    stands = GroupStanding.SET_ASIDE
                 elif state not in _AT_REST:
-                    return Standing.COUNTED
+                    return GroupStanding.COUNTED
         return stands

@@ -26,7 +26,7 @@ from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, InvalidName, MethodNotAllowed, Unauthenticated, UnknownGroup, UnknownPath
 
 
-class Over(Enum):
+class RuleScope(Enum):
     """Which streams a call is about."""
 
     STREAM = auto()
@@ -37,21 +37,21 @@ class Over(Enum):
 
 class Rule(NamedTuple):
     role: Role
-    over: Over
+    over: RuleScope
 
 
 _STREAM: Final = "/v1/streams/{stream}"
 _GROUP: Final = "/v1/reader-groups/{group}"
 _BY_ROLE: Final = {
-    (Role.WRITER, Over.STREAM): (
+    (Role.WRITER, RuleScope.STREAM): (
         f"POST {_STREAM}/notes",
         f"POST {_STREAM}/tail",
         f"PUT {_STREAM}/writers/{{writer}}",
         f"DELETE {_STREAM}/writers/{{writer}}",
         f"POST {_STREAM}/writers/{{writer}}/idle",
     ),
-    (Role.WRITER, Over.EACH): ("POST /v1/notes",),
-    (Role.READER, Over.STREAM): (
+    (Role.WRITER, RuleScope.EACH): ("POST /v1/notes",),
+    (Role.READER, RuleScope.STREAM): (
         f"GET {_STREAM}",
         f"GET {_STREAM}/journal",
         f"GET {_STREAM}/writers",
@@ -62,8 +62,8 @@ _BY_ROLE: Final = {
         f"POST {_STREAM}/time-window",
         f"GET {_STREAM}/segments/{{segment}}/time-index",
     ),
-    (Role.READER, Over.EACH): ("GET /v1/streams", "GET /v1/reader-groups"),
-    (Role.READER, Over.GROUP): (
+    (Role.READER, RuleScope.EACH): ("GET /v1/streams", "GET /v1/reader-groups"),
+    (Role.READER, RuleScope.GROUP): (
         f"PUT {_GROUP}",
         f"GET {_GROUP}",
         f"PATCH {_GROUP}",
@@ -76,8 +76,8 @@ _BY_ROLE: Final = {
         f"POST {_GROUP}/readers/{{reader}}/release",
         f"POST {_GROUP}/readers/{{reader}}/offline",
     ),
-    (Role.READER, Over.EVERY): ("GET /metrics",),
-    (Role.ADMIN, Over.STREAM): (
+    (Role.READER, RuleScope.EVERY): ("GET /metrics",),
+    (Role.ADMIN, RuleScope.STREAM): (
         f"PUT {_STREAM}",
         f"PATCH {_STREAM}",
         f"DELETE {_STREAM}",
@@ -148,14 +148,14 @@ def admit(scope: Scope, tokens: Tokens) -> str | None:
     name = names[0] if names else ""
     if not grant.role.covers(rule.role):
         raise forbidden(grant, scope, rule.role)
-    if rule.over is Over.STREAM:
+    if rule.over is RuleScope.STREAM:
         if not grant.allows(name):
             raise forbidden(grant, scope, rule.role, name)
         if rule.role is Role.WRITER and len(names) > 1:
             check_writer(grant, scope, name, names[1])
-    elif rule.over is Over.GROUP:
+    elif rule.over is RuleScope.GROUP:
         return name
-    elif rule.over is Over.EVERY and not grant.allows_every_stream:
+    elif rule.over is RuleScope.EVERY and not grant.allows_every_stream:
         raise forbidden(grant, scope, rule.role, EVERYTHING)
     return None
 

@@ -15,7 +15,7 @@ _FIELD = re.compile(r"Object (?P<how>missing required|contains unknown) field `(
 _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<place>\d+)\]|\[\.\.\.\]")
 
 
-def misfit(
+def body_error(
     kind: type[InvalidNote] | type[InvalidConfig] | type[BadJson], error: msgspec.ValidationError, body: bytes
 ) -> StrandlineError:
     """The error of the contract: which field, what stood there, and what would be right."""

@@ -24,7 +24,7 @@ _ONCE: Final = frozenset({b"host", b"origin", b"sec-fetch-site", b"authorization
 _CALLED_KEPT: Final = 64  # pairs of a host as it was sent and the address that was called, found to be allowed
 
 
-class Gate:
+class BrowserGate:
     """Knows the names of a controller, and which pages are its own."""
 
     def __init__(self, allowed_hosts: Sequence[str], listens_on: str) -> None:

@@ -13,7 +13,7 @@ from starlette.types import Scope
 from controller.controller import Controller
 from controller.http.auth import get_grant
 from controller.http.bodies import Strict
-from controller.http.body_errors import misfit
+from controller.http.body_errors import body_error
 from controller.http.request_bodies import check_json, decode, read_json_body
 from strandline.access import Grant
 from strandline.errors import BadJson, InvalidConfig, InvalidNote, InvalidParameter
@@ -96,6 +96,6 @@ async def read_as(
     try:
         value = decode(msgspec.json.Decoder(kind), body)
     except msgspec.ValidationError as error:
-        raise misfit(wrong, error, body) from None
+        raise body_error(wrong, error, body) from None
     check_json(body)
     return value

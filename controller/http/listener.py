@@ -32,7 +32,7 @@ from controller.limits import (
     RESERVED_CONNECTIONS,
     SEND_STALL_S,
 )
-from controller.records.operator_log import tell
+from controller.records.operator_log import log_event
 from strandline.errors import Overloaded
 
 WHAT: Final = "connections are open"
@@ -141,7 +141,7 @@ class Listener:
                 overloaded = Overloaded(waiting=self.open, limit=self._limit, what=WHAT)
                 self._turned_away += 1
                 waits.make_reserved_room()
-            self._tell_full(now)
+            self._log_full(now)
         handshake_s, shutdown_s = (None, None) if self._tls is None else (HANDSHAKE_S, SEND_STALL_S)
         beginning = self._loop.create_task(
             self._loop.connect_accepted_socket(
@@ -178,12 +178,12 @@ class Listener:
             self._listening.accept()[0].close()
         self._spare = os.open(os.devnull, os.O_RDONLY)
         self._turned_away += 1
-        self._tell_full(self._loop.time())
+        self._log_full(self._loop.time())
 
-    def _tell_full(self, now: float) -> None:
+    def _log_full(self, now: float) -> None:
         if now - self._told_at < FULL_TELLING_S:
             return
-        tell(
+        log_event(
             "connections_full",
             logging.WARNING,
             open=self.open,

@@ -17,15 +17,15 @@ from controller.controller import Controller
 from controller.limits import METRICS_SLICE_SAMPLES
 from controller.records.counts import OTHER, Distribution
 from controller.status import metric_families
-from controller.status.metric_families import FAMILIES, Family, Kind
-from controller.status.metrics import GroupMeasures, KeyMeasures, Snapshot, StreamMeasures
+from controller.status.metric_families import FAMILIES, MetricFamily, MetricKind
+from controller.status.metrics import GroupMetrics, KeyMetrics, Snapshot, StreamMetrics
 from controller.storage.diagnosis import Cause
 from strandline.core.writer import WriterState
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 
-class Exposition:
+class MetricsText:
     """Shows the metrics of one controller, and the usual ones of its process."""
 
     def __init__(self, controller: Controller) -> None:
@@ -87,20 +87,20 @@ class _Samples:
     """Samples by family, each with its labels' values."""
 
     def __init__(self) -> None:
-        self._found: defaultdict[Family, list[tuple[str, dict[str, str], float]]] = defaultdict(list)
+        self._found: defaultdict[MetricFamily, list[tuple[str, dict[str, str], float]]] = defaultdict(list)
         self._since = 0
 
-    def add(self, family: Family, value: float | None, *labels: str) -> None:
+    def add(self, family: MetricFamily, value: float | None, *labels: str) -> None:
         """Adds a value, unless it is None."""
         if value is not None:
             self._found[family].append((family.name, dict(zip(family.labels, labels, strict=True)), float(value)))
             self._since += 1
 
-    def add_ms(self, family: Family, value: int | None, *labels: str) -> None:
+    def add_ms(self, family: MetricFamily, value: int | None, *labels: str) -> None:
         """Adds milliseconds, as seconds."""
         self.add(family, None if value is None else value / 1000, *labels)
 
-    def distribute(self, family: Family, distribution: Distribution) -> None:
+    def distribute(self, family: MetricFamily, distribution: Distribution) -> None:
         found, below = self._found[family], 0
         for bound, count in zip([*distribution.bounds, inf], distribution.counts, strict=True):
             below += count
@@ -127,14 +127,14 @@ class _Samples:
             self._since = 0
             await asyncio.sleep(0)
 
-    def _take_stream(self, name: str, stream: StreamMeasures) -> None:
+    def _take_stream(self, name: str, stream: StreamMetrics) -> None:
         self.add(metric_families.NOTES, stream.notes, name)
         self.add(metric_families.LATE_NOTES, stream.late_notes, name)
         self.add_ms(metric_families.IDLE, stream.idle_ms, name)
         for code, count in sorted(stream.refusals.items()):
             self.add(metric_families.REFUSALS, count, name, code)
 
-    def _take_key(self, name: str, key: str, measures: KeyMeasures) -> None:
+    def _take_key(self, name: str, key: str, measures: KeyMetrics) -> None:
         self.add_ms(metric_families.WATERMARK_LAG, measures.watermark_lag_ms, name, key)
         self.add_ms(metric_families.EVENT_TIME_LAG, measures.event_time_lag_ms, name, key)
         self.add_ms(metric_families.MARK_AGE, measures.mark_age_ms, name, key)
@@ -150,7 +150,7 @@ class _Samples:
             self.add_ms(metric_families.HELD_NOW, holding.held_ms, name, key, holding.writer, holding.state)
             self.add_ms(metric_families.RELEASE, holding.released_in_ms, name, key, holding.writer)
 
-    def _take_group(self, name: str, group: GroupMeasures) -> None:
+    def _take_group(self, name: str, group: GroupMetrics) -> None:
         self.add_ms(metric_families.GROUP_LAG, group.window.lag_ms, name)
         self.add(metric_families.GROUP_BACKLOG, group.window.backlog, name)
         for stream, window in group.window.streams.items():
@@ -160,7 +160,7 @@ class _Samples:
         for (stream, segment), lag_ms in group.segment_lags.items():
             self.add_ms(metric_families.GROUP_SEGMENT_LAG, lag_ms, name, stream, segment)
 
-    async def written(self, family: Family) -> AsyncIterator[bytes]:
+    async def written(self, family: MetricFamily) -> AsyncIterator[bytes]:
         """A family as text, piece by piece: its heading with the first, and alone where there is nothing to show."""
         found = self._found[family]
         for first in range(0, max(1, len(found)), METRICS_SLICE_SAMPLES):
@@ -170,8 +170,8 @@ class _Samples:
                 await asyncio.sleep(0)
 
 
-def _metric(family: Family, samples: Iterable[tuple[str, dict[str, str], float]]) -> Metric:
-    name = family.name.removesuffix("_total") if family.kind is Kind.COUNTER else family.name
+def _metric(family: MetricFamily, samples: Iterable[tuple[str, dict[str, str], float]]) -> Metric:
+    name = family.name.removesuffix("_total") if family.kind is MetricKind.COUNTER else family.name
     metric = Metric(name, family.help, family.kind)
     for each, labels, value in samples:
         metric.add_sample(each, labels, value)

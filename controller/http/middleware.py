@@ -17,12 +17,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.controller import Controller
 from controller.http.auth import admit, check_group, guarded, is_open
-from controller.http.browser_gate import Gate
+from controller.http.browser_gate import BrowserGate
 from controller.http.browser_policies import NAMED_PROTECTIONS, PROTECTIONS, protected
 from controller.http.notes import hot_call
 from controller.http.problems import answer_with
 from controller.limits import REQUEST_ID_CHARACTERS
-from controller.records.operator_log import REQUEST_ID, tell
+from controller.records.operator_log import REQUEST_ID, log_event
 from strandline.errors import BadRequest, InternalFailure, StoreUnavailable, StrandlineError
 
 REFUSAL: Final = "strandline.refusal"  # in a scope: what the connection has already found to be wrong with the request
@@ -31,10 +31,12 @@ _JSON = (b"content-type", b"application/json")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
 
 
-class Envelope:
+class Middleware:
     """Wraps every request, the hot path's too."""
 
-    def __init__(self, app: ASGIApp, owner: Starlette, gate: Gate, run_id: str, *, dashboard: bool = False) -> None:
+    def __init__(
+        self, app: ASGIApp, owner: Starlette, gate: BrowserGate, run_id: str, *, dashboard: bool = False
+    ) -> None:
         """`app` answers what is no note, `owner` holds the controller, `run_id` begins the ids that we give out. A
         `dashboard` checks tokens for its own paths."""
         self._gate = gate
@@ -106,7 +108,7 @@ class Envelope:
         except StrandlineError as error:
             await answer_with(scope, error)(scope, receive, send_with_headers)
         except Exception as error:
-            tell("request_failed", logging.ERROR, error=error, method=scope["method"], path=scope["path"])
+            log_event("request_failed", logging.ERROR, error=error, method=scope["method"], path=scope["path"])
             if ended:
                 return  # the application has answered with a problem, and raised it again
             if started:

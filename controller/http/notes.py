@@ -18,9 +18,9 @@ from starlette.types import Receive, Scope, Send
 
 from controller.http.auth import check_writer, does_not_speak_for, forbidden, grant_of
 from controller.http.bodies import NoteBody, RawNotesBody
-from controller.http.body_errors import misfit
+from controller.http.body_errors import body_error
 from controller.http.dependencies import caller_of
-from controller.http.problems import tell_denied
+from controller.http.problems import log_denied
 from controller.http.request_bodies import check_no_name_twice, decode, read_json_body
 from controller.http.responses import noted_json, to_json
 from controller.limits import NOTE_SEGMENTS, PIECE_ANSWERS, PIECE_NOTES, SMALL_BODY_BYTES
@@ -148,7 +148,7 @@ def _pieces(
             judged = _allowed(judged, grant, scope)
             if isinstance(judged[1], Forbidden) and not denied:
                 denied = True
-                tell_denied(scope, judged[1])
+                log_denied(scope, judged[1])
         piece.append(judged)
         work += 1 + _segments(each) // NOTE_SEGMENTS
         if work >= PIECE_NOTES:
@@ -202,14 +202,14 @@ def _each_by_itself(body: bytes, error: msgspec.ValidationError) -> list[NoteBod
     try:
         raw = decode(_raw, body).notes
     except msgspec.ValidationError:
-        raise misfit(InvalidNote, error, body) from None
+        raise body_error(InvalidNote, error, body) from None
     _check_count(len(raw))
     found: list[NoteBody | StrandlineError] = []
     for each in raw:
         try:
             found.append(decode(_body, bytes(each)))
         except msgspec.ValidationError as wrong:
-            found.append(misfit(InvalidNote, wrong, bytes(each)))
+            found.append(body_error(InvalidNote, wrong, bytes(each)))
     return found
 
 

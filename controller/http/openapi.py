@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from controller.http import bodies
-from controller.http.auth import RULES, Over
+from controller.http.auth import RULES, RuleScope
 from strandline.limits import KEYS_PER_STREAM, NAME_CHARACTERS, NOTES_PER_REQUEST, SEGMENTS_PER_STREAM, TIME_BOUND_MS
 from strandline.wire.problems import MEDIA_TYPE
 
@@ -79,10 +79,10 @@ _TOKEN: Final[JsonSchema] = {
     "description": "asked for once a token was made; see `strandline token --help`",
 }
 _OVER: Final = {
-    Over.STREAM: ", and a pattern that fits the stream's name",
-    Over.GROUP: ", and a pattern that fits the names of all the group's streams",
-    Over.EACH: ", and a pattern: of streams that it does not fit nothing is taken or shown",
-    Over.EVERY: ", and a pattern that fits every name",
+    RuleScope.STREAM: ", and a pattern that fits the stream's name",
+    RuleScope.GROUP: ", and a pattern that fits the names of all the group's streams",
+    RuleScope.EACH: ", and a pattern: of streams that it does not fit nothing is taken or shown",
+    RuleScope.EVERY: ", and a pattern that fits every name",
 }
 _SCHEMAS: Final[dict[str, JsonSchema]] = {
     "Problem": _PROBLEM,

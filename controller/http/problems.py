@@ -25,14 +25,14 @@ def answer_with(scope: Scope, error: StrandlineError, headers: dict[str, str] | 
         wrong = "" if error.reason == NONE_SHOWN else ', error="invalid_token"'
         given["WWW-Authenticate"] = f'Bearer realm="strandline"{wrong}'
     if isinstance(error, Denied):
-        tell_denied(scope, error)
+        log_denied(scope, error)
     if isinstance(error, Forbidden) and error.writer is not None and error.stream is not None:
         controller.notes.journal_refusal(error.stream, error, scope.get("strandline.caller"))
     body = msgspec.json.encode(to_problem(error))
     return Response(body, status_code=status_of(error), headers=given, media_type=MEDIA_TYPE)
 
 
-def tell_denied(scope: Scope, error: Denied) -> None:
+def log_denied(scope: Scope, error: Denied) -> None:
     """Tells the operators of a caller that was turned away, or from some of the streams of its call."""
     controller: Controller = scope["app"].state.controller
     address, by = scope.get("client"), scope.get("strandline.caller")

@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from controller.streams.notes import Noted
-from controller.streams.reads import At, Page
+from controller.streams.reads import MarkPage, MarksAround
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
 from strandline.wire.streams import JsonObject, mark_to_wire, marks_page_to_wire, note_answer_to_wire
@@ -38,11 +38,11 @@ def marks_json(marks: list[Mark], graph: SegmentGraph) -> JsonObject:
     return marks_page_to_wire(marks, graph)
 
 
-def page_json(page: Page) -> JsonObject:
+def page_json(page: MarkPage) -> JsonObject:
     return marks_page_to_wire(page.marks, page.graph, page.resting)
 
 
-def at_json(at: At) -> JsonObject:
+def at_json(at: MarksAround) -> JsonObject:
     return {
         "floor": mark_or_null(at.floor, at.graph),
         "ceiling": mark_or_null(at.ceiling, at.graph),

@@ -15,7 +15,7 @@ from controller.limits import COUNTED_WRITERS, METRICS_HOLDERS, RATE_MARKS, RATE
 OTHER: Final = "_other"  # no name begins like this: what has no label of its own is summed up under it
 
 
-class Held:
+class HeldTime:
     """How long writers held back one key's time: the worst by name, the rest together.
 
     A writer that held for longer than the least of those named takes its place, whose time then goes to the rest. So
@@ -89,7 +89,7 @@ class StreamCounts:
         self.refused_by_writer: Counter[str] = Counter()
         self.made_at: dict[str, deque[int]] = {}  # by key, when the newest marks were made
         self.incomplete_marks: Counter[str] = Counter()  # by key
-        self.held: dict[str, Held] = {}  # by key
+        self.held: dict[str, HeldTime] = {}  # by key
 
     def late(self, writer: str) -> None:
         self.late_notes += 1
@@ -122,11 +122,11 @@ class StreamCounts:
         """Someone begins to hold time back; without a writer, too few have noted."""
         held = self.held.get(key)
         if held is None:
-            held = self.held[key] = Held()
+            held = self.held[key] = HeldTime()
         held.begin(writer or "", state, now)
         self._holding.add(self)
 
-    def let_go(self, key: str, now: int) -> None:
+    def released(self, key: str, now: int) -> None:
         if key in self.held:
             self.held[key].end(now)
 

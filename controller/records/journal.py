@@ -19,10 +19,10 @@ from controller.limits import (
     JOURNAL_REFUSALS_BURST_ENTRIES,
     JOURNAL_REFUSALS_REFILL_MS,
 )
-from controller.records.operator_log import request_id, tell
-from controller.records.rate_limit import Pace
-from controller.storage.journal import Ends, Entry, JournalTable, next_slot
-from controller.storage.save import Writing
+from controller.records.operator_log import log_event, request_id
+from controller.records.rate_limit import RateLimit
+from controller.storage.journal import Ends, JournalTable, StoredEntry, next_slot
+from controller.storage.save import Commit
 from strandline.errors import Refused, StrandlineError
 from strandline.wire.problems import to_problem
 
@@ -35,7 +35,7 @@ REGISTRATIONS = "registration"
 
 
 # An entry, and the id of the request that brought it about.
-Told: TypeAlias = tuple[Entry, str | None]
+Told: TypeAlias = tuple[StoredEntry, str | None]
 LOGGED_STATES: Final = ("timed_out", "behind")  # the others follow on calls, which have lines of their own
 
 
@@ -57,7 +57,7 @@ class Journal:
         self._table = table
         self._ends: Ends = ends if ends is not None else {}
         self._last = max((seq for _, seq in self._ends.values()), default=0)
-        self._paces: dict[str, Pace] = {}
+        self._paces: dict[str, RateLimit] = {}
         self._untold: list[Told] = []
 
     @property
@@ -96,16 +96,16 @@ class Journal:
         """How many entries of this pace were left out before one that may be told now; None where it may not."""
         paced = self._paces.get(pace)
         if paced is None:
-            paced = self._paces[pace] = Pace(burst, refill_ms, at)
+            paced = self._paces[pace] = RateLimit(burst, refill_ms, at)
         return paced.let_in(at)
 
     def _add(self, topic: str, kind: str, at: int, details: dict[str, Any], by: str | None, omitted: int) -> None:
         if omitted:
             details = {**details, "omitted": omitted}
         self._last += 1
-        self._untold.append((Entry(self._last, at, topic, kind, by, details), request_id()))
+        self._untold.append((StoredEntry(self._last, at, topic, kind, by, details), request_id()))
 
-    def write(self, name: str, writing: Writing) -> list[Told]:
+    def write(self, name: str, writing: Commit) -> list[Told]:
         """Adds what is to be told to a writing; returns it, for the log once it is durable."""
         if not self._untold:
             return []
@@ -125,14 +125,14 @@ def few(offsets: Mapping[str, int]) -> dict[str, int]:
     return dict(islice(sorted(offsets.items()), JOURNAL_NAMES))
 
 
-def tell_refused(what: str, name: str, error: Refused, **more: Any) -> None:
+def record_refused(what: str, name: str, error: Refused, **more: Any) -> None:
     """Tells the operators' log of a refusal: of as many as the journal takes; the metrics count them all."""
     problem = to_problem(error)
     details = {name: value for name, value in problem.items() if name not in ("type", "title", "status")}
-    tell("refused", logging.WARNING, **{what: name, **more, **details})
+    log_event("refused", logging.WARNING, **{what: name, **more, **details})
 
 
-def tell_entries(what: str, name: str, told: list[Told]) -> None:
+def log_entries(what: str, name: str, told: list[Told]) -> None:
     """Tells the operators' log of entries that are durable; `what` is a stream or a group."""
     for entry, caused_by in told:
         level, event = logging.INFO, f"{what}_{entry.kind}"
@@ -145,7 +145,7 @@ def tell_entries(what: str, name: str, told: list[Told]) -> None:
                     continue
                 level, event = (logging.WARNING if after in LOGGED_STATES else logging.INFO), f"writer_{after}"
             case "held":
-                event = "time_let_go"
+                event = "time_released"
             case "incomplete":
                 level, event = logging.WARNING, f"marks_{entry.kind}"
-        tell(event, level, **{what: name, **entry.details, "by": entry.by, "request_id": caused_by})
+        log_event(event, level, **{what: name, **entry.details, "by": entry.by, "request_id": caused_by})

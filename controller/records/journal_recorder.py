@@ -22,7 +22,7 @@ class _Span:
     since: int
 
 
-class Telling:
+class JournalRecorder:
     """Follows the changes of one stream, as they are about to be written."""
 
     __slots__ = ("_counts", "_held", "_incomplete", "_journal", "_newest")
@@ -52,7 +52,7 @@ class Telling:
             self._journal.tell(STATES, "state", state.at, details)
         for mark in changes.marks:
             if mark.key in self._held:
-                self._let_go(mark.key, mark.created_at)
+                self._release(mark.key, mark.created_at)
             if mark.excluded or mark.key in self._incomplete:
                 self._follow_mark(mark)
         if changes.writers or changes.stream:
@@ -83,7 +83,7 @@ class Telling:
                 if key in times and (holder.time is None or times[key] > holder.time):
                     self._hold(key, holder, stream.clock)
             elif holder is None or holder.writer != span.holder.writer:
-                self._let_go(key, stream.clock)
+                self._release(key, stream.clock)
                 if holder is not None:
                     self._hold(key, holder, stream.clock)
 
@@ -91,16 +91,16 @@ class Telling:
         keys = stream.keys
         if changes.stream or len(keys) == 1:
             return keys
-        touched = (stream.writers[name].standings for name in changes.writers if name in stream.writers)
-        return {key for standings in touched for key in standings}
+        touched = (stream.writers[name].key_states for name in changes.writers if name in stream.writers)
+        return {key for key_states in touched for key in key_states}
 
     def _hold(self, key: str, holder: Holder, now: int) -> None:
         self._held[key] = _Span(holder, now)
         self._counts.hold(key, holder.writer, holder.state, now)
 
-    def _let_go(self, key: str, now: int) -> None:
+    def _release(self, key: str, now: int) -> None:
         span = self._held.pop(key)
-        self._counts.let_go(key, now)
+        self._counts.released(key, now)
         if now - span.since >= JOURNAL_HELD_MS:
             holder = span.holder
             details = {"writer": holder.writer, "key": key, "state": holder.state, "time": holder.time}
@@ -146,7 +146,7 @@ def _greatest_times(names: Iterable[str], stream: Stream) -> dict[str, int]:
         writer = stream.writers.get(name)
         if writer is None or writer.excluded_at is not None:
             continue
-        for key, standing in writer.standings.items():
+        for key, standing in writer.key_states.items():
             time = standing.time
             if time is not None and time > greatest.get(key, time - 1):
                 greatest[key] = time

@@ -21,7 +21,7 @@ _PLAIN: Final = re.compile(r'[^\s"=]+')
 _ACCESS: Final = ("client", "method", "path", "http_version", "status")
 
 
-class Paces(logging.Filter):
+class RateLimits(logging.Filter):
     """Leaves out lines of an event of ours that come too fast; the next one says how many. Errors are all told."""
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ def log_lines(form: str, stream: TextIO | None = None) -> Iterator[None]:
     handler.setFormatter(FORMATS[form]())
     lines: queue.Queue[Any] = queue.Queue(LOG_LINES)
     bounded, listener = _Bounded(lines), QueueListener(lines, handler)
-    bounded.addFilter(Paces())
+    bounded.addFilter(RateLimits())
     root = logging.getLogger()
     before = root.level
     root.addHandler(bounded)

@@ -18,7 +18,7 @@ def request_id() -> str | None:
     return None if given is None else given.decode("ascii")
 
 
-def tell(event: str, level: int = logging.INFO, *, error: BaseException | None = None, **fields: Any) -> None:
+def log_event(event: str, level: int = logging.INFO, *, error: BaseException | None = None, **fields: Any) -> None:
     """One line. Fields that are None are left out; a field `request_id` stands before that of the present request."""
     if LOGGER.isEnabledFor(level):
         given = {name: value for name, value in fields.items() if value is not None}

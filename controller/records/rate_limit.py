@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Pace:
+class RateLimit:
     """A bucket that fills up again with time."""
 
     __slots__ = ("_burst", "_filled_at", "_refill_ms", "_room", "omitted")

@@ -7,25 +7,25 @@ from typing import Any
 
 from controller.clock import Clock
 from controller.limits import DENIALS_BURST_LINES, DENIALS_REFILL_MS
-from controller.records.operator_log import tell
-from controller.records.rate_limit import Pace
+from controller.records.operator_log import log_event
+from controller.records.rate_limit import RateLimit
 from strandline.errors import Denied
 
 
-class Denials:
+class DeniedCalls:
     """Has a line in the log for each, at a pace for each code: a flood of bad tokens does not hide a missing right."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._paces: dict[str, Pace] = {}
+        self._paces: dict[str, RateLimit] = {}
 
     def tell(self, error: Denied, *, method: str, path: str, client: str | None, by: str | None) -> None:
         """A call was turned away; `by` is the name of its token, where that is known, `client` its address."""
         now = self._clock.now()
         pace = self._paces.get(error.code)
         if pace is None:
-            pace = self._paces[error.code] = Pace(DENIALS_BURST_LINES, DENIALS_REFILL_MS, now)
+            pace = self._paces[error.code] = RateLimit(DENIALS_BURST_LINES, DENIALS_REFILL_MS, now)
         omitted = pace.let_in(now)
         if omitted is not None:
             told: dict[str, Any] = {"code": error.code, "method": method, "path": path, "client": client, "by": by}
-            tell("denied", logging.WARNING, **told, detail=error.detail, omitted=omitted or None)
+            log_event("denied", logging.WARNING, **told, detail=error.detail, omitted=omitted or None)

@@ -10,8 +10,8 @@ from controller.groups.service import Groups
 from controller.storage.journal import (
     JOURNAL_OF_GROUP,
     JOURNAL_OF_STREAM,
-    Entry,
     JournalTable,
+    StoredEntry,
     journal_entries,
     newest_entries,
 )
@@ -19,18 +19,18 @@ from controller.streams.registry import Streams
 
 
 @dataclass(frozen=True, slots=True)
-class JournalPage:
+class JournalSlice:
     """Entries, oldest first; `next` is the seq to go on after, null where there is no more.
 
     `omitted`: what came too fast and is counted for the next entry of its topic, for refusals by code.
     """
 
-    entries: Sequence[Entry]
+    entries: Sequence[StoredEntry]
     next: int | None
     omitted: dict[str, int]
 
 
-class Journals:
+class JournalReads:
     """The journals of streams and of reader groups."""
 
     def __init__(self, streams: Streams, groups: Groups, store: Store) -> None:
@@ -38,24 +38,24 @@ class Journals:
         self._groups = groups
         self._store = store
 
-    async def of_stream(self, name: str, after: int, limit: int) -> JournalPage:
+    async def of_stream(self, name: str, after: int, limit: int) -> JournalSlice:
         """Raises UnknownStream."""
         omitted = (await self._streams.get(name)).journal.omitted
         return await self._page(JOURNAL_OF_STREAM, name, after, limit, omitted)
 
-    async def of_group(self, name: str, after: int, limit: int) -> JournalPage:
+    async def of_group(self, name: str, after: int, limit: int) -> JournalSlice:
         """Raises UnknownGroup."""
         omitted = (await self._groups.get(name)).journal.omitted
         return await self._page(JOURNAL_OF_GROUP, name, after, limit, omitted)
 
     async def newest_of_stream(
         self, name: str, limit: int, *, topics: Sequence[str] = (), writer: str | None = None
-    ) -> Sequence[Entry]:
+    ) -> Sequence[StoredEntry]:
         """The newest entries, of some topics or all, about one writer or all; oldest first. Raises UnknownStream."""
         await self._streams.get(name)
         return await self._store.read(newest_entries, JOURNAL_OF_STREAM, name, limit, topics=topics, writer=writer)
 
-    async def newest_of_group(self, name: str, limit: int) -> Sequence[Entry]:
+    async def newest_of_group(self, name: str, limit: int) -> Sequence[StoredEntry]:
         """The newest entries, oldest first. Raises UnknownGroup."""
         await self._groups.get(name)
         return await self._store.read(newest_entries, JOURNAL_OF_GROUP, name, limit)
@@ -70,7 +70,7 @@ class Journals:
 
     async def _page(
         self, journal: JournalTable, name: str, after: int, limit: int, omitted: dict[str, int]
-    ) -> JournalPage:
+    ) -> JournalSlice:
         found = await self._store.read(journal_entries, journal, name, after, limit + 1)
         entries = found[:limit]
-        return JournalPage(entries, entries[-1].seq if len(found) > limit else None, omitted)
+        return JournalSlice(entries, entries[-1].seq if len(found) > limit else None, omitted)

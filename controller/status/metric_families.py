@@ -10,28 +10,28 @@ from enum import StrEnum
 from typing import Final
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     GAUGE = "gauge"
     COUNTER = "counter"
     HISTOGRAM = "histogram"
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MetricFamily:
     """A metric with its labels; `name` is what queries call it."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[str, ...] = ()
 
 
-def _gauge(name: str, help: str, *labels: str) -> Family:
-    return Family(f"strandline_{name}", Kind.GAUGE, help, labels)
+def _gauge(name: str, help: str, *labels: str) -> MetricFamily:
+    return MetricFamily(f"strandline_{name}", MetricKind.GAUGE, help, labels)
 
 
-def _counter(name: str, help: str, *labels: str) -> Family:
-    return Family(f"strandline_{name}_total", Kind.COUNTER, help, labels)
+def _counter(name: str, help: str, *labels: str) -> MetricFamily:
+    return MetricFamily(f"strandline_{name}_total", MetricKind.COUNTER, help, labels)
 
 
 # -- streams; "_other" stands for all that have no labels of their own
@@ -124,10 +124,10 @@ GROUP_PENDING = _gauge(
 
 # -- the process
 
-FLUSH_SECONDS = Family(
-    "strandline_flush_seconds", Kind.HISTOGRAM, "How long the store took to make a batch of calls durable."
+FLUSH_SECONDS = MetricFamily(
+    "strandline_flush_seconds", MetricKind.HISTOGRAM, "How long the store took to make a batch of calls durable."
 )
-FLUSH_CALLS = Family("strandline_flush_calls", Kind.HISTOGRAM, "How many calls became durable together.")
+FLUSH_CALLS = MetricFamily("strandline_flush_calls", MetricKind.HISTOGRAM, "How many calls became durable together.")
 QUEUE = _gauge("queue_calls", "Calls applied and not yet durable.")
 QUEUE_LIMIT = _gauge("queue_limit_calls", "So many may be; beyond it calls are turned away as overloaded.")
 STORE_UP = _gauge("store_up", "Whether the last commit went well.")
@@ -157,4 +157,4 @@ STREAMS_SUMMED = _gauge("streams_summed_up", 'Of these, how many stand under the
 COMPLETE = _gauge("streams_complete", "Whether every stream of the store was loaded, and is counted here.")
 BUILD = _gauge("build_info", "1, with the version.", "version")
 
-FAMILIES: Final = tuple(each for each in list(globals().values()) if isinstance(each, Family))
+FAMILIES: Final = tuple(each for each in list(globals().values()) if isinstance(each, MetricFamily))

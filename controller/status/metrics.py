@@ -33,12 +33,12 @@ from controller.limits import (
     METRICS_STORE_WAIT_MS,
 )
 from controller.records.counts import OTHER
-from controller.streams.loaded_stream import Live
-from controller.streams.reads import Reading
+from controller.streams.loaded_stream import LoadedStream
+from controller.streams.reads import Reads
 from controller.streams.registry import Streams
-from controller.yielding import Slices
+from controller.yielding import Yielding
 from strandline.core.note import DEFAULT_KEY
-from strandline.core.order import Place
+from strandline.core.order import SegmentRef
 from strandline.core.writer import Phase, Writer
 from strandline.errors import StrandlineError
 from strandline.wire.groups import GroupWindow, StreamWindow
@@ -57,7 +57,7 @@ class Holding:
 
 
 @dataclass(slots=True)
-class KeyMeasures:
+class KeyMetrics:
     """One key of a stream, or several summed up: then lags and ages are the greatest, and nobody is named."""
 
     watermark_lag_ms: int | None = None
@@ -69,7 +69,7 @@ class KeyMeasures:
     held_ms: Counter[str] = field(default_factory=Counter)  # by writer
     holding: Holding | None = None
 
-    def absorb(self, other: KeyMeasures) -> None:
+    def absorb(self, other: KeyMetrics) -> None:
         self.watermark_lag_ms = _greatest(self.watermark_lag_ms, other.watermark_lag_ms)
         self.event_time_lag_ms = _greatest(self.event_time_lag_ms, other.event_time_lag_ms)
         self.mark_age_ms = _greatest(self.mark_age_ms, other.mark_age_ms)
@@ -83,54 +83,54 @@ class KeyMeasures:
 
 
 @dataclass(slots=True)
-class StreamMeasures:
+class StreamMetrics:
     """A stream, or several summed up."""
 
     notes: int = 0
     late_notes: int = 0
     refusals: Counter[str] = field(default_factory=Counter)
     idle_ms: int | None = None
-    keys: dict[str, KeyMeasures] = field(default_factory=dict)
+    keys: dict[str, KeyMetrics] = field(default_factory=dict)
 
-    def absorb(self, other: StreamMeasures) -> None:
+    def absorb(self, other: StreamMetrics) -> None:
         self.notes += other.notes
         self.late_notes += other.late_notes
         self.refusals.update(other.refusals)
         self.idle_ms = _greatest(self.idle_ms, other.idle_ms)
-        together = self.keys.setdefault(OTHER, KeyMeasures())
+        together = self.keys.setdefault(OTHER, KeyMetrics())
         for measures in other.keys.values():
             together.absorb(measures)
 
 
 @dataclass(slots=True)
-class GroupMeasures:
+class GroupMetrics:
     """A reader group, its window, by stream how many offsets below the newest mark it has not read, and how far it is
     behind the clock in the segments that are furthest behind."""
 
     window: GroupWindow
     pending: dict[str, int]
-    segment_lags: dict[Place, int]
+    segment_lags: dict[SegmentRef, int]
 
 
 @dataclass(slots=True)
 class Snapshot:
     """Everything that one scrape shows, but for what is plain counts."""
 
-    streams: dict[str, StreamMeasures] = field(default_factory=dict)
-    groups: dict[str, GroupMeasures] = field(default_factory=dict)
+    streams: dict[str, StreamMetrics] = field(default_factory=dict)
+    groups: dict[str, GroupMetrics] = field(default_factory=dict)
     in_memory: int = 0
     summed_up: int = 0
     complete: bool = False
 
 
-class Measures:
+class Metrics:
     """Takes snapshots of what the other services have."""
 
     def __init__(
         self,
         streams: Streams,
         groups: Groups,
-        reading: Reading,
+        reading: Reads,
         committer: Committer,
         clock: Clock,
         stopwatch: Callable[[], float],
@@ -148,7 +148,7 @@ class Measures:
         self._taking: asyncio.Task[Snapshot] | None = None
         self._asking: asyncio.Task[None] | None = None
         self._taken: tuple[float, Snapshot] | None = None
-        self._measured: dict[str, GroupMeasures] = {}  # groups, as far as the store was asked
+        self._measured: dict[str, GroupMetrics] = {}  # groups, as far as the store was asked
         self._loaded_until: str | None = ""  # the name up to which streams of the store were loaded, None: all of them
 
     @property
@@ -186,14 +186,14 @@ class Measures:
             self._measured = {}
             self._asking = asyncio.create_task(self._ask_store(), name="measures-store")
         await asyncio.wait([self._asking], timeout=METRICS_STORE_WAIT_MS / 1000)
-        snapshot = await self.look(Slices(self._stopwatch))
+        snapshot = await self.look(Yielding(self._stopwatch))
         snapshot.groups = dict(self._measured) if self._asking.done() else {}
         self._taken = (asyncio.get_running_loop().time(), snapshot)
         return snapshot
 
     # -- streams -------------------------------------------------------------------------------------------------
 
-    async def look(self, slices: Slices) -> Snapshot:
+    async def look(self, slices: Yielding) -> Snapshot:
         """Looks at every stream in memory."""
         now = self._clock.now()
         found = sorted(self._streams.in_memory(), key=lambda live: live.name)
@@ -204,16 +204,16 @@ class Measures:
             keys = min(max(1, len(measures.keys)), METRICS_KEYS_OF_STREAM + 1)
             if room < keys:
                 snapshot.summed_up += 1
-                snapshot.streams.setdefault(OTHER, StreamMeasures()).absorb(measures)
+                snapshot.streams.setdefault(OTHER, StreamMetrics()).absorb(measures)
             else:
                 room -= keys
                 _sum_up_keys(measures)
                 snapshot.streams[live.name] = measures
         return snapshot
 
-    async def _stream(self, live: Live, now: int, slices: Slices) -> StreamMeasures:
+    async def _stream(self, live: LoadedStream, now: int, slices: Yielding) -> StreamMetrics:
         counts, stream = live.counts, live.stream
-        measures = StreamMeasures(counts.notes, counts.late_notes, Counter(counts.refusals))
+        measures = StreamMetrics(counts.notes, counts.late_notes, Counter(counts.refusals))
         for key in sorted(stream.keys | set(live.chains)):
             measures.keys[key] = self._key(live, key, now)
         writers = list(stream.writers.values())
@@ -225,8 +225,8 @@ class Measures:
         await slices.turn()
         return measures
 
-    def _key(self, live: Live, key: str, now: int) -> KeyMeasures:
-        measures, stream = KeyMeasures(), live.stream
+    def _key(self, live: LoadedStream, key: str, now: int) -> KeyMetrics:
+        measures, stream = KeyMetrics(), live.stream
         chain = live.chains.get(key)
         if chain is not None and chain.last is not None:
             last = chain.last
@@ -269,11 +269,11 @@ class Measures:
                 await self._streams.get(name)
         self._loaded_until = names[-1] if len(names) == METRICS_LOADED_STREAMS else None
 
-    async def _group(self, name: str) -> GroupMeasures:
+    async def _group(self, name: str) -> GroupMetrics:
         window = await self._groups.window(name)
         pending = {stream: self._pending(stream, each) for stream, each in window.streams.items()}
         counts = {stream: count for stream, count in pending.items() if count is not None}
-        return GroupMeasures(window, counts, await self._groups.segment_lags(name, METRICS_SEGMENT_LAGS))
+        return GroupMetrics(window, counts, await self._groups.segment_lags(name, METRICS_SEGMENT_LAGS))
 
     def _pending(self, name: str, window: StreamWindow) -> int | None:
         live = self._streams.at_hand(name)
@@ -287,7 +287,7 @@ class Measures:
 
 
 async def _count_writers(
-    writers: list[Writer], live: Live, measures: StreamMeasures, now: int, slices: Slices
+    writers: list[Writer], live: LoadedStream, measures: StreamMetrics, now: int, slices: Yielding
 ) -> int | None:
     """Counts writers by state, finds the greatest noted times, and when any of them was last heard."""
     stream = live.stream
@@ -296,9 +296,9 @@ async def _count_writers(
     for writer in writers:
         heard_at = _greatest(heard_at, writer.heard_at)
         for key, state in stream.states(writer).items():
-            of_key = measures.keys.setdefault(key, KeyMeasures())
+            of_key = measures.keys.setdefault(key, KeyMetrics())
             of_key.writers[state] += 1
-            standing = writer.standings[key]
+            standing = writer.key_states[key]
             if standing.phase is Phase.NOTED and standing.time is not None and writer.excluded_at is None:
                 greatest[key] = max(standing.time, greatest.get(key, standing.time))
         await slices.turn()
@@ -308,11 +308,11 @@ async def _count_writers(
     return heard_at
 
 
-def _sum_up_keys(measures: StreamMeasures) -> None:
+def _sum_up_keys(measures: StreamMetrics) -> None:
     """Leaves a stream so many keys as may stand for themselves, and the rest as one."""
     if len(measures.keys) <= METRICS_KEYS_OF_STREAM:
         return
-    others = KeyMeasures()
+    others = KeyMetrics()
     for key in list(islice(measures.keys, METRICS_KEYS_OF_STREAM, None)):
         others.absorb(measures.keys.pop(key))
     measures.keys[OTHER] = others

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from controller.clock import Clock
 from controller.limits import LOOK_REST, LOOK_TTL_MS, LOOKS_SHARED
-from controller.yielding import Slices
+from controller.yielding import Yielding
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -22,11 +22,13 @@ class _Kept(Generic[T]):
     until: int
 
 
-class Shared(Generic[K, T]):
+class SingleFlight(Generic[K, T]):
     """Looks by what they are at. One is shared by all who ask for it while it is fresh: for LOOK_TTL_MS, or LOOK_REST
     times as long as it took to make, if that is longer."""
 
-    def __init__(self, make: Callable[[K, Slices], Awaitable[T]], clock: Clock, stopwatch: Callable[[], float]) -> None:
+    def __init__(
+        self, make: Callable[[K, Yielding], Awaitable[T]], clock: Clock, stopwatch: Callable[[], float]
+    ) -> None:
         self._make = make
         self._clock = clock
         self._stopwatch = stopwatch
@@ -45,7 +47,7 @@ class Shared(Generic[K, T]):
         return await asyncio.shield(task)
 
     async def _look(self, at: K) -> T:
-        slices = Slices(self._stopwatch)
+        slices = Yielding(self._stopwatch)
         began = self._clock.now()
         value = await self._make(at, slices)
         self._kept.pop(at, None)

@@ -9,8 +9,8 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from controller.limits import STALLED_MS
-from controller.streams.loaded_stream import Live
-from controller.yielding import Slices
+from controller.streams.loaded_stream import LoadedStream
+from controller.yielding import Yielding
 from strandline.core.aggregate import Holder
 from strandline.core.config import TimeDomain
 from strandline.core.cut import Cut
@@ -30,7 +30,7 @@ class Trouble(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyLook:
+class KeyStatus:
     """One time key of a stream. `since`: from when on it has been held back, where that is known."""
 
     key: str
@@ -45,7 +45,7 @@ class KeyLook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamLook:
+class StreamStatus:
     """A stream in a line; `seen_at` is the clock. Notes and refusals are counted since this controller started."""
 
     name: str
@@ -56,15 +56,15 @@ class StreamLook:
     notes: int
     late_notes: int
     refusals: Mapping[str, int]
-    keys: tuple[KeyLook, ...]
-    worst: KeyLook | None  # the key that needs someone most; of equal ones, the one that is furthest behind
+    keys: tuple[KeyStatus, ...]
+    worst: KeyStatus | None  # the key that needs someone most; of equal ones, the one that is furthest behind
 
     @property
     def trouble(self) -> Trouble:
         return self.worst.trouble if self.worst is not None else Trouble.NONE
 
 
-class WriterLook(NamedTuple):  # one for each of very many writers
+class WriterStatus(NamedTuple):  # one for each of very many writers
     """A writer in one time key. Late notes and refusals are counted since this controller started."""
 
     name: str
@@ -81,14 +81,14 @@ class WriterLook(NamedTuple):  # one for each of very many writers
 class StreamDetails:
     """A stream with its writers by key, those first who need a look, and how far its segments are noted."""
 
-    stream: StreamLook
-    writers: Mapping[str, Sequence[WriterLook]]
+    stream: StreamStatus
+    writers: Mapping[str, Sequence[WriterStatus]]
     noted: Mapping[str, int]
     graph: SegmentGraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLook:
+class GroupStatus:
     """A reader group in a line."""
 
     name: str
@@ -112,7 +112,7 @@ class _Ranked(NamedTuple):  # compared as it is, which is why the look, which ha
     rank: int
     time: int
     name: str
-    look: WriterLook
+    look: WriterStatus
 
 
 _RANKS: Final = {
@@ -126,12 +126,14 @@ _RANKS: Final = {
 }
 
 
-async def look_at(live: Live, resting: Mapping[str, int | None], now: int, slices: Slices) -> StreamLook:
+async def status_of(live: LoadedStream, resting: Mapping[str, int | None], now: int, slices: Yielding) -> StreamStatus:
     """A stream in a line. `resting` has the times that keys have reached at rest."""
     return _line(live, await _census(live, {}, slices, ranked=False), resting, now)
 
 
-async def look_closely_at(live: Live, resting: Mapping[str, int | None], now: int, slices: Slices) -> StreamDetails:
+async def details_of(
+    live: LoadedStream, resting: Mapping[str, int | None], now: int, slices: Yielding
+) -> StreamDetails:
     """A stream with its writers."""
     held = {key: live.stream.held_by(key, now) for key in live.stream.keys}
     holders = {key: holder.writer for key, holder in held.items() if holder is not None}
@@ -146,19 +148,19 @@ async def look_closely_at(live: Live, resting: Mapping[str, int | None], now: in
     return StreamDetails(stream=line, writers=writers, noted=census.noted, graph=live.stream.graph)
 
 
-async def _census(live: Live, holders: Mapping[str, str | None], slices: Slices, *, ranked: bool) -> _Census:
+async def _census(live: LoadedStream, holders: Mapping[str, str | None], slices: Yielding, *, ranked: bool) -> _Census:
     stream, counts, census = live.stream, live.counts, _Census()
     for writer in list(stream.writers.values()):
         states = stream.states(writer)
         census.states.update(set(map(str, states.values())))
-        for key, standing in writer.standings.items():
+        for key, standing in writer.key_states.items():
             if standing.time is not None and writer.excluded_at is None:
                 census.peaks[key] = max(standing.time, census.peaks.get(key, standing.time))
             if ranked:
                 name, state, time = writer.name, states[key], standing.value
                 late, refused = counts.late_by_writer[name], counts.refused_by_writer[name]
                 holds = holders.get(key) == name
-                look = WriterLook(name, state, time, writer.heard_at, holds, late, refused, writer.position)
+                look = WriterStatus(name, state, time, writer.heard_at, holds, late, refused, writer.position)
                 rank = 0 if holds else _RANKS[state]
                 rows = census.ranked.setdefault(key, [])
                 rows.append(_Ranked(rank, -1 if time is None else time, name, look))
@@ -169,13 +171,13 @@ async def _census(live: Live, holders: Mapping[str, str | None], slices: Slices,
     return census
 
 
-def _line(live: Live, census: _Census, resting: Mapping[str, int | None], now: int) -> StreamLook:
+def _line(live: LoadedStream, census: _Census, resting: Mapping[str, int | None], now: int) -> StreamStatus:
     stream, counts = live.stream, live.counts
     keys = stream.keys | {DEFAULT_KEY}
     if len(keys) > 1 and DEFAULT_KEY not in live.chains and DEFAULT_KEY not in stream.keys:
         keys.discard(DEFAULT_KEY)  # nobody uses it
     looks = tuple(_of_key(live, key, census.peaks.get(key), resting.get(key), now) for key in sorted(keys))
-    return StreamLook(
+    return StreamStatus(
         name=live.name,
         seen_at=now,
         sealed=stream.sealed,
@@ -189,7 +191,7 @@ def _line(live: Live, census: _Census, resting: Mapping[str, int | None], now: i
     )
 
 
-def _of_key(live: Live, key: str, peak: int | None, resting: int | None, now: int) -> KeyLook:
+def _of_key(live: LoadedStream, key: str, peak: int | None, resting: int | None, now: int) -> KeyStatus:
     chain = live.chains.get(key)
     last = chain.last if chain is not None else None
     times = [time for time in (resting, last.time if last is not None else None) if time is not None]
@@ -197,7 +199,7 @@ def _of_key(live: Live, key: str, peak: int | None, resting: int | None, now: in
     holder = live.stream.held_by(key, now)
     held = holder is not None and peak is not None and (holder.time is None or holder.time < peak)
     still = held and (last is None or now - last.created_at >= STALLED_MS)
-    return KeyLook(
+    return KeyStatus(
         key=key,
         time=max(times, default=None),
         marked_at=last.created_at if last is not None else None,
@@ -218,12 +220,12 @@ def _trouble(holder: Holder | None, excluded: tuple[str, ...], *, still: bool) -
     return Trouble.INCOMPLETE if excluded else Trouble.NONE
 
 
-def _urgency(look: KeyLook) -> tuple[int, int]:
+def _urgency(look: KeyStatus) -> tuple[int, int]:
     silent = look.holder.last_heard_ms_ago if look.holder is not None else None
     return look.trouble, silent or 0
 
 
-def by_trouble(look: StreamLook) -> tuple[bool, int, int, str]:
+def by_trouble(look: StreamStatus) -> tuple[bool, int, int, str]:
     """What to sort by, so that those come first that need someone most."""
     worst = look.worst
     urgency, silent = _urgency(worst) if worst is not None else (0, 0)

@@ -16,7 +16,7 @@ from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.postgresql import reading_engine, writing_engine
 from controller.storage.refusals import BadDatabaseUrl, NoStore, NotKnown, StoreAway, StoreRefused
 from controller.storage.rewind import Rewound, rewind
-from controller.storage.session import Session, SocketSession
+from controller.storage.session import SocketStoreSession, StoreSession
 from controller.storage.sqlite import ServedFiles, SqliteLock, check_no_backup, sqlite_engine, unusable
 from controller.storage.transaction import CommitUnknown, transaction
 from strandline.errors import StoreCorrupt
@@ -48,9 +48,9 @@ def shown(url: URL) -> str:
 class Sessions(NamedTuple):
     """The sessions of what writes, of what reads, and of what takes long to read."""
 
-    writer: Session = Session()
-    reader: Session = Session()
-    loader: Session = Session()
+    writer: StoreSession = StoreSession()
+    reader: StoreSession = StoreSession()
+    loader: StoreSession = StoreSession()
 
 
 @dataclass(slots=True)
@@ -176,7 +176,7 @@ def _opening(url: URL, opened: ExitStack, **more: int) -> _Sides:
         opened.callback(engine.dispose)
         return _Sides(engine, engine, engine, Sessions())
     engines = writing_engine(url, **more), reading_engine(url), reading_engine(url)
-    sessions = Sessions(*map(SocketSession, engines))
+    sessions = Sessions(*map(SocketStoreSession, engines))
     for engine, session in zip(engines, sessions, strict=True):
         opened.callback(engine.dispose)
         opened.callback(session.close)

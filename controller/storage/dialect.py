@@ -30,7 +30,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from controller.storage import schema
 from controller.storage.pipeline import undone
-from controller.storage.statements import Answer, Line, Prepared, Values
+from controller.storage.statements import Prepared, StatementResult, StatementRunner, Values
 
 _encoder: Final = msgspec.json.Encoder()
 _stream: Final = schema.stream.c
@@ -40,10 +40,10 @@ _SYNCS: Final = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 class RowStatement(Protocol):
     """A statement for any number of rows."""
 
-    def run_all(self, line: Line, rows: Sequence[Values]) -> None: ...
+    def run_all(self, line: StatementRunner, rows: Sequence[Values]) -> None: ...
 
 
-class Words(Protocol):
+class StoreDialect(Protocol):
     """The statements of one database, and what it means by its errors."""
 
     def left_undone(self, error: BaseException | None) -> bool:
@@ -61,22 +61,22 @@ class Words(Protocol):
     def prepared(self, statement: ClauseElement) -> Prepared:
         """Any other statement, made once."""
 
-    def owned(self, line: Line, names: Sequence[str], fence: int) -> Answer:
+    def owned(self, line: StatementRunner, names: Sequence[str], fence: int) -> StatementResult:
         """The answer has the names of the streams, of these, with this fence; locked until the transaction ends."""
 
 
-def words_of(dialect: Dialect) -> Words:
+def dialect_of(dialect: Dialect) -> StoreDialect:
     match dialect.name:
         case "sqlite":
-            return SqliteWords(dialect)
+            return SqliteDialect(dialect)
         case "postgresql":
             kind: Any = type(dialect)
-            return PostgresqlWords(kind(paramstyle="numeric_dollar"))
+            return PostgresqlDialect(kind(paramstyle="numeric_dollar"))
         case other:
             raise ValueError(f"{other!r} is not known: sqlite and postgresql are supported")
 
 
-class SqliteWords:
+class SqliteDialect:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         given = func.json_each(bindparam("names")).table_valued("value")
@@ -107,7 +107,7 @@ class SqliteWords:
             where.append(table.c[below] < bindparam(below))
         return _OnceForEach(Prepared(delete(table).where(and_(*where)), self._dialect))
 
-    def owned(self, line: Line, names: Sequence[str], fence: int) -> Answer:
+    def owned(self, line: StatementRunner, names: Sequence[str], fence: int) -> StatementResult:
         return line.run(self._owned, {"names": _encoder.encode(names).decode(), "at_fence": fence})
 
 
@@ -115,11 +115,11 @@ class _OnceForEach:
     def __init__(self, statement: Prepared) -> None:
         self._statement = statement
 
-    def run_all(self, line: Line, rows: Sequence[Values]) -> None:
+    def run_all(self, line: StatementRunner, rows: Sequence[Values]) -> None:
         line.run_each(self._statement, rows)
 
 
-class PostgresqlWords:
+class PostgresqlDialect:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         given = _given(schema.stream, ["name"])
@@ -157,7 +157,7 @@ class PostgresqlWords:
             where.append(table.c[below] < given.c[below])
         return _OnceForAll(Prepared(delete(table).where(and_(*where)), self._dialect))
 
-    def owned(self, line: Line, names: Sequence[str], fence: int) -> Answer:
+    def owned(self, line: StatementRunner, names: Sequence[str], fence: int) -> StatementResult:
         return line.run(self._owned, {"rows": _json([{"name": name} for name in names]), "at_fence": fence})
 
 
@@ -168,7 +168,7 @@ class _OnceForAll:
         self._statement = statement
         self._key = key
 
-    def run_all(self, line: Line, rows: Sequence[Values]) -> None:
+    def run_all(self, line: StatementRunner, rows: Sequence[Values]) -> None:
         chosen: Iterable[Values] = rows
         if self._key and len(rows) > 1:
             chosen = {tuple([row[name] for name in self._key]): row for row in rows}.values()

@@ -34,7 +34,7 @@ from controller.storage.load import stream_of
 from controller.storage.postgresql import reading_engine
 from controller.storage.refusals import StoreAway
 from controller.storage.rows import AnyRow, mark_of, segment_of
-from controller.storage.sqlite import looking_engine
+from controller.storage.sqlite import inspecting_engine
 from controller.storage.writer_states import StoredWriter, changes_of, state_of
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
@@ -44,7 +44,7 @@ from strandline.errors import StoreCorrupt, StrandlineError
 Value = TypeVar("Value")
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """What sort of fault it is, which says what can be done."""
 
     DATABASE = "database"
@@ -56,20 +56,20 @@ class Kind(StrEnum):
 
 
 REMEDIES: Final = {
-    Kind.DATABASE: "The database itself is damaged: stop the controller and restore a backup.",
-    Kind.ROW: "Rows are damaged: restore a backup, or delete their stream or reader group, and begin anew.",
-    Kind.ORDER: "Rows do not go together: restore a backup, or delete their stream or reader group, and begin anew.",
-    Kind.MISSING: "Rows are missing: restore a backup, or delete their stream or reader group, and begin anew.",
-    Kind.JOURNAL: "A journal is damaged: no mark and no window depends on it, and new entries overwrite it in time.",
-    Kind.ORPHAN: "Rows belong to nobody: nothing reads them. Remove them with SQL while no controller serves.",
+    FaultKind.DATABASE: "The database itself is damaged: stop the controller and restore a backup.",
+    FaultKind.ROW: "Rows are damaged: restore a backup, or delete their stream or reader group, and begin again.",
+    FaultKind.ORDER: "Rows contradict each other: restore a backup, or delete their stream or reader group, and begin again.",
+    FaultKind.MISSING: "Rows are missing: restore a backup, or delete their stream or reader group, and begin again.",
+    FaultKind.JOURNAL: "A journal is damaged: no mark and no window depends on it; new entries overwrite it in time.",
+    FaultKind.ORPHAN: "Rows belong to nobody: nothing reads them. Remove them with SQL while no controller serves.",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class StoreFault:
     """Something that is wrong with a store, with the row where it shows."""
 
-    kind: Kind
+    kind: FaultKind
     stream: str | None = None
     group: str | None = None
     table: str | None = None
@@ -92,7 +92,7 @@ def opened(url: str) -> Iterator[Connection]:
     if parsed.get_backend_name() != "sqlite":
         engine = reading_engine(parsed, statement_timeout_ms=0)  # it may take its time
     elif Path(path).is_file():
-        engine = looking_engine(path)
+        engine = inspecting_engine(path)
     else:
         raise StoreAway(path, "there is no such file")
     try:
@@ -116,7 +116,7 @@ class Inspection:
         self._connection = connection
         self.rows = self.streams = self.groups = 0
 
-    def faults(self) -> Iterator[Fault]:
+    def faults(self) -> Iterator[StoreFault]:
         """What is wrong, as it is found."""
         with self._connection.begin():
             if self._connection.dialect.name == "sqlite":
@@ -128,7 +128,7 @@ class Inspection:
             for table in schema.metadata.sorted_tables:
                 yield from self._guarded(self._orphans(table))
 
-    def _guarded(self, faults: Iterator[Fault]) -> Iterator[Fault]:
+    def _guarded(self, faults: Iterator[StoreFault]) -> Iterator[StoreFault]:
         """These faults; where the database fails on the way that is one, and what comes next is still looked at."""
         nested = self._connection.begin_nested()
         try:
@@ -137,14 +137,14 @@ class Inspection:
             nested.rollback()
             said = str(getattr(error, "orig", error)).strip().splitlines() or [type(error).__name__]
             reason = f"what follows could not be read: {diagnose(error).reason} ({printable(said[0])})"
-            yield Fault(kind=Kind.DATABASE, reason=reason)
+            yield StoreFault(kind=FaultKind.DATABASE, reason=reason)
         else:
             nested.commit()
 
-    def _database(self) -> Iterator[Fault]:
+    def _database(self) -> Iterator[StoreFault]:
         for (said,) in self._connection.exec_driver_sql(f"PRAGMA integrity_check({FAULTS_SHOWN})"):
             if said != "ok":
-                yield Fault(kind=Kind.DATABASE, reason=f"SQLite says: {said}")
+                yield StoreFault(kind=FaultKind.DATABASE, reason=f"SQLite says: {said}")
 
     def _rows(self, query: Select[Any]) -> Iterator[AnyRow]:
         for row in self._connection.execute(query.execution_options(yield_per=CHECK_ROWS)):
@@ -158,7 +158,7 @@ class Inspection:
 
     # -- streams and groups --------------------------------------------------------------------------------------
 
-    def _every(self, table: Table, newest: int) -> Iterator[Fault]:
+    def _every(self, table: Table, newest: int) -> Iterator[StoreFault]:
         of_one = self._stream if table is schema.stream else self._group
         for row in self._rows(select(table).order_by(table.c.name)):
             try:
@@ -171,7 +171,7 @@ class Inspection:
                 yield _of_row(table, row, f"its fence {row.fence} was not given out: the newest is {newest}")
             yield from self._guarded(of_one(row))
 
-    def _stream(self, row: AnyRow) -> Iterator[Fault]:
+    def _stream(self, row: AnyRow) -> Iterator[StoreFault]:
         self.streams += 1
         known = _Known(row.name, _epochs(schema.stream, row))
         yield from _attempt(schema.stream, row, stream_of)
@@ -181,7 +181,7 @@ class Inspection:
         yield from self._changes(known)
         yield from self._journal(schema.journal, row.name)
 
-    def _segments(self, known: _Known, stream: AnyRow) -> Iterator[Fault]:
+    def _segments(self, known: _Known, stream: AnyRow) -> Iterator[StoreFault]:
         segments, whole = [], True
         for row in self._rows_of(schema.segment, known.stream, schema.segment.c.place):
             try:
@@ -194,15 +194,15 @@ class Inspection:
         missing = {name for each in segments for name in each.predecessors}.difference(each.id for each in segments)
         for name in sorted(missing):
             values = {"stream": known.stream, "id": name}
-            yield replace(_fault(corrupt(schema.segment, values, MISSING)), kind=Kind.MISSING)
+            yield replace(_fault(corrupt(schema.segment, values, MISSING)), kind=FaultKind.MISSING)
         if missing:
             return
         try:
             known.graph = SegmentGraph(segments, open=bool(stream.open))
         except (ValueError, StrandlineError) as error:
-            yield Fault(kind=Kind.MISSING, stream=known.stream, table=schema.segment.name, reason=str(error))
+            yield StoreFault(kind=FaultKind.MISSING, stream=known.stream, table=schema.segment.name, reason=str(error))
 
-    def _marks(self, known: _Known) -> Iterator[Fault]:
+    def _marks(self, known: _Known) -> Iterator[StoreFault]:
         table = schema.mark
         key: str | None = None
         last: Mark | None = None
@@ -226,7 +226,7 @@ class Inspection:
             last, seq = mark, mark.seq
             known.last_times[mark.key] = mark.time
 
-    def _writers(self, known: _Known) -> Iterator[Fault]:
+    def _writers(self, known: _Known) -> Iterator[StoreFault]:
         table = schema.writer_state
         for row in self._rows_of(table, known.stream):
             try:
@@ -238,7 +238,7 @@ class Inspection:
                 yield _of_row(table, row, f"it is about the writer {writer.name!r}")
             yield from known.amiss(table, row, writer)
 
-    def _changes(self, known: _Known) -> Iterator[Fault]:
+    def _changes(self, known: _Known) -> Iterator[StoreFault]:
         table = schema.writer_change
         before: int | None = None
         for row in self._rows_of(table, known.stream):
@@ -254,7 +254,7 @@ class Inspection:
             for writer in writers:
                 yield from known.amiss(table, row, writer)
 
-    def _group(self, row: AnyRow) -> Iterator[Fault]:
+    def _group(self, row: AnyRow) -> Iterator[StoreFault]:
         self.groups += 1
         epochs = _epochs(schema.reader_group, row)
         yield from _attempt(schema.reader_group, row, settings_and_held)
@@ -272,29 +272,29 @@ class Inspection:
 
     # -- journals, and rows of nobody ----------------------------------------------------------------------------
 
-    def _journal(self, table: Table, owner: str) -> Iterator[Fault]:
+    def _journal(self, table: Table, owner: str) -> Iterator[StoreFault]:
         """A ring goes on slot by slot, and the number of an entry is its alone."""
         before: AnyRow | None = None
         numbers = set[int]()
         for row in self._rows_of(table, owner, table.c.topic, table.c.seq):
             if before is not None and before.topic == row.topic and row.slot != (before.slot + 1) % JOURNAL_ENTRIES:
-                yield _of_row(table, row, f"it follows slot {before.slot} of its topic", Kind.JOURNAL)
+                yield _of_row(table, row, f"it follows slot {before.slot} of its topic", FaultKind.JOURNAL)
             if row.seq in numbers:
-                yield _of_row(table, row, f"another entry has its number {row.seq}", Kind.JOURNAL)
+                yield _of_row(table, row, f"another entry has its number {row.seq}", FaultKind.JOURNAL)
             numbers.add(row.seq)
             before = row
             try:
                 msgspec.json.decode(row.details, type=dict[str, Any])
             except (ValueError, TypeError) as error:
-                yield _of_row(table, row, f"it cannot be read: {error}", Kind.JOURNAL)
+                yield _of_row(table, row, f"it cannot be read: {error}", FaultKind.JOURNAL)
 
-    def _orphans(self, table: Table) -> Iterator[Fault]:
+    def _orphans(self, table: Table) -> Iterator[StoreFault]:
         for reference in table.foreign_keys:
             ours, theirs = reference.parent, reference.column
             lonely = select(ours, func.count()).where(~select(theirs).where(theirs == ours).exists())
             for owner, count in self._connection.execute(lonely.group_by(ours).limit(FAULTS_SHOWN)):
                 reason = f"{count} of its rows have the {ours.name} {printable(str(owner))!r}, which is not there"
-                yield Fault(kind=Kind.ORPHAN, table=table.name, reason=reason)
+                yield StoreFault(kind=FaultKind.ORPHAN, table=table.name, reason=reason)
 
 
 @dataclass(slots=True)
@@ -307,21 +307,21 @@ class _Known:
     last_times: dict[str, int] = field(default_factory=dict)  # by key, of the newest mark
     damaged_keys: set[str] = field(default_factory=set)
 
-    def amiss(self, table: Table, row: AnyRow, writer: StoredWriter) -> Iterator[Fault]:
+    def amiss(self, table: Table, row: AnyRow, writer: StoredWriter) -> Iterator[StoreFault]:
         """What a writer's row says that cannot be."""
         name = writer.name
         if self.epochs is not None and writer.epoch is not None and writer.epoch > self.epochs:
             reason = f"the epoch {writer.epoch} of writer {name!r} was not given out: the newest is {self.epochs}"
             yield _of_row(table, row, reason)
         yield from self.beyond(table, row, writer.position)
-        for key, standing in writer.standings.items():
+        for key, standing in writer.key_states.items():
             reached = [standing.time, standing.earlier_time, self.last_times.get(key)]
             floor, known = standing.floor, [each for each in reached if each is not None]
             if floor is not None and key not in self.damaged_keys and not any(each >= floor for each in known):
                 reason = f"writer {name!r} has the floor {floor} in key {key!r}, and no mark has come that far"
-                yield _of_row(table, row, reason, Kind.MISSING)
+                yield _of_row(table, row, reason, FaultKind.MISSING)
 
-    def beyond(self, table: Table, row: AnyRow, position: Mapping[str, int]) -> Iterator[Fault]:
+    def beyond(self, table: Table, row: AnyRow, position: Mapping[str, int]) -> Iterator[StoreFault]:
         """Where a position, or a cut, is in no segment, or behind the end of one."""
         if self.graph is None:
             return
@@ -338,7 +338,7 @@ class _Known:
 # -- faults of rows --------------------------------------------------------------------------------------------------
 
 
-def _attempt(table: Table, row: AnyRow, decode: Callable[[AnyRow], object]) -> Iterator[Fault]:
+def _attempt(table: Table, row: AnyRow, decode: Callable[[AnyRow], object]) -> Iterator[StoreFault]:
     """The fault of a row that is not what was written, or cannot be read."""
     try:
         CHECKSUMS[table].decoded(row, decode)
@@ -346,23 +346,23 @@ def _attempt(table: Table, row: AnyRow, decode: Callable[[AnyRow], object]) -> I
         yield _fault(error)
 
 
-def _fault(error: StoreCorrupt) -> Fault:
+def _fault(error: StoreCorrupt) -> StoreFault:
     where = {"stream": error.stream, "group": error.group, "table": error.table, "row": error.row}
-    return Fault(kind=Kind.ROW, **where, reason=error.reason)
+    return StoreFault(kind=FaultKind.ROW, **where, reason=error.reason)
 
 
-def _of_row(table: Table, row: AnyRow, reason: str, kind: Kind = Kind.ORDER) -> Fault:
+def _of_row(table: Table, row: AnyRow, reason: str, kind: FaultKind = FaultKind.ORDER) -> StoreFault:
     return replace(_fault(corrupt(table, dict(row._mapping), reason)), kind=kind)
 
 
-def _missing(row: AnyRow, first: int, last: int) -> Fault:
+def _missing(row: AnyRow, first: int, last: int) -> StoreFault:
     """Rows with these seqs are not there, before this one."""
     reason = f"it is missing, with {last - first} more behind it" if last > first else MISSING
     table = schema.mark if "key" in row._mapping else schema.writer_change
-    return replace(_fault(corrupt(table, {**row._mapping, "seq": first}, reason)), kind=Kind.MISSING)
+    return replace(_fault(corrupt(table, {**row._mapping, "seq": first}, reason)), kind=FaultKind.MISSING)
 
 
-def _succession(row: AnyRow, last: Mark, mark: Mark) -> Iterator[Fault]:
+def _succession(row: AnyRow, last: Mark, mark: Mark) -> Iterator[StoreFault]:
     """Why a mark cannot come after another."""
     try:
         check_follows(last, mark)

@@ -19,7 +19,7 @@ Ends: TypeAlias = dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredEntry:
     """Something that happened. `by` is whose token it was, null where there are no tokens, or nobody did it."""
 
     seq: int
@@ -49,7 +49,7 @@ class JournalTable:
         self.newest = select(table).where(whose).order_by(column.seq.desc()).limit(bindparam("entries"))
         self.page = select(table).where(whose, after).order_by(column.seq).limit(bindparam("entries"))
 
-    def values(self, name: str, slot: int, entry: Entry) -> Values:
+    def values(self, name: str, slot: int, entry: StoredEntry) -> Values:
         return {
             self.owner: name,
             "topic": entry.topic,
@@ -79,7 +79,7 @@ def journal_ends(connection: Connection, journal: JournalTable, name: str) -> En
 
 def journal_entries(
     connection: Connection, journal: JournalTable, name: str, after: int, limit: int
-) -> Sequence[Entry]:
+) -> Sequence[StoredEntry]:
     """The entries that follow a seq, oldest first."""
     with connection.begin():
         rows = connection.execute(journal.page, {"owner": name, "after": after, "entries": limit}).all()
@@ -94,7 +94,7 @@ def newest_entries(
     *,
     topics: Sequence[str] = (),
     writer: str | None = None,
-) -> Sequence[Entry]:
+) -> Sequence[StoredEntry]:
     """The newest entries, oldest first: of all topics, or of these; of one writer, if one is named."""
     query = journal.newest
     given: dict[str, Any] = {"owner": name, "entries": limit}
@@ -109,15 +109,15 @@ def newest_entries(
     return [each for each in entries if writer is None or _is_about(each, writer)]
 
 
-def _is_about(entry: Entry, writer: str) -> bool:
+def _is_about(entry: StoredEntry, writer: str) -> bool:
     told = entry.details
     return writer in (told.get("writer"), told.get("name")) or writer in told.get("excluded", ())
 
 
-def _entry(row: Row[Any]) -> Entry:
+def _entry(row: Row[Any]) -> StoredEntry:
     try:
         details = msgspec.json.decode(row.details)
     except ValueError as error:
         table = schema.journal if "stream" in row._mapping else schema.group_journal
         raise corrupt(table, dict(row._mapping), f"it cannot be read: {error}") from error
-    return Entry(seq=row.seq, at=row.at, topic=row.topic, kind=row.kind, by=row.by, details=details)
+    return StoredEntry(seq=row.seq, at=row.at, topic=row.topic, kind=row.kind, by=row.by, details=details)

@@ -14,7 +14,7 @@ from controller.storage.checksums import CHECKSUMS, MISSING, check_name_of, corr
 from controller.storage.journal import JOURNAL_OF_STREAM, Ends, journal_ends
 from controller.storage.rows import (
     AnyRow,
-    Origin,
+    StreamOrigin,
     config_of,
     cut_of,
     mark_of,
@@ -69,7 +69,7 @@ class StoredStream:
     """A stream as the store has it, with the newest marks of each key, oldest first and packed."""
 
     stream: Stream
-    origin: Origin
+    origin: StreamOrigin
     fence: int
     chains: dict[str, MarkChain]
     heads: dict[str, list[Mark]]  # the same marks without their cuts
@@ -117,7 +117,7 @@ def stream_steps(connection: Connection, name: str, unserved: Unserved) -> Steps
         for writer in stored.writers.values():
             _forget_passed(writer, last_times)
             stream.restore_writer(writer)
-            if step.did(1 + len(writer.standings)):
+            if step.did(1 + len(writer.key_states)):
                 yield
         journal = journal_ends(connection, JOURNAL_OF_STREAM, name)
         return StoredStream(
@@ -134,13 +134,13 @@ def stream_steps(connection: Connection, name: str, unserved: Unserved) -> Steps
         )
 
 
-def stream_of(row: AnyRow) -> tuple[StreamConfig, Origin, Cut, dict[str, Remainder]]:
+def stream_of(row: AnyRow) -> tuple[StreamConfig, StreamOrigin, Cut, dict[str, Remainder]]:
     return config_of(row.config), origin_of(row), cut_of(row.head), remainders_of(row.remainders)
 
 
 def _forget_passed(writer: Writer, last_times: dict[str, int]) -> None:
     """Drops from histories what a mark has left behind: that is never written."""
-    for key, standing in writer.standings.items():
+    for key, standing in writer.key_states.items():
         if key in last_times:
             standing.drop_below(last_times[key])
 

@@ -16,7 +16,7 @@ _BEGIN: Final = b"BEGIN"
 _COMMIT: Final = b"COMMIT"
 
 
-class Answer:
+class PipelineResult:
     """What a statement brought about; there once the pipeline has been run."""
 
     __slots__ = ("result",)
@@ -65,20 +65,20 @@ class Pipeline:
         self._pq: Any = pq
         self._session: Any = driver.pgconn
         self._names: dict[str, bytes] = {}
-        self._waiting: list[tuple[bytes | None, Any, Answer]] = []
+        self._waiting: list[tuple[bytes | None, Any, PipelineResult]] = []
         self._warnings: list[str] = []
         driver.add_notice_handler(self._hear)
 
-    def put(self, statement: str, values: Sequence[Any]) -> Answer:
+    def put(self, statement: str, values: Sequence[Any]) -> PipelineResult:
         """Adds a statement to what is run next."""
         if not self._waiting and self._session.transaction_status == self._pq.TransactionStatus.IDLE:
-            self._waiting.append((None, _BEGIN, Answer()))
-        answer = Answer()
+            self._waiting.append((None, _BEGIN, PipelineResult()))
+        answer = PipelineResult()
         self._waiting.append((self._name(statement), [_bytes(each) for each in values], answer))
         return answer
 
     def put_commit(self) -> None:
-        self._waiting.append((None, _COMMIT, Answer()))
+        self._waiting.append((None, _COMMIT, PipelineResult()))
 
     @contextmanager
     def filled(self) -> Iterator[None]:

@@ -25,7 +25,7 @@ _names = msgspec.json.Decoder(list[str])
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class StreamOrigin:
     """How a stream came to be: when, and with which segments (None: open), for a creation that is repeated."""
 
     created_at: int
@@ -53,7 +53,7 @@ def cut_of(text: str) -> Cut:
 # -- streams -------------------------------------------------------------------------------------------------------
 
 
-def stream_values(stream: Stream, origin: Origin, owner: str, fence: int) -> Values:
+def stream_values(stream: Stream, origin: StreamOrigin, owner: str, fence: int) -> Values:
     return {
         "name": stream.name,
         "open": stream.graph.open,
@@ -83,9 +83,9 @@ def remainders_of(text: str) -> dict[str, Remainder]:
     return _remainders.decode(text)
 
 
-def origin_of(row: AnyRow) -> Origin:
+def origin_of(row: AnyRow) -> StreamOrigin:
     segments = msgspec.json.decode(row.original, type=tuple[tuple[str, float, float], ...] | None)
-    return Origin(created_at=row.created_at, segments=segments)
+    return StreamOrigin(created_at=row.created_at, segments=segments)
 
 
 def segment_values(stream: str, place: int, segment: Segment, noted_at: int | None = None) -> Values:

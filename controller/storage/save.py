@@ -12,10 +12,10 @@ from sqlalchemy.exc import DBAPIError
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, with_checksum
 from controller.storage.diagnosis import Cause, StoreTrouble
-from controller.storage.dialect import RowStatement, words_of
+from controller.storage.dialect import RowStatement, dialect_of
 from controller.storage.pipeline import Fate
 from controller.storage.rows import Values, cut_json, cut_of
-from controller.storage.statements import Line
+from controller.storage.statements import StatementRunner
 from controller.storage.transaction import CommitUnknown, abandon, reason_of, transaction
 
 # Owners of spells in which nobody served. Controllers have names with a colon.
@@ -34,7 +34,7 @@ class OwnershipLost(StoreTrouble):
         return f"another controller owns {', '.join(map(repr, self.streams))}"
 
 
-class SpellOver(StoreTrouble):
+class TermOver(StoreTrouble):
     """Another controller began to serve this store after this one did. `owner` is its name."""
 
     cause = Cause.TAKEN_OVER
@@ -54,7 +54,7 @@ class SpellOver(StoreTrouble):
         return f"controller {self.owner} took the store over: {fences}"
 
 
-class SpellGone(StoreTrouble):
+class TermGone(StoreTrouble):
     """The store does not have the entry that this controller made when it began: it is at an earlier moment now."""
 
     cause = Cause.MOVED
@@ -71,7 +71,7 @@ class SpellGone(StoreTrouble):
 
 
 @dataclass(frozen=True, slots=True)
-class Spell:
+class Term:
     """One time of serving, from the start of a controller to its end. A later spell has a greater fence."""
 
     fence: int
@@ -81,10 +81,10 @@ class Spell:
 
 
 @dataclass(slots=True)
-class Writing:
+class Commit:
     """Everything that one transaction changes. Removals come before what is put and added."""
 
-    spell: Spell
+    spell: Term
     served_until: int
     clock_bound: int
     unserved_ms: int = 0
@@ -130,13 +130,13 @@ _TOUCH = (
 _OWNER = select(schema.served.c.owner).where(schema.served.c.fence == bindparam("at_fence"))
 
 
-class Scribe:
+class CommitWriter:
     """Writes Writings to one connection, its statements made once."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._words = words_of(connection.dialect)
-        self._line = Line(connection, self._words.left_undone)
+        self._words = dialect_of(connection.dialect)
+        self._line = StatementRunner(connection, self._words.left_undone)
         self._tables = schema.metadata.sorted_tables  # each after those that it refers to
         self._puts = {table: self._words.putting(table) for table in self._tables}
         self._adds = {table: self._words.adding(table) for table in self._tables}
@@ -148,7 +148,7 @@ class Scribe:
         self._trim = self._words.removing(schema.writer_change, ["stream"], below="seq")
         self._prune = self._words.removing(schema.mark, ["stream", "key"], below="seq")
 
-    def commit(self, writing: Writing, may_write: Callable[[], None] = lambda: None) -> None:
+    def commit(self, writing: Commit, may_write: Callable[[], None] = lambda: None) -> None:
         """Writes it all, or nothing and raises: OwnershipLost, SpellOver, SpellGone, or what SQLAlchemy has.
 
         Raises CommitUnknown where it cannot tell which. A connection that was lost before the commit began is made
@@ -169,7 +169,7 @@ class Scribe:
         with transaction(self._connection):  # where it was lost, on a new one, which waits for the old one's lock
             self._connection.execute(_TOUCH)
 
-    def _commit(self, writing: Writing, may_write: Callable[[], None]) -> None:
+    def _commit(self, writing: Commit, may_write: Callable[[], None]) -> None:
         begun = self._begin(writing)
         try:
             may_write()
@@ -188,7 +188,7 @@ class Scribe:
             abandon(self._connection, begun)
             raise
 
-    def _begin(self, writing: Writing) -> RootTransaction:
+    def _begin(self, writing: Commit) -> RootTransaction:
         """Begins a transaction that may write this; else nothing is changed."""
         begun = self._connection.begin()
         try:
@@ -200,7 +200,7 @@ class Scribe:
             raise
         return begun
 
-    def _keep(self, writing: Writing) -> None:
+    def _keep(self, writing: Commit) -> None:
         """Raises unless this spell is the newest still and owns what it must.
 
         A spell begins with a lock on the rows of those before it. So either it waits for us here, and then sees what
@@ -231,16 +231,16 @@ class Scribe:
         if lost:
             raise OwnershipLost(lost)
 
-    def _over(self, spell: Spell, newest: int | None) -> SpellOver | SpellGone:
+    def _over(self, spell: Term, newest: int | None) -> TermOver | TermGone:
         """Why this spell is not the newest."""
         if newest is None or newest < spell.fence:
-            return SpellGone(spell.fence)
+            return TermGone(spell.fence)
         with self._line.together():
             asked = self._line.run(self._owner, {"at_fence": newest})
         ((owner,),) = asked.fetchall()
-        return SpellOver(spell.fence, newest, owner)
+        return TermOver(spell.fence, newest, owner)
 
-    def _write(self, writing: Writing) -> None:
+    def _write(self, writing: Commit) -> None:
         """Writes it, and where that can go along, commits it."""
         line = self._line
         with line.together():
@@ -252,7 +252,7 @@ class Scribe:
                     self._adds[table].run_all(line, writing.added[table])
             line.commit()
 
-    def _remove(self, writing: Writing) -> None:
+    def _remove(self, writing: Commit) -> None:
         if writing.logged:
             self._trim.run_all(self._line, writing.logged)
         if writing.pruned:

@@ -17,7 +17,7 @@ StoreTable: TypeAlias = Table
 StoreFailed: TypeAlias = DBAPIError
 
 
-class Session:
+class StoreSession:
     """What an engine has open at present. This one cannot be ended from outside, as SQLite's: its calls end alone."""
 
     def begin(self) -> None:
@@ -30,7 +30,7 @@ class Session:
         """Nothing is left of it here."""
 
 
-class SocketSession(Session):
+class SocketStoreSession(StoreSession):
     """The session of an engine whose driver speaks over a socket.
 
     The driver itself cannot be told to stop waiting: that is not safe from another thread. Its socket can be shut down.

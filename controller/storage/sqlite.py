@@ -64,7 +64,7 @@ def sqlite_engine(url: URL, *, writing_at_once: bool = False) -> Engine:
     return engine
 
 
-def looking_engine(path: str) -> Engine:
+def inspecting_engine(path: str) -> Engine:
     """An engine for an SQLite file that is there, to be looked at and not to be changed; a controller may serve it."""
     wal = Path(f"{path}-wal")
     # What a crash left in the write-ahead log stays there: whoever may write would move it into the file at the end.

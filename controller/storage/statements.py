@@ -33,7 +33,7 @@ class Prepared:
         return tuple([values[name] for name in self._names])
 
 
-class Answer(Protocol):
+class StatementResult(Protocol):
     """To a statement: there when the way back is done."""
 
     @property
@@ -42,7 +42,7 @@ class Answer(Protocol):
     def fetchall(self) -> list[Any]: ...
 
 
-class Line:
+class StatementRunner:
     """The way to a database, over the connection that SQLAlchemy keeps. Everything is run inside `together`."""
 
     def __init__(self, connection: Connection, left_undone: Callable[[BaseException], bool]) -> None:
@@ -80,13 +80,13 @@ class Line:
                 None, None, error, dialect.loaded_dbapi.Error, connection_invalidated=lost, dialect=dialect
             ) from error
 
-    def run(self, statement: Prepared, values: Values) -> Answer:
+    def run(self, statement: Prepared, values: Values) -> StatementResult:
         """Its answer is to be asked for rows after `together`."""
         given = statement.parameters(values)
         if self._pipeline is not None:
-            answer: Answer = self._pipeline.put(statement.sql, given)
+            answer: StatementResult = self._pipeline.put(statement.sql, given)
             return answer
-        cursor: Answer = self._driver.execute(statement.sql, given)
+        cursor: StatementResult = self._driver.execute(statement.sql, given)
         return cursor
 
     def run_each(self, statement: Prepared, rows: Sequence[Values]) -> None:

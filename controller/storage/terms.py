@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 
 from controller.limits import CLOCK_LEAD_MS, FENCES_SINCE_S
 from controller.storage import schema
-from controller.storage.save import RESTORE, REWIND, Spell, SpellOver
+from controller.storage.save import RESTORE, REWIND, Term, TermOver
 from controller.storage.transaction import transaction
 
 
@@ -24,7 +24,7 @@ class Restores:
         return max((moment for restored, moment in self._restores if restored > fence), default=None)
 
 
-def begin_spell(connection: Connection, owner: str, now: int) -> tuple[Spell, Restores]:
+def begin_term(connection: Connection, owner: str, now: int) -> tuple[Term, Restores]:
     """Starts a spell at `now`, or at the time up to which the clock may have been told before, if that is later: since
     it was last set back, if it ever was.
 
@@ -48,7 +48,7 @@ def begin_spell(connection: Connection, owner: str, now: int) -> tuple[Spell, Re
         set_back = max((place for place, row in enumerate(rows) if row.owner == REWIND), default=0)
         started_at = max([now, *(row.clock_bound for row in rows[set_back:])])
         unserved_ms = rows[-1].unserved_ms + started_at - rows[-1].served_until if rows else 0
-        spell = Spell((newest or 0) + 1, owner, started_at, unserved_ms)
+        spell = Term((newest or 0) + 1, owner, started_at, unserved_ms)
         connection.execute(
             insert(table).values(
                 fence=spell.fence,
@@ -87,10 +87,10 @@ def begin_anew(connection: Connection, now: int) -> int | None:
     return served_until
 
 
-def taken_over(connection: Connection, spell: Spell) -> SpellOver | None:
+def taken_over(connection: Connection, spell: Term) -> TermOver | None:
     """Who began to serve the store after this spell did, None where nobody did."""
     table = schema.served
     newest = select(table.c.fence, table.c.owner).where(table.c.fence > spell.fence).order_by(table.c.fence.desc())
     with connection.begin():
         row = connection.execute(newest.limit(1)).one_or_none()
-    return None if row is None else SpellOver(spell.fence, row.fence, row.owner)
+    return None if row is None else TermOver(spell.fence, row.fence, row.owner)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, RootTransaction
 from sqlalchemy.exc import DBAPIError
 
 from controller.storage.diagnosis import StoreTrouble
-from controller.storage.dialect import words_of
+from controller.storage.dialect import dialect_of
 from strandline.redaction import redact
 
 
@@ -43,7 +43,7 @@ def transaction(connection: Connection) -> Iterator[None]:
             begun.commit()
         except DBAPIError as error:
             abandon(connection, begun)
-            if words_of(connection.dialect).left_undone(error.orig):
+            if dialect_of(connection.dialect).left_undone(error.orig):
                 raise
             raise CommitUnknown(reason_of(error)) from error
     if warnings:

@@ -21,12 +21,12 @@ from controller.storage.checksums import CHECKSUMS, MISSING, corrupt
 from controller.storage.rows import AnyRow, Values, rows_of
 from controller.storage.steps import Step, Steps, pages
 from strandline.core.cut import NOTHING, Cut
-from strandline.core.writer import Entry, Phase, Standing, Writer
+from strandline.core.writer import KeptNote, KeyState, Phase, Writer
 
 Document: TypeAlias = tuple[Any, ...]  # a StoredWriter, put together without one: every note makes some
 
 
-class StoredStanding(msgspec.Struct, array_like=True, frozen=True):
+class StoredKeyState(msgspec.Struct, array_like=True, frozen=True):
     """A standing with its history or, unless `whole`, what came to that. An entry without a cut has the position's."""
 
     phase: Phase
@@ -55,7 +55,7 @@ class StoredWriter(msgspec.Struct, array_like=True, frozen=True):
     excluded_at: int | None
     noted: dict[str, int] | None
     position: dict[str, int]
-    standings: dict[str, StoredStanding]
+    key_states: dict[str, StoredKeyState]
     registration: str | None = None
     served_at: int | None = None
 
@@ -71,12 +71,12 @@ _writers = msgspec.json.Decoder(list[StoredWriter])
 def document_of(writer: Writer, *, whole: bool) -> Document:
     """The writer as of now, with its whole history or with what came to it since the last time."""
     position = writer.position
-    standings = {}
-    for key, each in writer.standings.items():
+    key_states = {}
+    for key, each in writer.key_states.items():
         rewritten, entries = each.drain()
         if whole:
             rewritten, entries = True, each.history
-        standings[key] = (
+        key_states[key] = (
             each.phase, each.floor, each.time, each.newest, each.has_noted, each.lost_at, each.told_floor, rewritten,
             [(time, None if cut is position else cut.offsets, newest) for time, cut, newest in entries],
             each.earlier_time,
@@ -84,7 +84,7 @@ def document_of(writer: Writer, *, whole: bool) -> Document:
     noted, offsets = writer.noted, position.offsets
     return (
         writer.name, writer.heard_at, writer.tail, writer.epoch, writer.closed, writer.closed_epoch,
-        writer.excluded_at, None if noted == offsets else noted, offsets, standings, writer.registration,
+        writer.excluded_at, None if noted == offsets else noted, offsets, key_states, writer.registration,
         writer.served_at,
     )  # fmt: skip
 
@@ -181,7 +181,7 @@ def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
             name = take(_STATE_ROWS.decoded(row, state_of), None)
             through[name] = row.through
             log.seq = max(log.seq, row.through)
-            if step.did(1 + len(writers[name].standings) + len(row.state) // ITEM_CHARACTERS):
+            if step.did(1 + len(writers[name].key_states) + len(row.state) // ITEM_CHARACTERS):
                 yield
     for page in pages(connection, _CHANGES, of_stream, 0, "seq", lambda row: len(row.writers)):
         for row in page:
@@ -192,7 +192,7 @@ def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
             names, unknown, forgotten = list[str](), list[str](), list[str]()
             for stored in _CHANGE_ROWS.decoded(row, changes_of):
                 before = writers.get(stored.name)
-                if not stored.standings:
+                if not stored.key_states:
                     forgotten.append(stored.name)
                     if row.seq > through.get(stored.name, 0):
                         writers.pop(stored.name, None)
@@ -203,7 +203,7 @@ def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
                 else:
                     assert before is not None  # its own row knows more
                     names.append(before.name)  # one string for each name, however often it is in the log
-                if step.did(1 + len(stored.standings)):
+                if step.did(1 + len(stored.key_states)):
                     yield
             log.add(row.seq, names, unknown, forgotten)
     return found
@@ -212,9 +212,9 @@ def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
 def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
     """The writer as it was stored, given what was stored of it before."""
     position = _cut(stored.position)
-    standings = {}
-    for key, each in stored.standings.items():
-        standing = standings[key] = Standing(
+    key_states = {}
+    for key, each in stored.key_states.items():
+        standing = key_states[key] = KeyState(
             phase=each.phase,
             floor=each.floor,
             time=each.time,
@@ -226,10 +226,10 @@ def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
         )
         if each.history:
             standing.history = [
-                Entry(time, position if cut is None else _cut(cut), newest) for time, cut, newest in each.history
+                KeptNote(time, position if cut is None else _cut(cut), newest) for time, cut, newest in each.history
             ]
-        if not each.whole and before is not None and key in before.standings:
-            standing.history = before.standings[key].history + standing.history
+        if not each.whole and before is not None and key in before.key_states:
+            standing.history = before.key_states[key].history + standing.history
     return Writer(
         name=stored.name,
         heard_at=stored.heard_at,
@@ -242,7 +242,7 @@ def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
         registration=stored.registration,
         noted=dict(stored.position) if stored.noted is None else stored.noted,
         position=position,
-        standings=standings,
+        key_states=key_states,
     )
 
 

@@ -8,21 +8,21 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 
-class Shelved(Protocol):
+class Loadable(Protocol):
     """Something that a shelf holds."""
 
     discarded: bool  # it is no longer what the store has
     ending: asyncio.Future[None] | None  # while its deletion is not durable
 
 
-Item = TypeVar("Item", bound=Shelved)
+Item = TypeVar("Item", bound=Loadable)
 
 
 class StillLoading(Exception):
     """It takes longer to load than anyone is to wait. Loading goes on."""
 
 
-class Shelf(Generic[Item]):
+class LoadingCache(Generic[Item]):
     """Each thing at most once in memory. Nobody may hold on to one over an `await`: ask again."""
 
     def __init__(self, load: Callable[[str], Awaitable[Item | None]]) -> None:

@@ -10,18 +10,18 @@ from functools import partial
 from controller.commit.writer_log import WriterLog
 from controller.limits import NOTED_AT_MS, RECENT_MARKS
 from controller.records.counts import StreamCounts
-from controller.records.journal import Act, Journal, Told, tell_entries
-from controller.records.journal_recorder import Telling
+from controller.records.journal import Act, Journal, Told, log_entries
+from controller.records.journal_recorder import JournalRecorder
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_OF_STREAM
 from controller.storage.load import StoredStream
 from controller.storage.rows import (
-    Origin,
+    StreamOrigin,
     mark_values,
     segment_values,
     stream_values,
 )
-from controller.storage.save import Writing
+from controller.storage.save import Commit
 from controller.storage.writer_states import StoredLog
 from strandline.core.chain import MarkChain
 from strandline.core.changes import Changes
@@ -29,7 +29,7 @@ from strandline.core.segment import Segment
 from strandline.core.stream import Stream
 
 
-class Live:
+class LoadedStream:
     """One loaded stream. `stream` has what was applied; `chains` have what is durable.
 
     Nobody may hold on to it over an `await`: it may have been discarded meanwhile.
@@ -38,10 +38,10 @@ class Live:
     def __init__(
         self,
         stream: Stream,
-        origin: Origin,
+        origin: StreamOrigin,
         *,
         stored_fence: int | None,
-        watch: Callable[[Live], None],
+        watch: Callable[[LoadedStream], None],
         counts: StreamCounts | None = None,
     ) -> None:
         """`stored_fence` is that of the spell that wrote it last, None for a stream that is new.
@@ -66,12 +66,14 @@ class Live:
         self.log = WriterLog(stream.name, StoredLog())
         self._places: dict[str, int] = {}
         self._listeners: dict[str, asyncio.Future[None]] = {}
-        self._telling = Telling(self.journal, self.counts)
+        self._telling = JournalRecorder(self.journal, self.counts)
         self._settling = False
         self._noted_until = stream.clock  # notes up to here have their segments' `last_noted_at` in the store
 
     @classmethod
-    def loaded(cls, stored: StoredStream, watch: Callable[[Live], None], counts: StreamCounts | None = None) -> Live:
+    def loaded(
+        cls, stored: StoredStream, watch: Callable[[LoadedStream], None], counts: StreamCounts | None = None
+    ) -> LoadedStream:
         live = cls(stored.stream, stored.origin, stored_fence=stored.fence, watch=watch, counts=counts)
         for key, marks in stored.heads.items():
             if key not in live.counts.made_at:
@@ -81,7 +83,7 @@ class Live:
         live._places = stored.places
         live.noted_at = stored.noted_at
         live.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
-        live._telling = Telling(live.journal, live.counts)
+        live._telling = JournalRecorder(live.journal, live.counts)
         live._telling.resume(stored.heads)
         return live
 
@@ -119,7 +121,7 @@ class Live:
 
     # -- to the store --------------------------------------------------------------------------------------------
 
-    def write(self, writing: Writing) -> Callable[[], None]:
+    def write(self, writing: Commit) -> Callable[[], None]:
         """Adds to a writing everything that changed since the last time; returns what shows it to readers."""
         changes = self.stream.drain()
         if self._earlier:
@@ -154,7 +156,7 @@ class Live:
         self._watch(self)
         return partial(self._publish, changes, pruned, told, self.stream.sealed)
 
-    def _write_end(self, writing: Writing) -> Callable[[], None]:
+    def _write_end(self, writing: Commit) -> Callable[[], None]:
         if self._stored_fence is not None:
             if self._stored_fence != writing.spell.fence:
                 writing.taken[self.name] = self._stored_fence
@@ -166,7 +168,7 @@ class Live:
     def _noted_at_is_due(self) -> bool:
         return self.stream.clock - self._noted_until >= NOTED_AT_MS
 
-    def _write_segments(self, changes: Changes, writing: Writing) -> None:
+    def _write_segments(self, changes: Changes, writing: Commit) -> None:
         for dropped in changes.dropped:
             writing.remove(schema.segment, {"stream": self.name, "id": dropped})
             writing.dropped.append((self.name, dropped))
@@ -205,7 +207,7 @@ class Live:
 
     def _publish(self, changes: Changes, pruned: dict[str, int], told: list[Told], sealed: bool) -> None:
         """Shows marks that are durable now, and wakes whoever waits for them."""
-        tell_entries("stream", self.name, told)
+        log_entries("stream", self.name, told)
         for segment in changes.dropped:
             for each in self.chains.values():
                 each.drop_segment(segment)

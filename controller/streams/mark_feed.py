@@ -19,8 +19,8 @@ from controller.limits import (
     EVENT_SUBSCRIBERS,
     REST_TELLING_MS,
 )
-from controller.streams.loaded_stream import Live
-from controller.streams.reads import Reading
+from controller.streams.loaded_stream import LoadedStream
+from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from strandline.core.mark import Mark
 from strandline.core.note import check_key
@@ -31,7 +31,7 @@ Encode: TypeAlias = Callable[[Mark, SegmentGraph], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class NewMarks:
     """Marks that follow on the last ones, each encoded."""
 
     encoded: list[bytes]
@@ -50,25 +50,25 @@ class StillHere:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class FeedOver:
     """Nothing follows: the stream is sealed, or the controller stops."""
 
     reason: str
 
 
-Event: TypeAlias = Marks | Resting | StillHere | Over
+Event: TypeAlias = NewMarks | Resting | StillHere | FeedOver
 
 
-class Following:
+class MarkFeed:
     """Serves a bounded number of readers that stay."""
 
-    def __init__(self, streams: Streams, reading: Reading, *, subscribers: int = EVENT_SUBSCRIBERS) -> None:
+    def __init__(self, streams: Streams, reading: Reads, *, subscribers: int = EVENT_SUBSCRIBERS) -> None:
         self._streams = streams
         self._reading = reading
         self._limit = subscribers
         self._count = 0
         # As they were sent, so that a mark is encoded once for all who wait for it. They go with the stream in memory.
-        self._encoded: WeakKeyDictionary[Live, OrderedDict[tuple[str, int], bytes]] = WeakKeyDictionary()
+        self._encoded: WeakKeyDictionary[LoadedStream, OrderedDict[tuple[str, int], bytes]] = WeakKeyDictionary()
 
     def enter(self) -> None:
         """One more reader; raises Overloaded where there are as many as may be. Each has to `leave`."""
@@ -113,11 +113,11 @@ class Following:
             if after < newest:
                 marks = await self._reading.after(live, key, after, EVENT_MARKS)
                 if marks:
-                    yield Marks(self._encode(live, marks, encode))
+                    yield NewMarks(self._encode(live, marks, encode))
                     after = marks[-1].seq
                 continue
             if live.stream.sealed and await self._is_over(live, key):
-                yield Over("sealed")
+                yield FeedOver("sealed")
                 return
             rest = self._reading.resting_time(live, key)
             if rest is not None and (told is None or rest > told):
@@ -128,9 +128,9 @@ class Following:
             seconds = EVENT_KEEP_ALIVE_S if rest is None else REST_TELLING_MS / 1000
             if not await self._reading.wait(live.next_mark(key), seconds) and rest is None:
                 yield StillHere()
-        yield Over("stopping")
+        yield FeedOver("stopping")
 
-    async def _is_over(self, live: Live, key: str) -> bool:
+    async def _is_over(self, live: LoadedStream, key: str) -> bool:
         """Whether a stream that is sealed in memory is so in the store, without another mark of this key."""
         newest = _newest(live, key)
         await self._streams.touch(live)
@@ -142,7 +142,7 @@ class Following:
         if live is not None:
             self._encoded.pop(live, None)
 
-    def _encode(self, live: Live, marks: Iterable[Mark], encode: Encode) -> list[bytes]:
+    def _encode(self, live: LoadedStream, marks: Iterable[Mark], encode: Encode) -> list[bytes]:
         kept = self._encoded.setdefault(live, OrderedDict())
         graph, encoded = live.stream.graph, []
         for mark in marks:
@@ -155,6 +155,6 @@ class Following:
         return encoded
 
 
-def _newest(live: Live, key: str) -> int:
+def _newest(live: LoadedStream, key: str) -> int:
     chain = live.chains.get(key)
     return chain.last_seq if chain is not None else 0

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from controller.clock import Clock
 from controller.commit.group_commit import Committer, Durable
 from controller.limits import WAITING_BYTES
-from controller.records.journal import tell_refused
-from controller.streams.loaded_stream import Live
+from controller.records.journal import record_refused
+from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from controller.streams.turns import Turn, Turns
 from strandline.core.aggregate import Holder
-from strandline.core.changes import Answer
+from strandline.core.changes import NoteResult
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
@@ -24,7 +24,7 @@ from strandline.errors import PositionWentBack, Refused, StrandlineError, TimeWe
 class Noted(NamedTuple):
     """An answer to a note, and by key who holds time back where the note brought about no mark."""
 
-    answer: Answer
+    answer: NoteResult
     held_by: dict[str, Holder]
     graph: SegmentGraph  # for the cuts of the marks
 
@@ -84,9 +84,9 @@ class Notes:
         turn.end()
         return await _settled(results, waits)
 
-    async def _fetch(self, stream: str, turn: Turn) -> Live:
+    async def _fetch(self, stream: str, turn: Turn) -> LoadedStream:
         """The stream, which is not in memory. Others have their turn while it is loaded."""
-        live: Live | None = None
+        live: LoadedStream | None = None
         while live is None:
             turn.end()
             await self._streams.get(stream)
@@ -103,25 +103,31 @@ class Notes:
         live.counts.refuse(error.code)
         if live.journal.refuse(error, self._clock.now(), by=by):
             self._committer.keep(live)
-            tell_refused("stream", stream, error)
+            record_refused("stream", stream, error)
 
     def _apply(
-        self, live: Live, note: Note, tail: bool, by: str | None, request: _Request | None = None, place: int = 0
+        self,
+        live: LoadedStream,
+        note: Note,
+        tail: bool,
+        by: str | None,
+        request: _Request | None = None,
+        place: int = 0,
     ) -> Noted:
         now = self._clock.now()
         try:
             answer = live.stream.note(note, now, tail=tail)
         except Refused as error:
             if request is not None and request.had_done(place, error, live.stream, now):
-                return self._noted(live, note, Answer(False, dict.fromkeys(note.times), ()), now)
+                return self._noted(live, note, NoteResult(False, dict.fromkeys(note.times), ()), now)
             live.counts.refuse(error.code, note.writer)
             if live.journal.refuse(error, now, by=by, writer=note.writer):
                 self._committer.keep(live)
-                tell_refused("stream", live.name, error, writer=note.writer)
+                record_refused("stream", live.name, error, writer=note.writer)
             raise
         return self._noted(live, note, answer, now)
 
-    def _noted(self, live: Live, note: Note, answer: Answer, now: int) -> Noted:
+    def _noted(self, live: LoadedStream, note: Note, answer: NoteResult, now: int) -> Noted:
         live.counts.notes += 1
         if answer.late:
             live.counts.late(note.writer)

@@ -11,7 +11,7 @@ from controller.limits import REST_TELLING_MS
 from controller.storage.load import MarksGone, StoredMarks
 from controller.storage.session import StoreConnection
 from controller.storage.timeline import Moment, timeline
-from controller.streams.loaded_stream import Live
+from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
@@ -22,7 +22,7 @@ from strandline.errors import UnknownSeq
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class MarkPage:
     """Marks, oldest first, and the graph for their cuts; `resting` is the time that an ingestion stream at rest has
     reached."""
 
@@ -32,7 +32,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class MarksAround:
     """The marks around a time, and the cut where reading from it begins."""
 
     floor: Mark | None
@@ -42,7 +42,7 @@ class At:
     graph: SegmentGraph
 
 
-class Reading:
+class Reads:
     """Answers readers of any stream."""
 
     def __init__(self, streams: Streams, store: Store, clock: Clock) -> None:
@@ -59,7 +59,7 @@ class Reading:
 
     # -- marks ---------------------------------------------------------------------------------------------------
 
-    async def marks(self, stream: str, key: str, after: int, limit: int, wait_ms: int = 0) -> Page:
+    async def marks(self, stream: str, key: str, after: int, limit: int, wait_ms: int = 0) -> MarkPage:
         """The marks that follow a seq; without any, waits up to `wait_ms` for the next.
 
         Raises UnknownStream, or UnknownSeq for a seq that no mark has yet.
@@ -85,15 +85,15 @@ class Reading:
             if not came and page.resting is not None:
                 deadline = loop.time()  # only time has moved, and that is told now
 
-    async def _marks_now(self, live: Live, key: str, after: int, limit: int) -> Page:
+    async def _marks_now(self, live: LoadedStream, key: str, after: int, limit: int) -> MarkPage:
         chain = live.chains.get(key)
         newest = chain.last_seq if chain is not None else 0
         if after > newest:
             raise UnknownSeq(key=key, seq=after, newest=newest)
         graph, resting = live.stream.graph, self.resting_time(live, key)
-        return Page(await self.after(live, key, after, limit), resting, graph)
+        return MarkPage(await self.after(live, key, after, limit), resting, graph)
 
-    async def after(self, live: Live, key: str, after: int, limit: int) -> list[Mark]:
+    async def after(self, live: LoadedStream, key: str, after: int, limit: int) -> list[Mark]:
         """The marks that follow a seq, from memory or the store."""
         while (chain := live.chains.get(key)) is not None:
             if after + 1 >= chain.first_seq:
@@ -112,22 +112,22 @@ class Reading:
         done, _ = await asyncio.wait([next_mark, self.stopping], timeout=seconds, return_when="FIRST_COMPLETED")
         return bool(done)
 
-    def resting_time(self, live: Live, key: str) -> int | None:
+    def resting_time(self, live: LoadedStream, key: str) -> int | None:
         """The time that an ingestion stream at rest has reached."""
         mark = live.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
         return None if mark is None else mark.time
 
-    async def at(self, stream: str, key: str, time: int) -> At:
+    async def at(self, stream: str, key: str, time: int) -> MarksAround:
         """The marks around a time, and where to begin to read so that nothing at or after it is missed."""
         check_key(key)
         live = await self._streams.get(stream)
         graph, head = live.stream.graph, live.stream.head
         floor, ceiling, start = await self._store.read(_around, stream, key, time)
         if start is not None:
-            return At(floor, ceiling, start.cut.join(head), True, graph)
+            return MarksAround(floor, ceiling, start.cut.join(head), True, graph)
         if head:
-            return At(floor, ceiling, head, True, graph)
-        return At(floor, ceiling, floor.cut if floor is not None else NOTHING, floor is None, graph)
+            return MarksAround(floor, ceiling, head, True, graph)
+        return MarksAround(floor, ceiling, floor.cut if floor is not None else NOTHING, floor is None, graph)
 
     async def timeline(self, stream: str, key: str, since: int, points: int) -> list[Moment]:
         """When the marks since then were made and what their times were: all, or about so many; oldest first."""
@@ -147,7 +147,7 @@ class Reading:
         passed, ahead = await self.sides(live, key, cut)
         return window_between(passed, ahead, cut, end, resting)
 
-    async def sides(self, live: Live, key: str, position: Cut) -> tuple[Mark | None, Mark | None]:
+    async def sides(self, live: LoadedStream, key: str, position: Cut) -> tuple[Mark | None, Mark | None]:
         """The marks that bound a position: from memory where that has them, else by search in the store."""
         while (chain := live.chains.get(key)) is not None:
             passed, ahead = chain.passed(position), chain.ahead(position)

@@ -8,21 +8,21 @@ from contextlib import contextmanager
 from typing import Any
 
 from controller.clock import Clock
-from controller.commit.damaged_rows import Wreck
+from controller.commit.damaged_rows import Damaged
 from controller.commit.group_commit import Committer, Durable
 from controller.commit.store import Store
 from controller.limits import JOURNAL_HELD_MS, LOAD_WAIT_MS, STEP_ITEMS
 from controller.records.counts import StreamCounts
-from controller.records.journal import REGISTRATIONS, Act, tell_refused
-from controller.records.operator_log import tell
+from controller.records.journal import REGISTRATIONS, Act, record_refused
+from controller.records.operator_log import log_event
 from controller.storage import schema
 from controller.storage.load import missing_mark, stream_names, stream_steps
-from controller.storage.rows import Origin
-from controller.storage.save import Spell
+from controller.storage.rows import StreamOrigin
+from controller.storage.save import Term
 from controller.storage.terms import Restores
-from controller.streams.cache import Shelf, StillLoading
-from controller.streams.loaded_stream import Live
-from controller.streams.timers import Deadlines
+from controller.streams.cache import LoadingCache, StillLoading
+from controller.streams.loaded_stream import LoadedStream
+from controller.streams.timers import Timers
 from strandline.core.aggregate import Holder
 from strandline.core.changes import Registered
 from strandline.core.config import StreamConfig
@@ -38,26 +38,26 @@ from strandline.wire.streams import config_to_wire
 class Streams:
     """Every stream by its name, each at most once in memory."""
 
-    def __init__(self, store: Store, committer: Committer, clock: Clock, spell: Spell, restores: Restores) -> None:
+    def __init__(self, store: Store, committer: Committer, clock: Clock, spell: Term, restores: Restores) -> None:
         self._store = store
         self._committer = committer
         self._clock = clock
         self._spell = spell
         self._restores = restores
-        self._shelf: Shelf[Live] = Shelf(self._load)
+        self._shelf: LoadingCache[LoadedStream] = LoadingCache(self._load)
         self.load_wait_ms = LOAD_WAIT_MS
-        self.deadlines = Deadlines(clock, committer.keep)
+        self.deadlines = Timers(clock, committer.keep)
         self._holding: set[StreamCounts] = set()
         self._counts: dict[str, StreamCounts] = {}  # by name, also while a stream is loaded again
         self.aging: set[str] = set()  # streams in memory whose marks do not stay for ever
 
     # -- finding -------------------------------------------------------------------------------------------------
 
-    def at_hand(self, name: str) -> Live | None:
+    def at_hand(self, name: str) -> LoadedStream | None:
         """The stream if it is in memory: the hot path's look, without a wait."""
         return self._shelf.at_hand(name)
 
-    async def get(self, name: str, *, wait_ms: int | None = None) -> Live:
+    async def get(self, name: str, *, wait_ms: int | None = None) -> LoadedStream:
         """The stream; raises UnknownStream, or StoreUnavailable. Not to be kept over an `await`.
 
         Raises StreamLoading where loading it takes longer than `wait_ms`, or else longer than any call is to wait.
@@ -71,7 +71,7 @@ class Streams:
         """Names in order, those that follow `after`, among what is durable."""
         return await self._store.read(stream_names, after, limit)
 
-    def tell_held(self) -> None:
+    def record_held(self) -> None:
         """Tells the log of those who have begun to hold time back, once it has lasted a while."""
         now = self._clock.now()
         for counts in list(self._holding):
@@ -84,7 +84,7 @@ class Streams:
                     continue
                 held.told = True
                 holder = live.stream.held_by(key, now)
-                tell(
+                log_event(
                     "time_held",
                     logging.WARNING,
                     stream=counts.name,
@@ -96,7 +96,7 @@ class Streams:
                     released_in_ms=None if holder is None else holder.released_in_ms,
                 )
 
-    def in_memory(self) -> list[Live]:
+    def in_memory(self) -> list[LoadedStream]:
         """All that are loaded, in no order."""
         return self._shelf.items()
 
@@ -106,7 +106,7 @@ class Streams:
             found = self._counts[name] = StreamCounts(name, self._holding)
         return found
 
-    async def _find(self, name: str, wait_ms: int | None = None) -> Live | None:
+    async def _find(self, name: str, wait_ms: int | None = None) -> LoadedStream | None:
         check_name("stream", name)
         try:
             return await self._shelf.find(name, (self.load_wait_ms if wait_ms is None else wait_ms) / 1000)
@@ -117,12 +117,12 @@ class Streams:
         """Gives up what is being loaded."""
         await self._shelf.stop()
 
-    async def _load(self, name: str) -> Live | None:
+    async def _load(self, name: str) -> LoadedStream | None:
         began = self._clock.moment()
         stored = await self._store.load(stream_steps, name, self._clock.unserved)
         if stored is None:
             return None
-        live = Live.loaded(stored, self._watch, self._counts_of(name))
+        live = LoadedStream.loaded(stored, self._watch, self._counts_of(name))
         moment = self._clock.moment()
         if len(live.stream.writers) <= STEP_ITEMS:
             changed = self._bring_up(live, stored.fence, began, moment)
@@ -133,7 +133,7 @@ class Streams:
         self._watch(live)
         return live
 
-    def _bring_up(self, live: Live, fence: int, began: Moment, moment: Moment) -> bool:
+    def _bring_up(self, live: LoadedStream, fence: int, began: Moment, moment: Moment) -> bool:
         """Brings a stream that was loaded, and which nobody knows of yet, to the present; whether that changed it.
 
         `fence` is that of the spell that wrote it last. Since `began` nobody could be heard who writes to it.
@@ -147,7 +147,7 @@ class Streams:
             writer.forgive(moment.served - began.served, moment.served)
         return bool(stream.advance(moment.now)) or restored_at is not None
 
-    def _watch(self, live: Live) -> None:
+    def _watch(self, live: LoadedStream) -> None:
         """Looks again at when a stream has something to do by itself."""
         self.deadlines.watch(live)
         if live.stream.config.mark_retention_ms is not None:
@@ -159,7 +159,7 @@ class Streams:
             if live.settle():
                 self._committer.keep(live)
 
-    async def look_again(self, live: Live, key: str, seq: int) -> None:
+    async def look_again(self, live: LoadedStream, key: str, seq: int) -> None:
         """After the store had no mark of a seq that memory knows: returns when memory knows too that it was let go.
 
         Raises StoreCorrupt where it was not.
@@ -174,7 +174,7 @@ class Streams:
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    def touch(self, live: Live, calls: int = 1) -> Durable:
+    def touch(self, live: LoadedStream, calls: int = 1) -> Durable:
         """After a call changed a stream: done when that is durable."""
         return self._committer.join(live, calls)
 
@@ -209,7 +209,7 @@ class Streams:
         return registered
 
     @contextmanager
-    def _journalled(self, live: Live, act: Act | None) -> Iterator[int]:
+    def _journalled(self, live: LoadedStream, act: Act | None) -> Iterator[int]:
         """Tells the journal what was done, or why it was refused."""
         now = self._clock.now()
         try:
@@ -219,7 +219,7 @@ class Streams:
             more = {} if act is None else {"call": act.kind}
             if live.journal.refuse(error, now, by=None if act is None else act.by, **more):
                 self._committer.keep(live)
-                tell_refused("stream", live.name, error, **more)
+                record_refused("stream", live.name, error, **more)
             raise
         if act is not None:
             live.journal.act(act, now)
@@ -258,7 +258,7 @@ class Streams:
         now = self._clock.now()
         config = StreamConfig(**settings)
         graph = _graph(segments, now)
-        origin = Origin(created_at=now, segments=None if graph.open else _ranges(graph))
+        origin = StreamOrigin(created_at=now, segments=None if graph.open else _ranges(graph))
         found = await self._find(name)
         self._committer.admit()
         if found is not None:
@@ -268,13 +268,13 @@ class Streams:
                 found.counts.refuse(exists.code)
                 if found.journal.refuse(exists, now, by=by, call="created"):
                     self._committer.keep(found)
-                    tell_refused("stream", name, exists, call="created")
+                    record_refused("stream", name, exists, call="created")
                 raise exists
             await self.touch(found)
             return False
         stream = Stream(name, config, graph, now=now, unserved=self._clock.unserved)
         counts = self._counts_of(name)
-        live = Live(stream, origin, stored_fence=None, watch=self._watch, counts=counts)
+        live = LoadedStream(stream, origin, stored_fence=None, watch=self._watch, counts=counts)
         live.journal.act(Act("created", by, config_to_wire(config)), now)
         self._shelf.put(name, live)
         await self.touch(live)
@@ -283,19 +283,19 @@ class Streams:
     async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a stream with everything about it, its journal too; also one that is damaged."""
         try:
-            live: Live | Wreck = await self.get(name)
+            live: LoadedStream | Damaged = await self.get(name)
         except StoreCorrupt:
-            live = Wreck(schema.stream, name)
+            live = Damaged(schema.stream, name)
         self._committer.admit()
         ended = self._committer.join(live)
-        if isinstance(live, Live):
+        if isinstance(live, LoadedStream):
             live.ending = ended
         await ended
         counts = self._counts.pop(name, None)
         if counts is not None:
             self._holding.discard(counts)
         self._store.deleted(stream=name)
-        tell("stream_deleted", stream=name, by=by)
+        log_event("stream_deleted", stream=name, by=by)
 
 
 def _graph(segments: int | Sequence[NewSegment] | None, now: int) -> SegmentGraph:

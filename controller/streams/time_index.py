@@ -7,17 +7,17 @@ from typing import Final
 from controller.commit.store import Store
 from controller.storage.load import MarksGone, StoredMarks
 from controller.storage.session import StoreConnection
-from controller.streams.loaded_stream import Live
+from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from strandline.core.config import TimeDomain
 from strandline.core.note import check_key
-from strandline.core.time_index import Entry, time_index
+from strandline.core.time_index import IndexEntry, time_index
 from strandline.errors import UnknownSeq
 
 READ_AHEAD_MARKS: Final = 64  # where one mark after the other is asked for
 
 
-class Indexing:
+class TimeIndexes:
     """Answers for the time index of any segment."""
 
     def __init__(self, streams: Streams, store: Store) -> None:
@@ -26,7 +26,7 @@ class Indexing:
 
     async def time_index(
         self, stream: str, segment: str, key: str, from_offset: int, token: int | None, limit: int
-    ) -> tuple[list[Entry], int]:
+    ) -> tuple[list[IndexEntry], int]:
         """Entries from an offset on, or from where a token came from, and the token to go on with.
 
         Raises UnknownStream, UnknownSegment, and UnknownSeq for a token that no call can have given.
@@ -40,8 +40,8 @@ class Indexing:
                 await self._streams.look_again(live, key, gone.seq)
 
     async def _looked_up(
-        self, live: Live, segment: str, key: str, from_offset: int, token: int | None, limit: int
-    ) -> tuple[list[Entry], int]:
+        self, live: LoadedStream, segment: str, key: str, from_offset: int, token: int | None, limit: int
+    ) -> tuple[list[IndexEntry], int]:
         described = live.stream.graph[segment]
         created_at = described.created_at if live.stream.config.time_domain is TimeDomain.INGESTION else None
         chain = live.chains.get(key)
@@ -49,7 +49,7 @@ class Indexing:
         if token is not None and token > newest:
             raise UnknownSeq(key=key, seq=token, newest=newest)
         if chain is None:
-            return ([Entry(0, created_at)] if created_at is not None and token is None else []), 0
+            return ([IndexEntry(0, created_at)] if created_at is not None and token is None else []), 0
         oldest = live.oldest_seqs[key]
         begins_at = chain.offset_at(chain.first_seq, segment)
         here = token + 1 >= chain.first_seq if token is not None else 0 < from_offset >= begins_at
@@ -71,7 +71,7 @@ def _in_store(
     token: int | None,
     limit: int,
     created_at: int | None,
-) -> tuple[list[Entry], int]:
+) -> tuple[list[IndexEntry], int]:
     with connection.begin():
         marks = _Column(StoredMarks(connection, stream, key), segment, oldest, newest)
         return time_index(marks, segment, from_offset, token, limit, created_at=created_at)

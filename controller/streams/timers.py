@@ -10,26 +10,26 @@ from typing import Final
 
 from controller.clock import Clock
 from controller.limits import ADVANCE_PAUSE_MS, HEARTBEAT_MS
-from controller.streams.loaded_stream import Live
+from controller.streams.loaded_stream import LoadedStream
 
 log = logging.getLogger(__name__)
 
 ROOM_ENTRIES: Final = 1_024
 
 
-class Deadlines:
+class Timers:
     """The moments at which streams have something to do by themselves."""
 
-    def __init__(self, clock: Clock, changed: Callable[[Live], None]) -> None:
+    def __init__(self, clock: Clock, changed: Callable[[LoadedStream], None]) -> None:
         """`changed` is told of a stream that time has changed, so that it is written."""
         self._clock = clock
         self._changed = changed
-        self._heap: list[tuple[int, int, Live]] = []
+        self._heap: list[tuple[int, int, LoadedStream]] = []
         self._count = 0
         self._room = ROOM_ENTRIES
         self._timer: asyncio.TimerHandle | None = None
 
-    def watch(self, live: Live) -> None:
+    def watch(self, live: LoadedStream) -> None:
         """Looks again at when a stream wants to be woken, after anything about it changed.
 
         A bound will do: woken too early, the stream says exactly when its next moment is.
@@ -60,7 +60,7 @@ class Deadlines:
             self._timer.cancel()
             self._timer = None
 
-    def _advance(self, live: Live, now: int) -> None:
+    def _advance(self, live: LoadedStream, now: int) -> None:
         try:
             live.stream.advance(now)
             wake = live.stream.next_wake()
@@ -74,7 +74,7 @@ class Deadlines:
             pause_ms = HEARTBEAT_MS if self._clock.unserved.is_away(now) else ADVANCE_PAUSE_MS
             self._push(live, max(wake, now + pause_ms))
 
-    def _push(self, live: Live, wake: int) -> None:
+    def _push(self, live: LoadedStream, wake: int) -> None:
         live.wake = wake
         self._count += 1
         heappush(self._heap, (wake, self._count, live))

@@ -24,7 +24,7 @@ from strandline.client.credentials import check_token, find_token, trust
 from strandline.client.loop import drive, drive_async
 from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Step, Told, persist
 from strandline.errors import InvalidConfig, UnexpectedAnswer
-from strandline.fork import Origin
+from strandline.fork import OwningProcess
 from strandline.limits import ANSWER_BYTES, CONNECT_MS, CONNECTIONS, IDLE_CONNECTION_MS
 
 Value = TypeVar("Value")
@@ -84,7 +84,7 @@ class Connection:
         own of both. Raises InvalidConfig for a URL that is none, a token that cannot be sent, files without either.
         """
         self.controller = check_controller(controller)
-        self._origin = Origin(f"a connection to {self.controller}")
+        self._origin = OwningProcess(f"a connection to {self.controller}")
         if transport is None:
             transport = HttpxTransport(controller, token=find_token(token, token_file), trusted=trust(ca_file))
         self._transport = transport
@@ -146,7 +146,7 @@ class AsyncConnection:
     ) -> None:
         """See `Connection`."""
         self.controller = check_controller(controller)
-        self._origin = Origin(f"a connection to {self.controller}")
+        self._origin = OwningProcess(f"a connection to {self.controller}")
         if transport is None:
             transport = AsyncHttpxTransport(controller, token=find_token(token, token_file), trusted=trust(ca_file))
         self._transport = transport

@@ -9,7 +9,7 @@ from strandline.core.config import StreamConfig, TimeDomain
 from strandline.core.cut import Cut
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import SegmentGraph
-from strandline.core.writer import Standing, Writer
+from strandline.core.writer import KeyState, Writer
 from strandline.errors import (
     Fenced,
     PositionWentBack,
@@ -44,20 +44,20 @@ def admit(
         check_epoch(note.writer, writer, note.epoch)
     cut = graph.cut(note.position)
     times = _counted_times(note, stream, config, now)
-    standings: Mapping[str, Standing] = writer.standings if writer is not None else {}
+    key_states: Mapping[str, KeyState] = writer.key_states if writer is not None else {}
     alive = writer is not None and not writer.closed
     for key, time in times.items():
-        stored = standings[key].time if alive and key in standings else None
+        stored = key_states[key].time if alive and key in key_states else None
         _check_time(note, key, time, stored, config, now)
     if writer is not None and alive:
         _check_offsets(note, writer)
-    repeats = writer is not None and _same_times(times, standings) and cut.le(writer.position)
+    repeats = writer is not None and _same_times(times, key_states) and cut.le(writer.position)
     return Admitted(times, cut, repeats)
 
 
-def _same_times(times: Mapping[str, int], standings: Mapping[str, Standing]) -> bool:
+def _same_times(times: Mapping[str, int], key_states: Mapping[str, KeyState]) -> bool:
     for key, time in times.items():  # noqa: SIM110  # a plain loop is faster, and every note comes by
-        if key not in standings or standings[key].time != time:
+        if key not in key_states or key_states[key].time != time:
             return False
     return True
 

@@ -27,11 +27,11 @@ from strandline.core.agenda import Agenda
 from strandline.core.config import LateWriters, StreamConfig
 from strandline.core.cut import NOTHING, join_all
 from strandline.core.mark import Mark
-from strandline.core.shared_segments import Sharing
-from strandline.core.writer import Contribution, Phase, Standing, Writer
+from strandline.core.shared_segments import SharedSegments
+from strandline.core.writer import Contribution, KeyState, Phase, Writer
 
 
-class Role(StrEnum):
+class WriterRole(StrEnum):
     COUNTED = auto()
     BLOCKING = auto()
     OUT = auto()
@@ -40,8 +40,8 @@ class Role(StrEnum):
 
 
 # Looking a member up in its class takes a tenth of a microsecond, and every note asks for several.
-COUNTED: Final = Role.COUNTED
-BLOCKING: Final = Role.BLOCKING
+COUNTED: Final = WriterRole.COUNTED
+BLOCKING: Final = WriterRole.BLOCKING
 
 MIN_WRITERS = "min_writers"
 
@@ -71,7 +71,7 @@ class Remainder:
     newest: int | None = None  # the greatest that one of them contributed
     lacks_newest: bool = False  # whether one of them contributed a position without it
 
-    def with_writer(self, writer: Writer, standing: Standing) -> Remainder:
+    def with_writer(self, writer: Writer, standing: KeyState) -> Remainder:
         """The remainder once another writer is forgotten."""
         known = [newest for newest in (self.newest, standing.newest) if newest is not None]
         return Remainder(
@@ -92,7 +92,7 @@ class Given(NamedTuple):
     """What a writer contributes to a mark."""
 
     writer: Writer
-    standing: Standing
+    standing: KeyState
     contribution: Contribution
 
 
@@ -104,7 +104,7 @@ class Aggregate:
         key: str,
         writers: Mapping[str, Writer],
         config: StreamConfig,
-        sharing: Sharing,
+        sharing: SharedSegments,
         last: Mark | None = None,
         remainder: Remainder = NO_REMAINDER,
     ) -> None:
@@ -115,14 +115,18 @@ class Aggregate:
         self.last = last
         self.remainder = remainder
         self.passing = Agenda()  # writers that may be forgotten, each with the time at which a mark passes it
-        self.let_go: set[str] = set()  # whom this found silent by itself; the stream takes them from here
+        self.timed_out: set[str] = set()  # whom this found silent by itself; the stream takes them from here
         self._writers = writers
         self._sharing = sharing
-        self._roles: dict[str, Role] = {}
+        self._roles: dict[str, WriterRole] = {}
         self._lost: set[str] = set()
         self._skipped: set[str] = set()
         self._blocking: set[str] = set()
-        self._groups = ((self._lost, Role.LOST), (self._skipped, Role.SKIPPED), (self._blocking, Role.BLOCKING))
+        self._groups = (
+            (self._lost, WriterRole.LOST),
+            (self._skipped, WriterRole.SKIPPED),
+            (self._blocking, WriterRole.BLOCKING),
+        )
         self._by_time: list[tuple[int, str]] = []  # counted writers, some entries stale
         self._have_noted: set[str] = set()
         self._peak: tuple[int, str] | None = None  # the highest noted time, and who has it, excluded ones aside
@@ -136,13 +140,13 @@ class Aggregate:
 
     def place(self, writer: Writer, now: int) -> None:
         """Takes note of whatever changed about a writer."""
-        name, standing = writer.name, writer.standings[self.key]
+        name, standing = writer.name, writer.key_states[self.key]
         role = self._role(writer, standing)
         value = standing.value
         if self.config.writer_timeout_ms == 0 and role in (COUNTED, BLOCKING) and self._reached(value):
             standing.lost_at = now
-            self.let_go.add(name)
-            role = Role.LOST
+            self.timed_out.add(name)
+            role = WriterRole.LOST
         before = self._roles.get(name)
         if before is not role:
             self._roles[name] = role
@@ -164,7 +168,7 @@ class Aggregate:
 
     def has_passed(self, writer: Writer) -> bool:
         """Whether the last mark has all that a writer gave to this key: its times and its whole position."""
-        standing, last = writer.standings[self.key], self.last
+        standing, last = writer.key_states[self.key], self.last
         if last is None:
             return standing.greatest_time is None and not writer.position
         if standing.time is not None and standing.time > last.time:
@@ -177,7 +181,7 @@ class Aggregate:
         """Lets go of a writer that the last mark has passed."""
         name = writer.name
         if self.last is not None:
-            self.remainder = self.remainder.with_writer(writer, writer.standings[self.key])
+            self.remainder = self.remainder.with_writer(writer, writer.key_states[self.key])
         del self._roles[name]
         for group, _ in self._groups:
             group.discard(name)
@@ -194,30 +198,30 @@ class Aggregate:
 
     def look_again(self, name: str) -> None:
         """What a writer contributed to the last mark may not stand any more."""
-        self._writers[name].standings[self.key].lasting = False
+        self._writers[name].key_states[self.key].lasting = False
         self._stale.add(name)
 
-    def role(self, name: str) -> Role:
+    def role(self, name: str) -> WriterRole:
         return self._roles[name]
 
     def counts(self, name: str) -> bool:
         """Whether a writer counts with at least the time of the last mark: what it wrote is not late."""
         if self._roles.get(name) is not COUNTED:
             return False
-        value = self._writers[name].standings[self.key].value
+        value = self._writers[name].key_states[self.key].value
         return value is not None and (self.last is None or value >= self.last.time)
 
-    def _role(self, writer: Writer, standing: Standing) -> Role:
+    def _role(self, writer: Writer, standing: KeyState) -> WriterRole:
         if writer.closed:
-            return Role.OUT
+            return WriterRole.OUT
         if writer.lost_since(standing) is not None:
-            return Role.LOST
+            return WriterRole.LOST
         match standing.phase:
             case Phase.NOTED:
                 behind = self.last is not None and standing.time is not None and standing.time < self.last.time
-                return Role.SKIPPED if behind and self.config.late_writers is LateWriters.SKIP else COUNTED
+                return WriterRole.SKIPPED if behind and self.config.late_writers is LateWriters.SKIP else COUNTED
             case Phase.IDLE:
-                return Role.OUT
+                return WriterRole.OUT
             case Phase.JOINED:
                 return BLOCKING if standing.floor is None else COUNTED
             case _:
@@ -231,7 +235,7 @@ class Aggregate:
         self._by_time = [
             (value, name)
             for name, role in self._roles.items()
-            if role is COUNTED and (value := self._writers[name].standings[self.key].value) is not None
+            if role is COUNTED and (value := self._writers[name].key_states[self.key].value) is not None
         ]
         heapify(self._by_time)
 
@@ -241,7 +245,7 @@ class Aggregate:
         """The counted writer with the least time, by name where several have it."""
         while self._by_time:
             value, name = self._by_time[0]
-            if self._roles.get(name) is COUNTED and self._writers[name].standings[self.key].value == value:
+            if self._roles.get(name) is COUNTED and self._writers[name].key_states[self.key].value == value:
                 return value, name
             heappop(self._by_time)
         return None
@@ -262,10 +266,10 @@ class Aggregate:
             self._peak, self._peak_known = None, True
             for name in self._roles:
                 writer = self._writers[name]
-                self._follow_peak(writer, writer.standings[self.key])
+                self._follow_peak(writer, writer.key_states[self.key])
         return None if self._peak is None else self._peak[0]
 
-    def _follow_peak(self, writer: Writer, standing: Standing) -> None:
+    def _follow_peak(self, writer: Writer, standing: KeyState) -> None:
         """Takes a writer into the highest time; that is unknown then where the writer that had it no longer does."""
         time = standing.time if writer.excluded_at is None else None
         peak = self._peak
@@ -296,7 +300,7 @@ class Aggregate:
 
     def _holder(self, name: str, served: int) -> Holder:
         writer = self._writers[name]
-        standing = writer.standings[self.key]
+        standing = writer.key_states[self.key]
         silent = max(0, served - writer.served_at)
         timeout = self.config.writer_timeout_ms
         return Holder(
@@ -316,7 +320,7 @@ class Aggregate:
         given = []
         for name in changed:
             writer = self._writers[name]
-            standing = writer.standings[self.key]
+            standing = writer.key_states[self.key]
             standing.drop_below(time)
             gift = writer.contribution(standing, time)
             if gift.lasting and gift.time is not None:
@@ -338,7 +342,7 @@ class Aggregate:
         given = [
             Given(writer, standing, writer.contribution(standing, time))
             for writer in self._writers.values()
-            if (standing := writer.standings.get(self.key)) is not None
+            if (standing := writer.key_states.get(self.key)) is not None
         ]
         known = [each.contribution.newest for each in given if each.contribution.newest is not None]
         known += [newest for newest in (self.remainder.newest,) if newest is not None]
@@ -385,7 +389,7 @@ class Aggregate:
     def _misses(self, name: str, time: int, now: int) -> bool:
         """Whether a lost writer may have written what a mark at `time` does not cover, and is not forgotten."""
         writer = self._writers[name]
-        standing = writer.standings[self.key]
+        standing = writer.key_states[self.key]
         since = writer.lost_since(standing)
         if since is None or now - since >= self.config.forget_after_ms:
             return False

@@ -20,7 +20,7 @@ class Registered:
     floors: Mapping[str, int | None]
 
 
-class Answer(NamedTuple):  # made for every note, and a tuple is made in a fifth of the time of a frozen dataclass
+class NoteResult(NamedTuple):  # made for every note, and a tuple is made in a fifth of the time of a frozen dataclass
     """To a note. `floors` has, for each key in which the writer did not fully count, the time below which what it
     wrote is late; `marks` are those that the note brought about."""
 

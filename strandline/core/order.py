@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-Place: TypeAlias = tuple[str, str]  # stream, segment: where several streams are read
+SegmentRef: TypeAlias = tuple[str, str]  # stream, segment: where several streams are read
 # The time than which nothing at or past an offset of a segment is older, null where it is not known.
 Bound: TypeAlias = Callable[[str, int], int | None]
-Named = TypeVar("Named", str, Place)
+Named = TypeVar("Named", str, SegmentRef)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
-from strandline.core.order import Bound, Head, Orderer, Place
+from strandline.core.order import Bound, Head, Orderer, SegmentRef
 
 SEGMENTS_PER_LOOK: Final = 8  # so many are looked at for each event, on average, however many there are
 
@@ -82,8 +82,8 @@ class News:
 class Adopted:
     """The segments that have come to a reader, with where it goes on in each, and those that it has lost."""
 
-    new: Mapping[Place, int]
-    lost: tuple[Place, ...]
+    new: Mapping[SegmentRef, int]
+    lost: tuple[SegmentRef, ...]
 
 
 def no_order(segment: str, offset: int) -> int | None:
@@ -95,10 +95,10 @@ class Progress(Generic[Event]):
     """The segments that a reader owns. `bound` tells the order, for `"stream/segment"` and an offset."""
 
     def __init__(self, bound: Bound = no_order) -> None:
-        self.cursors: dict[Place, Cursor[Event]] = {}
+        self.cursors: dict[SegmentRef, Cursor[Event]] = {}
         self._bound = bound
         self._orderer = Orderer(bound)
-        self._run: tuple[Place, int, int | None] | None = None
+        self._run: tuple[SegmentRef, int, int | None] | None = None
 
     # -- ownership -----------------------------------------------------------------------------------------------
 
@@ -121,13 +121,13 @@ class Progress(Generic[Event]):
                 new[place] = offset
         return Adopted(new, tuple(lost))
 
-    def begin(self, place: Place, offset: int, *, held: bool) -> None:
+    def begin(self, place: SegmentRef, offset: int, *, held: bool) -> None:
         """Goes on from further ahead in a segment that is new, since what lies before was dealt with elsewhere; or, if
         that is `held`, is kept elsewhere and not done with."""
         cursor = self.cursors[place] = Cursor(offset, offset, reported=self.cursors[place].reported)
         cursor.held = offset - 1 if held else None
 
-    def drop(self, places: Iterable[Place]) -> None:
+    def drop(self, places: Iterable[SegmentRef]) -> None:
         """These segments are the reader's no more: what was fetched of them is forgotten."""
         for place in places:
             del self.cursors[place]
@@ -144,17 +144,17 @@ class Progress(Generic[Event]):
         """How many segments more the reader may take; finished ones do not count."""
         return max(0, share - len(self._unfinished()))
 
-    def surplus(self, share: int) -> list[Place]:
+    def surplus(self, share: int) -> list[SegmentRef]:
         """What to give up so that not more than its share is left: rather what has the least fetched."""
         places = sorted(self._unfinished(), key=lambda place: (len(self.cursors[place].buffer), place))
         return places[: max(0, len(places) - share)]
 
-    def _unfinished(self) -> list[Place]:
+    def _unfinished(self) -> list[SegmentRef]:
         return [place for place, cursor in self.cursors.items() if not cursor.finished]
 
     # -- events --------------------------------------------------------------------------------------------------
 
-    def wanting(self) -> list[Place]:
+    def wanting(self) -> list[SegmentRef]:
         """The segments of which nothing is fetched, and which may have more."""
         return [place for place, cursor in self.cursors.items() if not cursor.buffer and cursor.fetched != cursor.final]
 
@@ -163,7 +163,7 @@ class Progress(Generic[Event]):
         """Whether a segment of which nothing is fetched is known to have more: the order needs its next event."""
         return any(not each.buffer and each.fetched < each.known for each in self.cursors.values())
 
-    def feed(self, place: Place, events: Iterable[Event], upto: int, known: int) -> None:
+    def feed(self, place: SegmentRef, events: Iterable[Event], upto: int, known: int) -> None:
         """What a segment has from where fetching ended up to an offset, and how far it goes. Raises ValueError for what
         does not follow."""
         cursor = self.cursors[place]
@@ -177,11 +177,11 @@ class Progress(Generic[Event]):
         cursor.known = known
         cursor.pass_gap()
 
-    def end(self, place: Place, final: int) -> None:
+    def end(self, place: SegmentRef, final: int) -> None:
         """A segment ends at this offset."""
         self.cursors[place].final = final
 
-    def take(self) -> tuple[Place, Event] | None:
+    def take(self) -> tuple[SegmentRef, Event] | None:
         """The next event, which is under way then. Of the segments with one fetched it is from the one whose next event
         is oldest by the bounds; null where nothing is fetched."""
         found = self._next()
@@ -194,7 +194,7 @@ class Progress(Generic[Event]):
         cursor.pass_gap()
         return place, event
 
-    def _next(self) -> tuple[Place, Cursor[Event]] | None:
+    def _next(self) -> tuple[SegmentRef, Cursor[Event]] | None:
         """The segment to take from. Of very many, one is taken from several times before all are looked at again."""
         if self._run is not None:
             place, left, bound = self._run
@@ -216,17 +216,17 @@ class Progress(Generic[Event]):
             self._run = place, left, self._at(place, cursor)
         return place, cursor
 
-    def _at(self, place: Place, cursor: Cursor[Event]) -> int | None:
+    def _at(self, place: SegmentRef, cursor: Cursor[Event]) -> int | None:
         """The bound of the next event."""
         return self._bound("/".join(place), cursor.buffer[0].offset)
 
-    def done(self, place: Place, offset: int) -> None:
+    def done(self, place: SegmentRef, offset: int) -> None:
         """An event that was under way has been dealt with. Harmless where its segment was lost since."""
         cursor = self.cursors.get(place)
         if cursor is not None:
             cursor.under_way.pop(offset, None)
 
-    def put_back(self, place: Place, event: Event) -> None:
+    def put_back(self, place: SegmentRef, event: Event) -> None:
         """The event that was taken last could not be handed out: it comes again."""
         cursor = self.cursors[place]
         del cursor.under_way[event.offset]
@@ -235,7 +235,7 @@ class Progress(Generic[Event]):
 
     # -- positions -----------------------------------------------------------------------------------------------
 
-    def settle(self, place: Place, upto: int, *, held: bool = False) -> None:
+    def settle(self, place: SegmentRef, upto: int, *, held: bool = False) -> None:
         """All events below an offset have been dealt with. Harmless where the segment was lost since.
 
         `held`: they are kept, and not done with. The last of them stays unsettled, so that the segment has an owner,
@@ -259,7 +259,7 @@ class Progress(Generic[Event]):
         """Both, where they are not what was reported last."""
         return self.news_of(place for place, each in self.cursors.items() if each.is_news)
 
-    def news_of(self, places: Iterable[Place]) -> News:
+    def news_of(self, places: Iterable[SegmentRef]) -> News:
         cursors = {place: self.cursors[place] for place in places}
         return News(
             _by_stream({place: each.offset for place, each in cursors.items()}),
@@ -282,7 +282,7 @@ class Progress(Generic[Event]):
         )
 
 
-def _by_stream(offsets: Mapping[Place, int]) -> dict[str, dict[str, int]]:
+def _by_stream(offsets: Mapping[SegmentRef, int]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for (stream, segment), offset in offsets.items():
         found.setdefault(stream, {})[segment] = offset

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from strandline.core.agenda import Agenda
-from strandline.core.aggregate import NO_REMAINDER, Aggregate, Holder, Remainder, Role
+from strandline.core.aggregate import NO_REMAINDER, Aggregate, Holder, Remainder, WriterRole
 from strandline.core.changes import Changes, StateChange
 from strandline.core.config import StreamConfig, TimeDomain
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Unserved
-from strandline.core.shared_segments import Sharing
-from strandline.core.writer import Phase, Standing, Writer
+from strandline.core.shared_segments import SharedSegments
+from strandline.core.writer import KeyState, Phase, Writer
 from strandline.errors import TooMany
 from strandline.limits import FORGOTTEN_PER_CALL, GONE_KEPT_MS, KEYS_PER_STREAM, STANDINGS_PER_STREAM, TIME_BOUND_MS
 
 INGESTION = TimeDomain.INGESTION  # looking it up in its class takes longer than all else in `resting`
-AWAITED = frozenset({Role.COUNTED, Role.BLOCKING, Role.SKIPPED})  # whose silence is looked at
+AWAITED = frozenset({WriterRole.COUNTED, WriterRole.BLOCKING, WriterRole.SKIPPED})  # whose silence is looked at
 
 
 class Roster:
@@ -32,7 +32,7 @@ class Roster:
     ) -> None:
         self.config = config
         self._unserved = unserved
-        self.sharing = Sharing(graph)
+        self.sharing = SharedSegments(graph)
         self.writers: dict[str, Writer] = {}
         self.aggregates: dict[str, Aggregate] = {}
         self.changes = Changes()
@@ -52,24 +52,24 @@ class Roster:
         Closed writers make room for it where they can.
         """
         writer = self.writers.get(name)
-        held: Mapping[str, Standing] = writer.standings if writer is not None else {}
+        held: Mapping[str, KeyState] = writer.key_states if writer is not None else {}
         new = [key for key in keys if key not in held]
         if not new:
             return
         is_full = writer is None and len(self.writers) >= self.config.max_writers
-        if is_full or self.standings + len(new) > STANDINGS_PER_STREAM:
+        if is_full or self.key_states + len(new) > STANDINGS_PER_STREAM:
             self._make_room(name)
         if writer is None and (count := len(self.writers) + 1) > self.config.max_writers:
             raise TooMany(what="writers in a stream", count=count, limit=self.config.max_writers, setting="max_writers")
         known = self.aggregates
         if (count := len(known) + sum(1 for key in new if key not in known)) > max(len(known), KEYS_PER_STREAM):
             raise TooMany(what="time keys in a stream", count=count, limit=KEYS_PER_STREAM)
-        if (count := self.standings + len(new)) > STANDINGS_PER_STREAM:
+        if (count := self.key_states + len(new)) > STANDINGS_PER_STREAM:
             what = "writers in a stream, each counted once for every time key that it holds,"
             raise TooMany(what=what, count=count, limit=STANDINGS_PER_STREAM)
 
     @property
-    def standings(self) -> int:
+    def key_states(self) -> int:
         """How many writers there are, each counted once for every key that it holds."""
         return sum(aggregate.holders for aggregate in self.aggregates.values())
 
@@ -114,7 +114,7 @@ class Roster:
         writers there are."""
         self.writers[writer.name] = writer
         self.sharing.enter(writer.name, writer.position.offsets)
-        for key, standing in writer.standings.items():
+        for key, standing in writer.key_states.items():
             standing.lasting = False  # what it gave to the last mark is worked out again
             aggregate = self.aggregates.get(key) or self._begin(key)
             aggregate.place(writer, now)
@@ -128,11 +128,11 @@ class Roster:
         """Tells the aggregates, the deadlines and the journal about a writer that may have changed."""
         self.changes.writers.add(writer.name)
         lost = False
-        for key, standing in writer.standings.items():
+        for key, standing in writer.key_states.items():
             aggregate = self.aggregates.get(key) or self._begin(key)
             aggregate.place(writer, now)
-            if aggregate.let_go:
-                aggregate.let_go.discard(writer.name)
+            if aggregate.timed_out:
+                aggregate.timed_out.discard(writer.name)
             self._journal(writer, aggregate, standing, now)
             lost = lost or standing.lost_at is not None
         if writer.closed or lost:
@@ -148,7 +148,7 @@ class Roster:
     def entered(self, writer: Writer) -> None:
         """A writer's position reaches into segments into which it did not reach before."""
         for name in (writer.name, *self.sharing.enter(writer.name, writer.position.offsets)):
-            for key in self.writers[name].standings:
+            for key in self.writers[name].key_states:
                 aggregate = self.aggregates.get(key)
                 if aggregate is not None:
                     aggregate.look_again(name)
@@ -164,7 +164,7 @@ class Roster:
         for writer in self.writers.values():
             self.changed(writer, now)
 
-    def let_silent_go(self, now: int) -> set[str]:
+    def time_out_silent(self, now: int) -> set[str]:
         """Those who count but were not heard from for too long are lost; returns the keys that this concerns."""
         timeout = self.config.writer_timeout_ms
         keys: set[str] = set()
@@ -175,7 +175,7 @@ class Roster:
             writer = self.writers[name]
             deadline = writer.served_at + timeout
             if deadline <= served:
-                for key, standing in writer.standings.items():
+                for key, standing in writer.key_states.items():
                     if self.aggregates[key].role(name) in AWAITED:
                         standing.lost_at = now - (served - deadline)
                         keys.add(key)
@@ -186,13 +186,13 @@ class Roster:
 
     def leave(self, writer: Writer) -> None:
         """A writer is gone: a later call forgets it, once marks have passed it in all of its keys."""
-        for key, standing in writer.standings.items():
+        for key, standing in writer.key_states.items():
             self.aggregates[key].passing.put(writer.name, -TIME_BOUND_MS if standing.time is None else standing.time)
             self._looking.add(key)
 
     def stay(self, writer: Writer) -> None:
         """A writer is not to be forgotten for the time being."""
-        for key in writer.standings:
+        for key in writer.key_states:
             self.aggregates[key].passing.drop(writer.name)
 
     def forget_passed(self, now: int) -> None:
@@ -243,7 +243,7 @@ class Roster:
         There has to be one. For a writer that is lost, one has to be made after it was lost for long enough: a writer
         that notes rarely is not refused where nobody went on without it.
         """
-        aggregates = [self.aggregates[key] for key in writer.standings]
+        aggregates = [self.aggregates[key] for key in writer.key_states]
         since = None if writer.closed else self._lapses_at(writer)
         marked = any(each.last and (since is None or each.last.created_at >= since) for each in aggregates)
         return marked and all(each.has_passed(writer) for each in aggregates)
@@ -260,7 +260,7 @@ class Roster:
 
     def _forget(self, writer: Writer) -> None:
         name = writer.name
-        for key in writer.standings:
+        for key in writer.key_states:
             aggregate = self.aggregates[key]
             aggregate.forget(writer)
             if not aggregate.holders and aggregate.last is None:
@@ -291,7 +291,7 @@ class Roster:
         if writer.excluded_at is not None:
             return None
         moments = []
-        for standing in writer.standings.values():
+        for standing in writer.key_states.values():
             if standing.lost_at is not None:
                 moments.append(standing.lost_at)
             elif standing.phase is not Phase.IDLE:
@@ -311,9 +311,9 @@ class Roster:
         return max(0, self.served(now) - writer.served_at)
 
     def _waits_for(self, writer: Writer) -> bool:
-        return any(self.aggregates[key].role(writer.name) in AWAITED for key in writer.standings)
+        return any(self.aggregates[key].role(writer.name) in AWAITED for key in writer.key_states)
 
-    def _journal(self, writer: Writer, aggregate: Aggregate, standing: Standing, now: int) -> None:
+    def _journal(self, writer: Writer, aggregate: Aggregate, standing: KeyState, now: int) -> None:
         after = writer.state(standing, aggregate.last.time if aggregate.last is not None else None)
         before = standing.seen
         if before is not after:
@@ -341,9 +341,9 @@ class Roster:
         mark = aggregate.make(time, now)
         self.changes.marks.append(mark)
         self._looking.add(aggregate.key)
-        for name in sorted(aggregate.let_go):
+        for name in sorted(aggregate.timed_out):
             self.changed(self.writers[name], now)
-        aggregate.let_go.clear()
+        aggregate.timed_out.clear()
         return mark
 
     def _interval_passed(self, aggregate: Aggregate, now: int) -> bool:
@@ -411,7 +411,7 @@ class Roster:
         holders: list[tuple[int, str]] = []
         idle = False
         for name, writer in self.writers.items():
-            standing = writer.standings[DEFAULT_KEY]
+            standing = writer.key_states[DEFAULT_KEY]
             since = writer.lost_since(standing)
             if since is None:
                 if not (writer.closed or standing.phase is Phase.IDLE):
@@ -423,7 +423,7 @@ class Roster:
             return None
         since, name = max(holders)
         writer = self.writers[name]
-        standing = writer.standings[DEFAULT_KEY]
+        standing = writer.key_states[DEFAULT_KEY]
         return Holder(
             writer=name,
             state=str(writer.state(standing, self.last_time(DEFAULT_KEY))),
@@ -438,7 +438,7 @@ class Roster:
             return False
         someone = aggregate.remainder.closed
         for writer in self.writers.values():
-            standing = writer.standings[DEFAULT_KEY]
+            standing = writer.key_states[DEFAULT_KEY]
             since = writer.lost_since(standing)
             if writer.excluded_at is not None or (since is not None and now - since >= self.config.forget_after_ms):
                 continue

@@ -8,7 +8,7 @@ from strandline.core.cut import Cut
 from strandline.core.segment import SegmentGraph
 
 
-class Sharing:
+class SharedSegments:
     """The writers that each segment has: those whose positions reach into it."""
 
     __slots__ = ("_graph", "_shared", "_writers")

@@ -12,7 +12,7 @@ from typing import Any
 
 from strandline.core.admission import Admitted, admit, check_epoch
 from strandline.core.aggregate import Holder, Remainder
-from strandline.core.changes import Answer, Changes, Registered
+from strandline.core.changes import Changes, NoteResult, Registered
 from strandline.core.config import StreamConfig, TimeDomain
 from strandline.core.cut import NOTHING, Cut, join_all
 from strandline.core.mark import Mark
@@ -21,7 +21,7 @@ from strandline.core.repetition import done_before
 from strandline.core.roster import Roster
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.core.served_time import Unserved
-from strandline.core.writer import Phase, Standing, Writer, WriterState
+from strandline.core.writer import KeyState, Phase, Writer, WriterState
 from strandline.errors import InvalidScale, StreamSealed, UnknownWriter, WrongDomain
 from strandline.limits import GONE_KEPT_MS, HISTORY_NOTES_PER_WRITER
 from strandline.names import check_name
@@ -122,7 +122,7 @@ class Stream:
         now = self._moment(now)
         self._check_unsealed()
         writer = self.writers.get(name)
-        held = tuple(writer.standings) if writer is not None else ()
+        held = tuple(writer.key_states) if writer is not None else ()
         keys = tuple(sorted({check_key(key) for key in keys})) if keys else (held or (DEFAULT_KEY,))
         if self.config.time_domain is TimeDomain.INGESTION and keys != (DEFAULT_KEY,):
             raise WrongDomain(stream=self.name, time_domain=str(self.config.time_domain), call="times by key")
@@ -142,13 +142,13 @@ class Stream:
         writer.excluded_at = None
         self._hear(writer, now)
         floors = {
-            key: writer.standings.setdefault(key, Standing(Phase.IDLE)).join(self._roster.last_time(key))
+            key: writer.key_states.setdefault(key, KeyState(Phase.IDLE)).join(self._roster.last_time(key))
             for key in keys
         }
         self._roster.changed(writer, now)
         return Registered(epoch=self.epochs, floors=floors)
 
-    def note(self, note: Note, now: int, *, tail: bool = False) -> Answer:
+    def note(self, note: Note, now: int, *, tail: bool = False) -> NoteResult:
         """Takes a note: what the writer has noted, and the marks that this brings about.
 
         A `tail` report has the end offset of every segment; it is for the ingestion domain, and brings its mark at
@@ -172,7 +172,7 @@ class Stream:
         else:
             self._take(note, admitted, floors, tail, now)
         at_once = tail and self.config.mark_interval_ms is not None
-        return Answer(late, floors, self._roster.evaluate(note.times, now, at_once=at_once))
+        return NoteResult(late, floors, self._roster.evaluate(note.times, now, at_once=at_once))
 
     def done_before(self, notes: Sequence[Note], now: int) -> set[int]:
         """The places of those notes that count as done, though they go back: their request was sent before.
@@ -201,7 +201,7 @@ class Stream:
         if writer.closed and epoch in (None, writer.closed_epoch):
             return []
         check_epoch(name, writer, epoch)
-        for standing in writer.standings.values():
+        for standing in writer.key_states.values():
             standing.go_idle()
         self._hear(writer, now)
         return self._changed(writer, now)
@@ -352,7 +352,7 @@ class Stream:
 
     def states(self, writer: Writer) -> dict[str, WriterState]:
         """What a writer is, by key."""
-        return {key: writer.state(standing, self._roster.last_time(key)) for key, standing in writer.standings.items()}
+        return {key: writer.state(standing, self._roster.last_time(key)) for key, standing in writer.key_states.items()}
 
     def drain(self) -> Changes:
         """What has changed since the last call, for the store."""
@@ -368,13 +368,13 @@ class Stream:
         if self.sealed:
             return now
         self._roster.forget_passed(now)
-        if let_go := self._roster.let_silent_go(now):
-            self._roster.evaluate(let_go, now)
+        if timed_out := self._roster.time_out_silent(now):
+            self._roster.evaluate(timed_out, now)
         return now
 
     def _changed(self, writer: Writer, now: int) -> list[Mark]:
         self._roster.changed(writer, now)
-        return self._roster.evaluate(writer.standings, now)
+        return self._roster.evaluate(writer.key_states, now)
 
     def _floors(self, name: str, writer: Writer | None, admitted: Admitted, now: int) -> dict[str, int | None]:
         """By key, the time below which what the writer wrote is late; None where nothing of it is.
@@ -388,7 +388,7 @@ class Stream:
             if writer is None or not self._roster.counts(name, key):
                 floors[key] = self._roster.reached(key, now)
                 continue
-            standing = writer.standings[key]
+            standing = writer.key_states[key]
             if standing.floor is not None and time < standing.floor:  # only a joined writer has a floor
                 floors[key] = standing.floor
             else:
@@ -407,21 +407,21 @@ class Stream:
             writer.begin_anew()
         writer.tail = writer.tail or tail
         for key in note.times:
-            if key not in writer.standings:
-                writer.standings[key] = Standing(Phase.NOTED)
+            if key not in writer.key_states:
+                writer.key_states[key] = KeyState(Phase.NOTED)
         segments = len(writer.position)
         writer.move(note.position, admitted.cut, note.newest)
         if len(writer.position) != segments:
             roster.entered(writer)
         for key, time in admitted.times.items():
             last_time = roster.last_time(key)
-            writer.standings[key].note(time, writer.position, floors[key], last_time, self._history_notes)
+            writer.key_states[key].note(time, writer.position, floors[key], last_time, self._history_notes)
         self._hear(writer, now)
         roster.changed(writer, now)
 
     def _hear_again(self, writer: Writer, keys: Iterable[str], now: int) -> None:
         """A note that only repeats: the writer is alive, so it is not lost any more; idle or closed it stays."""
-        back = [each for key in keys if (each := writer.standings[key]).lost_at is not None and not writer.closed]
+        back = [each for key in keys if (each := writer.key_states[key]).lost_at is not None and not writer.closed]
         if back:
             self._roster.store_rest(now)
         for standing in back:
@@ -471,6 +471,6 @@ def _same_registration(writer: Writer, registration: str | None, keys: Collectio
     """What the newest registration was told, where this is that one again; null for another one."""
     if registration is None or writer.registration != registration or writer.epoch is None:
         return None
-    if not all(key in writer.standings for key in keys):
+    if not all(key in writer.key_states for key in keys):
         return None
-    return Registered(writer.epoch, {key: writer.standings[key].value for key in keys})
+    return Registered(writer.epoch, {key: writer.key_states[key].value for key in keys})

@@ -26,7 +26,7 @@ from strandline.limits import PAGE_DEFAULT_ENTRIES
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Entry:
+class IndexEntry:
     """No event of the segment at or past `offset` is older than `time`."""
 
     offset: int
@@ -55,7 +55,7 @@ def time_index(
     limit: int = PAGE_DEFAULT_ENTRIES,
     *,
     created_at: int | None = None,
-) -> tuple[list[Entry], int]:
+) -> tuple[list[IndexEntry], int]:
     """The entries from an offset on, at most `limit`, rising in offset and time; and the token to go on from.
 
     The first entry is the one at or below `from_offset`, if there is one. It is found by search; for offset 0
@@ -71,15 +71,15 @@ def time_index(
         seq = first + max(count - 1, 0)
     else:
         seq = max((token or 0) + 1, first)
-    entries: list[Entry] = []
+    entries: list[IndexEntry] = []
     if created_at is not None:
         # Marks up to the creation time say less than it does.
         seq = max(seq, first + bisect_right(range(first, last + 1), created_at, key=marks.time_at))
         if token is None and (seq > last or marks.offset_at(seq, segment) > from_offset):
-            entries.append(Entry(0, created_at))
+            entries.append(IndexEntry(0, created_at))
     while seq <= last and len(entries) < limit:
         end = _end_of_run(marks, segment, seq)
-        entries.append(Entry(marks.offset_at(end, segment), marks.time_at(end)))
+        entries.append(IndexEntry(marks.offset_at(end, segment), marks.time_at(end)))
         seq = end + 1
     return entries, seq - 1
 
@@ -136,14 +136,14 @@ class TimeIndex:
     """
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[IndexEntry] = []
         self.token: int | None = None
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[IndexEntry, ...]:
         return tuple(self._entries)
 
-    def take(self, entries: Iterable[Entry], token: int) -> None:
+    def take(self, entries: Iterable[IndexEntry], token: int) -> None:
         """Adds what `time_index` gave, for `token` to be the next call's.
 
         An entry that does not follow on the last one, with a later time at no lesser offset, is a ValueError.

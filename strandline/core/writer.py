@@ -46,7 +46,7 @@ class WriterState(StrEnum):
     EXCLUDED = "excluded"
 
 
-class Entry(NamedTuple):  # made for every note, and a tuple is made in a fifth of the time of a frozen dataclass
+class KeptNote(NamedTuple):  # made for every note, and a tuple is made in a fifth of the time of a frozen dataclass
     """A note as kept for tight cuts: its time, the writer's whole position then, the newest event below that."""
 
     time: int
@@ -69,7 +69,7 @@ class Contribution:
 
 
 @dataclass(slots=True)
-class Standing:
+class KeyState:
     """A writer in one time key."""
 
     phase: Phase
@@ -80,7 +80,7 @@ class Standing:
     has_noted: bool = False  # in any life
     lost_at: int | None = None
     told_floor: int | None = None  # with the newest note's answer, should that be asked for again
-    history: list[Entry] = field(default_factory=list)  # times strictly rise; what no later mark needs is dropped
+    history: list[KeptNote] = field(default_factory=list)  # times strictly rise; what no later mark needs is dropped
     lasting: bool = False  # what the last mark took from it still stands, whatever it notes next
     fresh: int = 0  # how many of the newest in the history came since the last drain
     rewritten: bool = False  # whether since then it became another than marks and new notes make of it
@@ -107,13 +107,13 @@ class Standing:
         self.phase, self.floor, self.lost_at = Phase.NOTED, None, None
         self.time, self.has_noted, self.told_floor = time, True, told_floor
         if last_time is None or time > last_time:
-            self.remember(Entry(time, cut, self.newest), last_time, bound)
+            self.remember(KeptNote(time, cut, self.newest), last_time, bound)
 
     def go_idle(self) -> None:
         """The writer said that nothing is to come for now."""
         self.phase, self.floor, self.lost_at = Phase.IDLE, None, None
 
-    def remember(self, entry: Entry, last_time: int | None, bound: int) -> None:
+    def remember(self, entry: KeptNote, last_time: int | None, bound: int) -> None:
         """Adds a note to the history, at most `bound` long. Of equal times the first stays: its cut is the tighter.
 
         What the last mark, at `last_time`, has left behind goes first, so that it never counts against the bound.
@@ -134,7 +134,7 @@ class Standing:
         if self.history and self.history[0].time < time:
             self.history = [entry for entry in self.history if entry.time >= time]
 
-    def drain(self) -> tuple[bool, list[Entry]]:
+    def drain(self) -> tuple[bool, list[KeptNote]]:
         """What came to the history since the last call, for the store; with True, it is all of it, and nothing else
         counts any more. What `drop_below` forgets with each mark is never told: who has the mark can forget it too."""
         rewritten, fresh = self.rewritten, self.fresh
@@ -155,7 +155,7 @@ class Standing:
         self._rewrite([entry._replace(cut=entry.cut.without(segment)) for entry in self.history])
         self.lasting = False
 
-    def _rewrite(self, history: list[Entry]) -> None:
+    def _rewrite(self, history: list[KeptNote]) -> None:
         self.history, self.rewritten = history, True
 
 
@@ -174,14 +174,14 @@ class Writer:
     registration: str | None = None  # what the newest registration called itself
     noted: dict[str, int] = field(default_factory=dict)  # what this life named itself, segment by segment
     position: Cut = NOTHING  # all that was ever noted, closed
-    standings: dict[str, Standing] = field(default_factory=dict)
+    key_states: dict[str, KeyState] = field(default_factory=dict)
 
     @property
     def lost(self) -> bool:
         """Whether nobody knows what it may have written."""
-        return any(self.lost_since(standing) is not None for standing in self.standings.values())
+        return any(self.lost_since(standing) is not None for standing in self.key_states.values())
 
-    def lost_since(self, standing: Standing) -> int | None:
+    def lost_since(self, standing: KeyState) -> int | None:
         """When it was lost in a key, for whichever reason came first; None if it is not."""
         if self.closed:
             return None
@@ -189,7 +189,7 @@ class Writer:
             return standing.lost_at if self.excluded_at is None else self.excluded_at
         return min(self.excluded_at, standing.lost_at)
 
-    def contribution(self, standing: Standing, time: int) -> Contribution:
+    def contribution(self, standing: KeyState, time: int) -> Contribution:
         """What it gives to a mark at `time`: the earliest note at or above that time, else all that it noted,
         whichever key it was noted for."""
         for entry in standing.history:
@@ -210,7 +210,7 @@ class Writer:
     def close(self, epoch: int | None, now: int) -> None:
         """It is done. A lost one that cannot show its epoch becomes excluded: nobody knows what it wrote."""
         if self.lost and epoch is None:
-            since = [moment for each in self.standings.values() if (moment := self.lost_since(each)) is not None]
+            since = [moment for each in self.key_states.values() if (moment := self.lost_since(each)) is not None]
             self.excluded_at = min(since, default=now)
         else:
             self.closed, self.closed_epoch, self.excluded_at = True, epoch, None
@@ -218,7 +218,7 @@ class Writer:
 
     def lose(self, now: int) -> None:
         """It is gone, and does not speak for those who write: a tail reporter that closed."""
-        for standing in self.standings.values():
+        for standing in self.key_states.values():
             standing.lost_at = now if standing.lost_at is None else standing.lost_at
         self.epoch = None
 
@@ -226,7 +226,7 @@ class Writer:
         """A new life after closing: neither its old time nor its old offsets refuse what comes; positions stay."""
         self.closed = False
         self.noted = {}
-        for standing in self.standings.values():
+        for standing in self.key_states.values():
             standing.begin_anew()
 
     def move(self, given: Mapping[str, int], cut: Cut, newest: Mapping[str, int]) -> None:
@@ -234,7 +234,7 @@ class Writer:
         before = self.position
         covers = before.le(cut)
         self.position = cut if covers else before.join(cut)
-        for key, standing in self.standings.items():
+        for key, standing in self.key_states.items():
             said, known = newest.get(key), standing.newest
             if said is not None and known is not None:
                 standing.newest = max(said, known)
@@ -248,10 +248,10 @@ class Writer:
         """Takes out a segment that the log never had."""
         self.noted.pop(segment, None)
         self.position = self.position.without(segment)
-        for standing in self.standings.values():
+        for standing in self.key_states.values():
             standing.forget_segment(segment)
 
-    def state(self, standing: Standing, last_time: int | None) -> WriterState:
+    def state(self, standing: KeyState, last_time: int | None) -> WriterState:
         """Its state in a key, given the time of that key's last mark."""
         if self.closed:
             return WriterState.CLOSED

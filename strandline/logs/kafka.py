@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from strandline.errors import StrandlineError, UnknownSegment
-from strandline.fork import Origin
+from strandline.fork import OwningProcess
 from strandline.limits import (
     EVENT_BYTES,
     EVENT_OVERHEAD_BYTES,
@@ -77,7 +77,7 @@ class KafkaLog:
         self._unsettled: Callable[[], object] | None = None  # a commit or an abort that was not answered
         self._transacting = False  # a transaction of this log's own
         self._doubtful: set[str] = set()  # segments in which something may stand that failed
-        self._origin = Origin(f"the log object for {self._topic.path}")
+        self._origin = OwningProcess(f"the log object for {self._topic.path}")
 
     @classmethod
     def connect(

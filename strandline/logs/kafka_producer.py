@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from strandline.fork import Origin
+from strandline.fork import OwningProcess
 from strandline.logs.deliveries import Deliveries, Delivery
 from strandline.logs.errors import InvalidSetting
 from strandline.logs.kafka_topic import Settings
@@ -45,7 +45,7 @@ class TrackedProducer:
         _check(self.settings)
         self._callback: Callback | None = self.settings.get("on_delivery")
         self._producer = Producer(self.settings) if producer is None else producer
-        self._origin = Origin(f"a Kafka producer for {self.settings.get('bootstrap.servers', '')}")
+        self._origin = OwningProcess(f"a Kafka producer for {self.settings.get('bootstrap.servers', '')}")
         self._origin.keep(self._producer)
         self._deliveries: dict[str, Deliveries] = {}
         self._logs: dict[str, KafkaLog] = {}

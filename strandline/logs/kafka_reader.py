@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from strandline.core.segment import Segment
-from strandline.fork import Origin
+from strandline.fork import OwningProcess
 from strandline.limits import (
     BATCH_BYTES,
     BATCH_FIRST_ROWS,
@@ -56,7 +56,7 @@ class KafkaLogReader:
         given = {**connecting(settings or {}), "bootstrap.servers": servers}
         self._topic = Topic(topic, given)
         self._consumer = Consumer({**given, **READING})
-        self._origin = Origin(f"the reader of topic {topic!r}")
+        self._origin = OwningProcess(f"the reader of topic {topic!r}")
         self._origin.keep(self._consumer)
         try:
             self._topic.partitions()

@@ -20,7 +20,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 from confluent_kafka.cimpl import RESOURCE_TOPIC
 
-from strandline.fork import Origin
+from strandline.fork import OwningProcess
 from strandline.limits import KAFKA_ASK_MS, KAFKA_ATTEMPT_MS, KAFKA_DELETE_MS, KAFKA_MISSING_MS, KAFKA_PAUSE_MS
 from strandline.logs import Position, check_head
 from strandline.logs.errors import LogUnavailable, TopicMissing
@@ -54,7 +54,7 @@ class Topic:
         self.path = f"{name} at {self.servers}"
         self._settings = settings
         self._admin = AdminClient(connecting(settings))
-        self._origin = Origin(f"the client of topic {name!r}")
+        self._origin = OwningProcess(f"the client of topic {name!r}")
         self._origin.keep(self._admin)
 
     def partitions(self) -> list[int]:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
-from strandline.fork import Origin
+from strandline.fork import OwningProcess
 from strandline.limits import LOG_BUSY_TIMEOUT_MS, TRUNCATE_ROWS
 from strandline.logs import Event, Memo, Position, Transaction, check_head, check_size
 from strandline.logs.buffered_transaction import BufferedTransaction
@@ -76,7 +76,7 @@ class SqliteLog:
         self._positions: Position = {}
         self._connection, self._has_checksums = _open(self.path, busy_timeout_ms)
         self._has_identity = has_identity(self._connection)
-        self._origin = Origin(f"the log object for {str(self.path)!r}")
+        self._origin = OwningProcess(f"the log object for {str(self.path)!r}")
         self._origin.keep(self._connection)
 
     @classmethod

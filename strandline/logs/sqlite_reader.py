@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from strandline.core.segment import Segment
-from strandline.fork import Origin
+from strandline.fork import OwningProcess
 from strandline.limits import BATCH_BYTES, BATCH_FIRST_ROWS, BATCH_GROWTH_TIMES, BATCH_ROWS, LOG_BUSY_TIMEOUT_MS
 from strandline.logs import StoredEvent, check_range
 from strandline.logs.checksums import EventChecksums
@@ -60,7 +60,7 @@ class SqliteLogReader:
             isolation_level=None,
             check_same_thread=False,  # one thread at a time, but an async reader has several
         )
-        self._origin = Origin(f"the reader of the log at {str(self.path)!r}")
+        self._origin = OwningProcess(f"the reader of the log at {str(self.path)!r}")
         self._origin.keep(self._connection)
         self._connection.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")  # also where damaged
         try:

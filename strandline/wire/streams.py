@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 from strandline.core.aggregate import Holder
-from strandline.core.changes import Answer, Registered
+from strandline.core.changes import NoteResult, Registered
 from strandline.core.config import StreamConfig
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
-from strandline.core.time_index import Entry
+from strandline.core.time_index import IndexEntry
 from strandline.core.window import TimeWindow
 from strandline.errors import StrandlineError
 from strandline.wire.fields import Fields
@@ -88,7 +88,7 @@ class Evaluated:
 class TimeIndexPage:
     """Entries of a segment's time index, rising; the next call goes on with the token."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[IndexEntry, ...]
     token: int
 
 
@@ -220,14 +220,14 @@ def time_window_from_wire(value: object, where: str = "the answer") -> TimeWindo
     )
 
 
-def time_index_to_wire(entries: Sequence[Entry], token: int) -> JsonObject:
+def time_index_to_wire(entries: Sequence[IndexEntry], token: int) -> JsonObject:
     return {"entries": [{"offset": each.offset, "time": each.time} for each in entries], "token": token}
 
 
 def time_index_from_wire(value: object, where: str = "the answer") -> TimeIndexPage:
-    def entry(value: object, where: str) -> Entry:
+    def entry(value: object, where: str) -> IndexEntry:
         given = Fields(value, where)
-        return Entry(given.number("offset"), given.number("time"))
+        return IndexEntry(given.number("offset"), given.number("time"))
 
     given = Fields(value, where)
     return TimeIndexPage(given.list("entries", entry), given.number("token"))
@@ -263,7 +263,7 @@ def note_to_wire(note: Note) -> JsonObject:
 
 
 def note_answer_to_wire(
-    answer: Answer, graph: SegmentGraph, held_by: Mapping[str, Holder | None], *, keyed: bool
+    answer: NoteResult, graph: SegmentGraph, held_by: Mapping[str, Holder | None], *, keyed: bool
 ) -> JsonObject:
     """The answer to a note with `time`, or, `keyed`, to one with `times`: this has `floors`, and `held_by` by key.
     `held_by` is there only where time is held."""

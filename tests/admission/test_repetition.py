@@ -48,7 +48,7 @@ def send(made: Stream, notes: Sequence[Note], now: int = NOW) -> list[str]:
 
 def state(made: Stream) -> tuple[Any, ...]:
     writer = made.writers["w"]
-    times = {key: (each.time, each.phase, list(each.history)) for key, each in writer.standings.items()}
+    times = {key: (each.time, each.phase, list(each.history)) for key, each in writer.key_states.items()}
     return times, dict(writer.noted), writer.position, dict(made.last_marks)
 
 
@@ -105,7 +105,7 @@ def test_the_same_goes_for_times_of_the_ingestion_domain(notes: list[Note], cloc
 def test_one_note_alone_that_goes_back_is_refused_whatever_was_done(notes: list[Note], later: int) -> None:
     made = stream()
     send(made, notes)
-    highest = {key: standing.time or 0 for key, standing in made.writers["w"].standings.items()}
+    highest = {key: standing.time or 0 for key, standing in made.writers["w"].key_states.items()}
     back = note({key: time - later for key, time in highest.items()}, {})
     assert send(made, [back]) == ["time_went_back"]
 

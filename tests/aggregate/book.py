@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from strandline.core.changes import Answer, Registered
+from strandline.core.changes import NoteResult, Registered
 from strandline.core.config import StreamConfig
 from strandline.core.mark import Mark
 from strandline.core.note import Note
@@ -59,7 +59,7 @@ class Book:
         epoch: int | None = None,
         newest: int | None = None,
         tail: bool = False,
-    ) -> Answer:
+    ) -> NoteResult:
         said = Note(
             writer=writer,
             times={key: time},

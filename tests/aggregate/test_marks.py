@@ -255,14 +255,14 @@ def test_a_thinned_history_gives_looser_cuts_and_never_wrong_ones(bound: int) ->
     for thinned, kept in zip(book.marks, whole.marks, strict=True):
         assert kept.cut.le(thinned.cut)
         assert thinned.upper >= kept.upper
-    assert len(book.stream.writers["fast"].standings[""].history) <= bound
+    assert len(book.stream.writers["fast"].key_states[""].history) <= bound
 
 
 def test_what_no_later_mark_can_need_is_not_kept() -> None:
     book = Book()
     for time in range(1, 1_001):
         book.note("a", time, {"0": time})
-    assert len(book.stream.writers["a"].standings[""].history) <= 1
+    assert len(book.stream.writers["a"].key_states[""].history) <= 1
 
 
 def test_a_mark_costs_what_changed_and_not_every_writer() -> None:

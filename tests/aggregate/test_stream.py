@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strandline.core.changes import Changes
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.note import Note
-from strandline.core.writer import Entry, Phase, Standing
+from strandline.core.writer import KeptNote, KeyState, Phase
 from tests.aggregate.book import Book
 
 
@@ -190,18 +190,18 @@ STEPS = st.lists(
 
 @given(STEPS, st.integers(1, 6))
 def test_what_a_history_tells_to_the_store_makes_the_same_history_there(steps: list[str], bound: int) -> None:
-    standing = Standing(Phase.NOTED)
-    stored: list[Entry] = []
+    standing = KeyState(Phase.NOTED)
+    stored: list[KeptNote] = []
     time = last_time = 0
     for step in [*steps, "drain"]:
         match step:
             case "note":
                 time += 1
-                standing.remember(Entry(time, Cut({"0": time, "1": 1}), None), last_time, bound)
+                standing.remember(KeptNote(time, Cut({"0": time, "1": 1}), None), last_time, bound)
                 assert len(standing.history) <= bound
             case "again" if standing.history:
                 before = list(standing.history)
-                standing.remember(Entry(time, Cut({"0": 10**9}), None), last_time, bound)
+                standing.remember(KeptNote(time, Cut({"0": 10**9}), None), last_time, bound)
                 assert standing.history == before  # the first is the tighter one
             case "mark":
                 last_time = time
@@ -219,9 +219,9 @@ def test_what_a_history_tells_to_the_store_makes_the_same_history_there(steps: l
 
 
 def history(*times: int, last_time: int | None, bound: int) -> list[int]:
-    standing = Standing(Phase.NOTED)
+    standing = KeyState(Phase.NOTED)
     for time in times:
-        standing.remember(Entry(time, Cut({"0": time}), None), last_time, bound)
+        standing.remember(KeptNote(time, Cut({"0": time}), None), last_time, bound)
     return [entry.time for entry in standing.history]
 
 
@@ -229,7 +229,7 @@ def test_a_history_that_is_full_loses_first_what_marks_left_behind_and_then_ever
     assert history(20, 30, 40, last_time=20, bound=2) == [30, 40]
     assert history(20, 30, 40, last_time=None, bound=2) == [20, 40]
     assert history(1, 2, 3, 4, 5, last_time=None, bound=4) == [1, 3, 5]
-    standing = Standing(Phase.NOTED, history=[Entry(time, NOTHING, None) for time in (10, 20, 30)])
+    standing = KeyState(Phase.NOTED, history=[KeptNote(time, NOTHING, None) for time in (10, 20, 30)])
     standing.drop_below(20)
     assert [entry.time for entry in standing.history] == [20, 30]
 

@@ -869,7 +869,7 @@ def group_positions(facts: Facts) -> Iterator[str]:
                     sent[place].append((each.call.began, offset))
         least = {place: Greatest(known) for place, known in told.items()}
         most = {place: Greatest(known) for place, known in sent.items()}
-        looks = [(look.call, look.position) for look in facts.group_looks[group]]
+        looks = [(look.call, look.position) for look in facts.group_statuses[group]]
         looks += [(each.call, each.owned) for each in calls if each.owned is not None]
         for call, position in looks:
             partial = call.path.endswith("/time-window") is False and position is not None
@@ -1016,7 +1016,7 @@ def deliveries(facts: Facts) -> Iterator[str]:
                 yield f"{who} with the time {item.time} after the watermark {reached}"
             if item.late and not again and _nobody_lost(facts, item.stream):
                 yield f"{who} as late, but nobody was left out there"
-    for group, looks in facts.group_looks.items():
+    for group, looks in facts.group_statuses.items():
         finals = [look for look in looks if look.call.client == JUDGE]
         for (stream, segment), offset in finals[-1].position.items() if finals and facts.delivered else ():
             events = islice(facts.events[stream, segment], offset)

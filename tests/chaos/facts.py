@@ -168,7 +168,7 @@ class Facts:
     delivered: dict[str, list[Delivered | Watermark]] = field(default_factory=lambda: defaultdict(list))
     outages: list[Outage] = field(default_factory=list)
     group_calls: dict[str, list[GroupCall]] = field(default_factory=lambda: defaultdict(list))
-    group_looks: dict[str, list[GroupLook]] = field(default_factory=lambda: defaultdict(list))
+    group_statuses: dict[str, list[GroupLook]] = field(default_factory=lambda: defaultdict(list))
     ended: Ended | None = None
 
     def marks(self, place: Place) -> list[Json]:
@@ -364,7 +364,7 @@ def _add_group_call(facts: Facts, call: Call, group: str, reader: str, what: str
 def _add_look(facts: Facts, call: Call, group: str, window: Json | None) -> None:
     if window is not None:
         positions = {stream: each["position"] for stream, each in window["streams"].items()}
-        facts.group_looks[group].append(GroupLook(call, group, _by_place(positions)))
+        facts.group_statuses[group].append(GroupLook(call, group, _by_place(positions)))
 
 
 def _by_place(positions: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, str], int]:

@@ -17,16 +17,16 @@ from controller.clock import Clock
 from controller.commit.group_commit import Durable
 from controller.commit.store import Store
 from controller.commit.writer_log import WriterLog
-from controller.groups.loaded_group import LiveGroup
+from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership
 from controller.storage import load as stored_module
 from controller.storage import rows as rows_module
 from controller.streams import reads as reading_module
-from controller.streams.loaded_stream import Live
+from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from strandline.core import admission
 from strandline.core import stream as stream_module
-from strandline.core.aggregate import Aggregate, Role
+from strandline.core.aggregate import Aggregate, WriterRole
 from strandline.core.chain import MarkChain
 from strandline.core.config import TimeDomain
 from strandline.core.cut import NOTHING, join_all
@@ -52,7 +52,7 @@ def patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
 
 def answer_before_the_commit() -> None:
     def make(_: Any) -> Any:
-        def touch(self: Streams, live: Live, calls: int = 1) -> Durable:
+        def touch(self: Streams, live: LoadedStream, calls: int = 1) -> Durable:
             _ = self._committer.join(live, calls)
             done = Durable(loop=asyncio.get_running_loop())
             done.set_result(None)
@@ -84,14 +84,14 @@ def show_marks_before_they_are_durable() -> None:
         return broken
 
     def early(write: Any) -> Any:
-        def broken(self: Live, writing: Any) -> Callable[[], None]:
+        def broken(self: LoadedStream, writing: Any) -> Callable[[], None]:
             write(self, writing)()
             return lambda: None
 
         return broken
 
     patch(Store, "_commit", slow)
-    patch(Live, "write", early)
+    patch(LoadedStream, "write", early)
 
 
 def lose_the_last_mark_on_loading() -> None:
@@ -160,9 +160,9 @@ def call_every_window_complete() -> None:
 
 def let_joined_writers_not_hold() -> None:
     def make(role: Any) -> Any:
-        def broken(self: Aggregate, writer: Any, standing: Any) -> Role:
-            found: Role = role(self, writer, standing)
-            return Role.OUT if standing.phase is Phase.JOINED and found is Role.COUNTED else found
+        def broken(self: Aggregate, writer: Any, standing: Any) -> WriterRole:
+            found: WriterRole = role(self, writer, standing)
+            return WriterRole.OUT if standing.phase is Phase.JOINED and found is WriterRole.COUNTED else found
 
         return broken
 
@@ -223,13 +223,13 @@ def let_the_clock_step_back() -> None:
 
 def forget_what_readers_reported() -> None:
     def make(write: Any) -> Any:
-        def broken(self: LiveGroup, writing: Any) -> Any:
+        def broken(self: LoadedGroup, writing: Any) -> Any:
             self.membership.touched.places.clear()
             return write(self, writing)
 
         return broken
 
-    patch(LiveGroup, "write", make)
+    patch(LoadedGroup, "write", make)
 
 
 def give_out_segments_that_others_own() -> None:

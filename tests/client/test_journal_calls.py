@@ -9,7 +9,7 @@ import pytest
 
 from strandline.client import calls, group_calls
 from strandline.client.calls import Call, Response
-from strandline.core.time_index import Entry
+from strandline.core.time_index import IndexEntry
 from strandline.errors import InvalidName, UnexpectedAnswer
 from strandline.wire.journal import JournalEntry, JournalPage
 from strandline.wire.streams import TimeIndexPage
@@ -58,7 +58,9 @@ def test_a_journal_is_read() -> None:
 def test_a_time_index_is_read() -> None:
     page = {"entries": [{"offset": 4, "time": 100}, {"offset": 9, "time": 200}], "token": 17}
 
-    assert answered(calls.time_index("orders", "0"), page) == TimeIndexPage((Entry(4, 100), Entry(9, 200)), 17)
+    assert answered(calls.time_index("orders", "0"), page) == TimeIndexPage(
+        (IndexEntry(4, 100), IndexEntry(9, 200)), 17
+    )
 
 
 @pytest.mark.parametrize("body", [{}, {"entries": [{}], "token": 1}, {"entries": [], "token": "1"}, []])

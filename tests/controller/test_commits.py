@@ -12,9 +12,9 @@ from controller.clock import Clock
 from controller.commit.group_commit import Committer, Durable
 from controller.limits import RECENT_MARKS
 from controller.storage import schema
-from controller.storage.rows import Origin
-from controller.storage.save import Spell, Writing
-from controller.streams.loaded_stream import Live
+from controller.storage.rows import StreamOrigin
+from controller.storage.save import Commit, Term
+from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
@@ -27,10 +27,10 @@ class HeldStore:
     """Takes what is to be written, and says that it is when it is told to."""
 
     def __init__(self) -> None:
-        self.writings: list[Writing] = []
+        self.writings: list[Commit] = []
         self._ends: list[asyncio.Future[None]] = []
 
-    def commit(self, writing: Writing) -> asyncio.Future[None]:
+    def commit(self, writing: Commit) -> asyncio.Future[None]:
         self.writings.append(writing)
         self._ends.append(asyncio.get_running_loop().create_future())
         return self._ends[-1]
@@ -46,19 +46,19 @@ class HeldStore:
             end.set_exception(error)
 
 
-def stream(name: str) -> Live:
+def stream(name: str) -> LoadedStream:
     made = Stream(name, StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph.equal_shares(1, 0), now=0)
-    return Live(made, Origin(0, None), stored_fence=None, watch=lambda _: None)
+    return LoadedStream(made, StreamOrigin(0, None), stored_fence=None, watch=lambda _: None)
 
 
-def note(live: Live, time: int) -> None:
+def note(live: LoadedStream, time: int) -> None:
     live.stream.note(Note(writer="w", times={"": time}, position={"0": time}), time)
 
 
 def run(scene: Callable[[HeldStore, Committer], object], **limits: Any) -> None:
     async def play() -> None:
         store = HeldStore()
-        committer = Committer(store.commit, Spell(1, "test", 0), Clock(ManualClock(0)), **limits)
+        committer = Committer(store.commit, Term(1, "test", 0), Clock(ManualClock(0)), **limits)
         committer.start()
         await scene(store, committer)  # type: ignore[misc]  # every scene is a coroutine function
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_shown_is_discarded_with_what_was_applied_on_top_of_it() 
     class Unshowable:
         discarded = False
 
-        def write(self, writing: Writing) -> Callable[[], None]:
+        def write(self, writing: Commit) -> Callable[[], None]:
             return self._show
 
         def _show(self) -> None:

@@ -17,7 +17,7 @@ from controller.storage import schema
 from controller.storage.database import open_database, parse_url
 from controller.storage.postgresql import sharing_engine
 from controller.storage.sqlite import sqlite_engine
-from controller.storage.terms import begin_spell
+from controller.storage.terms import begin_term
 from tests.postgres import Postgres
 from tests.served import InProcess, OwnProcess
 
@@ -35,7 +35,7 @@ def take_over(url: str, owner: str) -> None:
     parsed = parse_url(url)
     engine = sqlite_engine(parsed) if parsed.get_backend_name() == "sqlite" else sharing_engine(parsed)
     with engine.connect() as connection:
-        begin_spell(connection, owner, 0)
+        begin_term(connection, owner, 0)
     engine.dispose()
 
 

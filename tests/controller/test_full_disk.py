@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
-from controller.storage.dialect import words_of
+from controller.storage.dialect import dialect_of
 from tests.served import OwnProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process from outside")
@@ -92,4 +92,4 @@ def test_a_commit_that_the_disk_refuses_is_told_to_everyone_and_the_service_reco
 def test_after_a_sync_that_failed_it_is_not_known_what_a_crash_would_leave(code: int, undone: bool) -> None:
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = code
-    assert words_of(SQLiteDialect()).left_undone(error) is undone
+    assert dialect_of(SQLiteDialect()).left_undone(error) is undone

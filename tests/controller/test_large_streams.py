@@ -11,10 +11,10 @@ import pytest
 
 from controller.limits import STEP_ITEMS, STEPS_AT_HAND
 from controller.storage.database import open_database
-from controller.storage.rows import Origin
-from controller.storage.save import Scribe, Writing
-from controller.storage.terms import begin_spell
-from controller.streams.loaded_stream import Live
+from controller.storage.rows import StreamOrigin
+from controller.storage.save import Commit, CommitWriter
+from controller.storage.terms import begin_term
+from controller.streams.loaded_stream import LoadedStream
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
@@ -27,14 +27,14 @@ DEADLINE_S = 60
 def fill(database: Path, writers: int = WRITERS) -> None:
     """A store with a large stream and a small one."""
     with open_database(str(database)) as store:
-        spell, _ = begin_spell(store.writer, "test", NOON)
-        writing = Writing(spell, served_until=NOON, clock_bound=NOON)
+        spell, _ = begin_term(store.writer, "test", NOON)
+        writing = Commit(spell, served_until=NOON, clock_bound=NOON)
         for name, count in (("large", writers), ("small", 1)):
             stream = Stream(name, AT_ONCE, SegmentGraph.equal_shares(1, NOON), now=NOON)
             for number in range(count):
                 stream.note(Note(writer=f"w{number}", times={"": NOON}, position={"0": number}), NOON)
-            Live(stream, Origin(NOON, None), stored_fence=None, watch=lambda _: None).write(writing)
-        Scribe(store.writer).commit(writing)
+            LoadedStream(stream, StreamOrigin(NOON, None), stored_fence=None, watch=lambda _: None).write(writing)
+        CommitWriter(store.writer).commit(writing)
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from controller.limits import FLUSH_NOTES, PIECE_NOTES, SMALL_BODY_BYTES
 from controller.storage import schema
 from controller.storage.database import open_database
 from controller.storage.load import load_stream
-from controller.storage.save import Writing
-from controller.storage.terms import begin_spell
+from controller.storage.save import Commit
+from controller.storage.terms import begin_term
 from controller.streams.notes import Noted, Notes
 from controller.streams.registry import Streams
 from strandline.core.note import Note
@@ -121,7 +121,7 @@ class FaultyCommits:
         self.states: list[int] = []  # how many writers each commit wrote
         self.fail_at: int | None = None
 
-    async def __call__(self, writing: Writing) -> None:
+    async def __call__(self, writing: Commit) -> None:
         rows = writing.added.get(schema.writer_change, [])
         self.states.append(sum(len(json.loads(row["writers"])) for row in rows))
         if len(self.states) == self.fail_at:
@@ -134,7 +134,7 @@ def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -
 
     async def whole() -> None:
         database = open_database(str(path))
-        spell, restores = begin_spell(database.writer, "test", NOON)
+        spell, restores = begin_term(database.writer, "test", NOON)
         store, clock = Store(database, spell), Clock(ManualClock(NOON))
         commits = FaultyCommits(store)
         committer = Committer(commits, spell, clock)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from controller.storage.database import open_database
-from controller.storage.rows import Origin
-from controller.storage.save import Scribe, Writing
-from controller.storage.terms import begin_spell
-from controller.streams.loaded_stream import Live
+from controller.storage.rows import StreamOrigin
+from controller.storage.save import Commit, CommitWriter
+from controller.storage.terms import begin_term
+from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
@@ -31,19 +31,19 @@ def filled(database: Path) -> Path:
     """A store with that many streams, of which each writer has noted, and which had a mark each."""
     config, origin = (
         StreamConfig(writer_timeout_ms=None, mark_interval_ms=0),
-        Origin(NOON, (("0", 0.0, 0.5), ("1", 0.5, 1.0))),
+        StreamOrigin(NOON, (("0", 0.0, 0.5), ("1", 0.5, 1.0))),
     )
     with open_database(str(database)) as store:
-        spell, _ = begin_spell(store.writer, "test", NOON)
-        scribe = Scribe(store.writer)
+        spell, _ = begin_term(store.writer, "test", NOON)
+        scribe = CommitWriter(store.writer)
         for first in range(0, STREAMS, AT_ONCE):
-            writing = Writing(spell, served_until=NOON, clock_bound=NOON)
+            writing = Commit(spell, served_until=NOON, clock_bound=NOON)
             for number in range(first, min(STREAMS, first + AT_ONCE)):
                 stream = Stream(name(number), config, SegmentGraph.equal_shares(2, NOON), now=NOON)
                 for writer in range(WRITERS):
                     position = {str(writer % 2): 10 + writer}
                     stream.note(Note(writer=f"w{writer}", times={"": NOON + writer}, position=position), NOON)
-                Live(stream, origin, stored_fence=None, watch=lambda _: None).write(writing)
+                LoadedStream(stream, origin, stored_fence=None, watch=lambda _: None).write(writing)
             scribe.commit(writing)
     return database
 

@@ -63,7 +63,7 @@ def test_nothing_is_read_while_a_commit_without_an_answer_may_still_come_through
     again = controller.request_soon("POST", "/v1/streams/s/notes", json=note(300))
     controller.call("GET", "/healthz")
     assert not again.done()
-    wire.let_go.set()
+    wire.timed_out.set()
 
     assert again.result(30).status_code == 200
     assert [mark["time"] for mark in controller.marks()] == [100, 200, 300]

@@ -161,7 +161,7 @@ def test_a_segment_that_came_back_is_free_for_somebody_who_has_its_successors() 
     members.report("three", 3, {"s": {"2": 0}}, graphs, Moment(50, 50), {"s": {"2": 0}})
 
     assert list(members.readable(graphs)) == [("s", "1"), ("s", "2")]
-    members.let_silent_go(later)
+    members.time_out_silent(later)
 
     assert list(members.readable(graphs)) == [("s", "0")]
     assert members.share(graphs, later) == (2, 1)
@@ -230,7 +230,7 @@ def test_nothing_settled_is_read_again_and_nothing_unsettled_is_passed_over(
                     members.offline(name, read, graphs, moment)
                 case _:
                     moment = Moment(moment.now + 100, moment.served + 100)
-                    members.let_silent_go(moment)
+                    members.time_out_silent(moment)
         except StrandlineError:
             pass
         for segment in SEGMENTS:

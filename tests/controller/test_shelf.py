@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.streams.cache import Shelf, StillLoading
+from controller.streams.cache import LoadingCache, StillLoading
 
 
 @dataclass(eq=False)
@@ -43,7 +43,7 @@ def test_everyone_who_asks_at_once_gets_the_same_from_one_load() -> None:
     async def scene() -> None:
         store = Store([])
         store.stored = 7
-        shelf = Shelf(store.load)
+        shelf = LoadingCache(store.load)
         found = await asyncio.gather(*(shelf.find("x") for _ in range(5)))
         assert store.loads == 1 and len({id(item) for item in found}) == 1
 
@@ -54,7 +54,7 @@ def test_a_discarded_thing_is_loaded_again() -> None:
     async def scene() -> None:
         store = Store([])
         store.stored = 7
-        shelf = Shelf(store.load)
+        shelf = LoadingCache(store.load)
         first = await shelf.find("x")
         assert first is not None
         first.discarded = True
@@ -68,7 +68,7 @@ def test_a_discarded_thing_is_loaded_again() -> None:
 def test_creations_that_overlap_create_once_and_all_end_up_with_that_one(turns: list[int], waits: list[int]) -> None:
     async def scene() -> None:
         store = Store(list(turns))
-        shelf = Shelf(store.load)
+        shelf = LoadingCache(store.load)
         created: list[Item] = []
 
         async def create(wait: int) -> Item:
@@ -95,7 +95,7 @@ def test_who_will_wait_no_longer_is_told_so_and_loading_goes_on_for_the_next() -
     async def scene() -> None:
         store = Store([100, 100])
         store.stored = 7
-        shelf = Shelf(store.load)
+        shelf = LoadingCache(store.load)
         for _ in range(3):
             with pytest.raises(StillLoading):
                 await shelf.find("x", 0)
@@ -109,7 +109,7 @@ def test_a_caller_that_goes_away_leaves_the_load_to_those_who_still_wait() -> No
     async def scene() -> None:
         store = Store([])
         store.stored = 7
-        shelf = Shelf(store.load)
+        shelf = LoadingCache(store.load)
         impatient, patient = (asyncio.create_task(shelf.find("x")) for _ in range(2))
         await asyncio.sleep(0)
         impatient.cancel()
@@ -131,7 +131,7 @@ def test_a_load_that_fails_fails_for_all_who_wait_and_the_next_one_loads_again()
                 raise OSError("away")
             return Item(7)
 
-        shelf = Shelf(load)
+        shelf = LoadingCache(load)
         heard = await asyncio.gather(*(shelf.find("x") for _ in range(3)), return_exceptions=True)
         assert [type(each) for each in heard] == [OSError] * 3 and tries == 1
         found = await shelf.find("x")
@@ -142,7 +142,7 @@ def test_a_load_that_fails_fails_for_all_who_wait_and_the_next_one_loads_again()
 
 def test_stopping_gives_up_what_is_being_loaded() -> None:
     async def scene() -> None:
-        shelf = Shelf(Store([1_000]).load)
+        shelf = LoadingCache(Store([1_000]).load)
         with pytest.raises(StillLoading):
             await shelf.find("x", 0)
         await shelf.stop()

@@ -22,7 +22,7 @@ import pytest
 from controller.commit.lanes import CommitOrder, Lane
 from controller.limits import COMMIT_DEADLINE_S, DRAIN_DEADLINE_S, READY_WAIT_S
 from controller.storage.diagnosis import StoreSilent
-from controller.storage.session import Session
+from controller.storage.session import StoreSession
 from controller.storage.worker import within
 from tests.disks import may_mount
 from tests.mute import MuteWire
@@ -209,7 +209,7 @@ class TestFrozenDisk:
         assert [mark["time"] for mark in controller.marks()] == [100, 200]
 
 
-class Cuts(Session):
+class Cuts(StoreSession):
     def __init__(self) -> None:
         self.cuts = 0
 

@@ -113,7 +113,7 @@ class TestEnded:
         until(lambda: postgres.execute(change.done, postgres_url))
 
         postgres.execute(END, postgres_url)
-        wire.let_go.set()
+        wire.timed_out.set()
 
         assert answer.result(DEADLINE_S).is_success, answer.result().text
         assert controller.request("GET", "/v1/streams").is_success

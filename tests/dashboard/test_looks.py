@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from controller.clock import Clock
-from controller.status.census import Look
-from controller.status.single_flight import Shared
+from controller.status.census import Overview
+from controller.status.single_flight import SingleFlight
 from controller.status.stream_status import StreamDetails, Trouble
-from controller.storage.journal import Entry
-from controller.yielding import Slices
+from controller.storage.journal import StoredEntry
+from controller.yielding import Yielding
 from tests.served import InProcess, ManualClock
 
 
@@ -26,8 +26,8 @@ def create(served: InProcess, name: str, **settings: Any) -> None:
     served.call("PUT", f"/v1/streams/{name}", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None, **settings})
 
 
-def look(served: InProcess) -> Look:
-    found: Look = served.portal.call(served.app.state.controller.overview.look)
+def look(served: InProcess) -> Overview:
+    found: Overview = served.portal.call(served.app.state.controller.overview.look)
     return found
 
 
@@ -36,7 +36,7 @@ def closely(served: InProcess, name: str) -> StreamDetails:
     return found
 
 
-def entries(served: InProcess, **wanted: Any) -> list[Entry]:
+def entries(served: InProcess, **wanted: Any) -> list[StoredEntry]:
     newest = served.app.state.controller.journals.newest_of_stream
     return list(served.portal.call(lambda: newest("s", 50, **wanted)))
 
@@ -130,14 +130,14 @@ def test_of_those_who_ask_at_once_one_makes_the_look_and_what_was_dear_stays_lon
     seconds = [0.0]
     clock = ManualClock(0)
 
-    async def make(name: str, slices: Slices) -> int:
+    async def make(name: str, slices: Yielding) -> int:
         await asyncio.sleep(0)
         made.append(name)
         seconds[0] += 0.5 if name == "dear" else 0
         return len(made)
 
     async def story() -> None:
-        shared = Shared(make, Clock(clock), lambda: seconds[0])
+        shared = SingleFlight(make, Clock(clock), lambda: seconds[0])
         assert await asyncio.gather(*(shared.get("dear") for _ in range(10))) == [1] * 10
         clock.now += 9_999
         assert await shared.get("dear") == 1
@@ -162,7 +162,7 @@ def test_others_get_their_turn_while_there_is_much_to_look_at() -> None:
 
     async def story() -> float:
         task = asyncio.create_task(other())
-        slices = Slices(lambda: seconds[0])
+        slices = Yielding(lambda: seconds[0])
         for _ in range(1_000):
             seconds[0] += 0.001
             await slices.turn()

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from hypothesis import strategies as st
 
-from strandline.core.changes import Answer, Registered
+from strandline.core.changes import NoteResult, Registered
 from strandline.core.config import LateWriters, StreamConfig, TimeDomain
 from strandline.core.cut import Cut
 from strandline.core.mark import Mark
@@ -301,7 +301,7 @@ class Pair:
     def plain(self, result: object) -> object:
         """An answer in words that both use."""
         match result:
-            case Answer() | NaiveAnswer():
+            case NoteResult() | NaiveAnswer():
                 return result.late, dict(result.floors), [self.plain(mark) for mark in result.marks]
             case Registered():
                 return result.epoch, dict(result.floors)

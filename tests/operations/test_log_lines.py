@@ -28,8 +28,8 @@ from controller.limits import (
     SLOW_FLUSH_MS,
     STORE_TELLING_MS,
 )
-from controller.records.log_lines import FORMATS, Paces, fields_of, log_lines
-from controller.records.operator_log import REQUEST_ID, tell
+from controller.records.log_lines import FORMATS, RateLimits, fields_of, log_lines
+from controller.records.operator_log import REQUEST_ID, log_event
 from controller.storage.diagnosis import Cause
 from tests.operations.scraping import STREAM
 from tests.served import NOON, ROOT, InProcess, OwnProcess
@@ -170,9 +170,9 @@ def test_who_holds_time_back_is_told_while_it_does_and_when_it_ends(controller: 
             controller.note("fast", NOON + 10, {})
             controller.pass_time(6_000)
 
-    (held,), (let_go,) = told(log.lines, "time_held"), told(log.lines, "time_let_go")
+    (held,), (timed_out,) = told(log.lines, "time_held"), told(log.lines, "time_released")
     assert (held["writer"], held["stream"], held["held_ms"], held["released_in_ms"]) == ("slow", "s", 6_000, 24_000)
-    assert (let_go["writer"], let_go["to"] - let_go["from"]) == ("slow", 30_000)
+    assert (timed_out["writer"], timed_out["to"] - timed_out["from"]) == ("slow", 30_000)
     (silent,), (incomplete,) = told(log.lines, "writer_timed_out"), told(log.lines, "marks_incomplete")
     assert (silent["writer"], silent["level"], incomplete["excluded"]) == ("slow", "warning", ["slow"])
 
@@ -241,7 +241,7 @@ def test_a_slow_flush_is_told_and_a_quick_one_is_not() -> None:
 def test_text_is_one_line_of_names_and_values() -> None:
     with Written("text") as log:
         REQUEST_ID.set(b"r-1")
-        tell("stream_scaled", stream="s", note='two "words"', numbers={"0": 1}, absent=None)
+        log_event("stream_scaled", stream="s", note='two "words"', numbers={"0": 1}, absent=None)
         REQUEST_ID.set(None)
     _, text = log.text.split(" ", 1)
 
@@ -251,7 +251,7 @@ def test_text_is_one_line_of_names_and_values() -> None:
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_line_stays_one_whatever_its_values_hold(form: str) -> None:
     with Written(form) as log:
-        tell("x", name="two\nlines", long="y" * 5_000)
+        log_event("x", name="two\nlines", long="y" * 5_000)
 
     assert len(log.text.splitlines()) == 1 and len(log.text) < 2_000
 
@@ -267,12 +267,12 @@ def test_nothing_that_a_caller_named_looks_like_a_line_or_acts_on_a_terminal(
     form: str, name: str, message: str
 ) -> None:
     with Written(form) as log:
-        tell("x", name=name, inner={name: [message]})
+        log_event("x", name=name, inner={name: [message]})
         logging.getLogger("some.library").warning("%s", message)
         try:
             raise ValueError(message)
         except ValueError as error:
-            tell("failed", logging.ERROR, error=error, name=name)
+            log_event("failed", logging.ERROR, error=error, name=name)
 
     assert [each for each in log.text if not each.isprintable() and each != "\n"] == []
     beginnings = [line for line in log.text.split("\n") if line and not line.startswith("  ")]
@@ -315,7 +315,7 @@ def test_messages_of_libraries_are_lines_too() -> None:
 
 
 def test_a_flood_of_one_event_is_left_out_and_counted_and_no_other_suffers() -> None:
-    paces = Paces()
+    paces = RateLimits()
 
     def came(seconds: float, event: str, level: int = logging.INFO) -> Any:
         """What becomes of a record that is made then: how many it says were left out, None where it is left out too."""
@@ -351,10 +351,10 @@ def test_a_pipe_that_nobody_reads_stalls_nobody_and_what_is_left_out_is_counted(
     stuck = Stuck()
     with Written(stream=stuck) as log:
         for number in range(LOG_LINES + 50):
-            tell("many", logging.ERROR, number=number)
+            log_event("many", logging.ERROR, number=number)
         stuck.free.set()
         assert stuck.enough.wait(60)
-        tell("after")
+        log_event("after")
 
     (after,) = told(log.lines, "after")
     assert LOG_LINES <= len(told(log.lines, "many")) < LOG_LINES + 50

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.limits import METRICS_KEYS_OF_STREAM, METRICS_LOADED_STREAMS, SLICE_MS
-from controller.records.counts import OTHER, Distribution, Held
-from controller.status.metric_families import FAMILIES, Kind
-from controller.yielding import Slices
+from controller.records.counts import OTHER, Distribution, HeldTime
+from controller.status.metric_families import FAMILIES, MetricKind
+from controller.yielding import Yielding
 from tests.operations.scraping import STREAM, Scrape, read, scrape
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
 
@@ -54,8 +54,8 @@ def test_a_group_shows_its_lag_its_backlog_and_what_it_has_to_read(busy: Scrape)
 
 def test_every_metric_has_something_to_show_with_the_labels_and_the_help_that_it_is_declared_with(busy: Scrape) -> None:
     for family in FAMILIES:
-        sample = f"{family.name}_bucket" if family.kind is Kind.HISTOGRAM else family.name
-        more = {"le"} if family.kind is Kind.HISTOGRAM else set()
+        sample = f"{family.name}_bucket" if family.kind is MetricKind.HISTOGRAM else family.name
+        more = {"le"} if family.kind is MetricKind.HISTOGRAM else set()
         assert busy.labels.get(sample) == {*family.labels, *more}, family.name
         assert (busy.kinds[family.name], busy.help[family.name]) == (family.kind, family.help)
 
@@ -189,7 +189,7 @@ def test_a_look_at_many_writers_lets_others_have_their_turn(controller: InProces
     moments = count(0, SLICE_MS / 10_000)  # a tenth of a slice with every look at the watch
 
     async def look() -> int:
-        return await turns(controller.app.state.controller.measures.look(Slices(lambda: next(moments))))
+        return await turns(controller.app.state.controller.measures.look(Yielding(lambda: next(moments))))
 
     assert controller.portal.call(look) >= 4
 
@@ -240,7 +240,7 @@ def test_a_served_controller_answers_a_scrape_as_prometheus_asks(tmp_path: Path)
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 50), st.booleans()), max_size=40))
 def test_no_time_that_was_held_is_lost_and_what_is_shown_only_grows(spans: list[tuple[str, int, bool]]) -> None:
-    held, now, total = Held(most=3), 0, 0
+    held, now, total = HeldTime(most=3), 0, 0
     before: dict[str, int] = {}
     for writer, length, looked in spans:
         held.begin(writer, "active", now)
@@ -257,7 +257,7 @@ def test_no_time_that_was_held_is_lost_and_what_is_shown_only_grows(spans: list[
 
 
 def test_who_held_for_longest_is_named_whenever_it_came() -> None:
-    held, now = Held(most=2), 0
+    held, now = HeldTime(most=2), 0
     for writer, length in (("a", 10), ("b", 20), ("c", 1), ("late", 500)):
         held.begin(writer, "active", now)
         now += length

@@ -13,7 +13,7 @@ from strandline.core.chain import MarkChain
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
 from strandline.core.order import Head, Lag, Orderer, lag, lags, order
-from strandline.core.time_index import Entry, TimeIndex, bound_at
+from strandline.core.time_index import IndexEntry, TimeIndex, bound_at
 from strandline.core.window import ListedMarks, time_window
 
 AT_11_55, AT_12_00, AT_12_01, AT_12_02 = 1155, 1200, 1201, 1202
@@ -31,7 +31,7 @@ def group_watermark(bounds: Iterable[int | None]) -> int | None:
 
 def index_of(*entries: tuple[int, int]) -> TimeIndex:
     index = TimeIndex()
-    index.take([Entry(offset, time) for offset, time in entries], len(entries))
+    index.take([IndexEntry(offset, time) for offset, time in entries], len(entries))
     return index
 
 

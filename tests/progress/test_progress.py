@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.core.order import Bound, Place
+from strandline.core.order import Bound, SegmentRef
 from strandline.core.progress import Adopted, News, Progress
 
 A, B = ("s", "a"), ("s", "b")
@@ -43,10 +43,10 @@ def test_events_come_once_and_in_order_and_all_below_the_position_is_done(
 ) -> None:
     progress = Progress[Event](lambda segment, offset: 0)
     progress.adopt({"s": {"a": 0, "b": 0}})
-    there: dict[Place, int] = {A: 0, B: 0}
-    holes: dict[Place, set[int]] = {A: set(), B: set()}
-    given_out: dict[Place, list[int]] = {A: [], B: []}
-    under_way: list[tuple[Place, Event]] = []
+    there: dict[SegmentRef, int] = {A: 0, B: 0}
+    holes: dict[SegmentRef, set[int]] = {A: set(), B: set()}
+    given_out: dict[SegmentRef, list[int]] = {A: [], B: []}
+    under_way: list[tuple[SegmentRef, Event]] = []
     read: dict[str, dict[str, int]] = {"s": {"a": 0, "b": 0}}
     settled: dict[str, dict[str, int]] = {"s": {"a": 0, "b": 0}}
     for what, number in steps:

@@ -11,7 +11,7 @@ import pytest
 
 from reader_client import AsyncTimeWindows, TimeWindow, TimeWindows
 from strandline.client import calls
-from strandline.core.time_index import Entry
+from strandline.core.time_index import IndexEntry
 from strandline.errors import InvalidConfig, InvalidName, InvalidNote, TooMany, UnknownSegment, UnknownStream
 
 
@@ -127,15 +127,15 @@ def test_a_time_index_says_from_which_offset_on_nothing_is_older(windows_of: Any
     windows = windows_of(stream)
     first = windows.time_index("0", limit=1)
     rest = windows.time_index("0", token=first.token)
-    assert [*first.entries, *rest.entries] == [Entry(5, 100), Entry(10, 300)]
-    assert windows.time_index("1", from_offset=7).entries == (Entry(5, 200), Entry(20, 300))
+    assert [*first.entries, *rest.entries] == [IndexEntry(5, 100), IndexEntry(10, 300)]
+    assert windows.time_index("1", from_offset=7).entries == (IndexEntry(5, 200), IndexEntry(20, 300))
     with pytest.raises(UnknownSegment):
         windows.time_index("7")
 
 
 def test_a_time_index_has_a_time_key(controller: Any, windows_of: Any, stream: str) -> None:
     controller.note(stream, 77, {"0": 11, "1": 20}, key="ship_time")
-    assert windows_of(stream).time_index("0", key="ship_time").entries == (Entry(11, 77),)
+    assert windows_of(stream).time_index("0", key="ship_time").entries == (IndexEntry(11, 77),)
 
 
 def test_what_is_wrong_is_the_typed_error(windows_of: Any, stream: str) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from strandline.core.changes import Answer, Registered
+from strandline.core.changes import NoteResult, Registered
 from strandline.core.config import LateWriters, StreamConfig
 from strandline.core.cut import Cut
 from strandline.core.mark import Mark
@@ -248,11 +248,11 @@ class Checker:
         caused = {name for name in self.accounts for key in keys if self._cause(name, key, done.now)}
         forgotten = {key: self.accounts.forgotten(key, done.now) for key in keys}
         self.config = self.accounts.config = done.config
-        later = list(result.marks) if isinstance(result, Answer) else marks
+        later = list(result.marks) if isinstance(result, NoteResult) else marks
         if isinstance(result, Refused):
             self.counts[result.code] += 1
-        if isinstance(result, Answer | Registered):
-            for mark in marks[: len(marks) - len(later)] if isinstance(result, Answer) else marks:
+        if isinstance(result, NoteResult | Registered):
+            for mark in marks[: len(marks) - len(later)] if isinstance(result, NoteResult) else marks:
                 self._mark(mark, least_writers)
         call = done.call
         if isinstance(result, UnknownWriter) and call is not None and self.accounts[call.process.name].last_word:
@@ -261,7 +261,7 @@ class Checker:
             self._effect(done)
         if not isinstance(result, Registered):
             for mark in later:
-                if isinstance(result, Answer):
+                if isinstance(result, NoteResult):
                     self._mark(mark, least_writers)
                 else:
                     self._mark(mark, least_writers, caused, forgotten[mark.key])
@@ -322,7 +322,7 @@ class Checker:
             case Registered() as result:
                 assert call is not None
                 self._registered(name, account, call.process, result, done.now)
-            case Answer() as result:
+            case NoteResult() as result:
                 assert call is not None
                 self._noted(name, account, call, result, done.now)
             case _:
@@ -383,7 +383,7 @@ class Checker:
             account.silent_from.pop(key, None)
             self.first_told.pop((name, key), None)
 
-    def _noted(self, name: str, account: Account, call: Call, answer: Answer, now: int) -> None:
+    def _noted(self, name: str, account: Account, call: Call, answer: NoteResult, now: int) -> None:
         process, note = call.process, call.note
         assert note is not None
         cut = Cut(self.log.closed(note.position))

@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 from controller.clock import Clock
 from strandline.core.aggregate import Remainder
-from strandline.core.changes import Answer, Changes, Registered
+from strandline.core.changes import Changes, NoteResult, Registered
 from strandline.core.config import StreamConfig
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
@@ -56,7 +56,7 @@ class Done:
     now: int
     writer: str | None
     call: Call | None
-    result: Answer | Registered | Refused | None
+    result: NoteResult | Registered | Refused | None
     changes: Changes
     config: StreamConfig
     served: int  # the time in which callers could be heard until then
@@ -153,7 +153,7 @@ class Controller:
         if call.kind is Kind.REGISTER and call.keys is None:
             self.operate("advance")  # whoever is forgotten is so before it is asked who is known
 
-        def run(now: int) -> Answer | Registered | None:
+        def run(now: int) -> NoteResult | Registered | None:
             match call.kind:
                 case Kind.CLOCK:
                     return None
@@ -191,11 +191,11 @@ class Controller:
         what: str,
         writer: str | None,
         call: Call | None,
-        run: Callable[[int], Answer | Registered | None],
+        run: Callable[[int], NoteResult | Registered | None],
     ) -> None:
         stream = self._up()
         now = self.clock()
-        result: Answer | Registered | Refused | None
+        result: NoteResult | Registered | Refused | None
         try:
             result = run(now)
         except Refused as refusal:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING
 
-from strandline.core.changes import Answer, Registered
+from strandline.core.changes import NoteResult, Registered
 from strandline.core.note import Note
 from strandline.errors import Refused
 
@@ -48,7 +48,7 @@ class Reply:
     """What the controller answers, with its clock."""
 
     call: Call
-    result: Answer | Registered | Refused | None
+    result: NoteResult | Registered | Refused | None
     clock: int
 
 

@@ -18,8 +18,8 @@ from controller.clock import Clock
 from strandline.core import admission, clock
 from strandline.core import stream as stream_module
 from strandline.core.admission import Admitted
-from strandline.core.aggregate import Aggregate, Remainder, Role
-from strandline.core.changes import Answer, Changes, Registered
+from strandline.core.aggregate import Aggregate, Remainder, WriterRole
+from strandline.core.changes import Changes, NoteResult, Registered
 from strandline.core.clock import SteadyClock
 from strandline.core.config import StreamConfig, TimeDomain
 from strandline.core.cut import NOTHING, Cut, join_all
@@ -27,9 +27,9 @@ from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.roster import Roster
 from strandline.core.served_time import Unserved
-from strandline.core.shared_segments import Sharing
+from strandline.core.shared_segments import SharedSegments
 from strandline.core.stream import Stream
-from strandline.core.writer import Contribution, Entry, Phase, Standing, Writer
+from strandline.core.writer import Contribution, KeptNote, KeyState, Phase, Writer
 from tests.simulation import scenario
 from tests.simulation.checker import Broken, FalseClaim
 from tests.simulation.controller import Controller, Store
@@ -49,14 +49,14 @@ def floor_ignores_own_stored_time(patch: Patch) -> None:
 
     def broken(self: Stream, name: str, keys: Any, now: int, *rest: Any) -> Registered:
         writer = self.writers.get(name)
-        times = {key: standing.time for key, standing in writer.standings.items()} if writer else {}
+        times = {key: standing.time for key, standing in writer.key_states.items()} if writer else {}
         for key in times:
-            self.writers[name].standings[key].time = None
+            self.writers[name].key_states[key].time = None
         try:
             return register(self, name, keys, now, *rest)
         finally:
             for key, time in times.items():
-                self.writers[name].standings[key].time = time
+                self.writers[name].key_states[key].time = time
 
     patch.setattr(Stream, "register", broken)
 
@@ -64,8 +64,8 @@ def floor_ignores_own_stored_time(patch: Patch) -> None:
 def joined_writers_do_not_hold(patch: Patch) -> None:
     role = Aggregate._role
 
-    def broken(self: Aggregate, writer: Writer, standing: Standing) -> Role:
-        return Role.OUT if standing.phase is Phase.JOINED else role(self, writer, standing)
+    def broken(self: Aggregate, writer: Writer, standing: KeyState) -> WriterRole:
+        return WriterRole.OUT if standing.phase is Phase.JOINED else role(self, writer, standing)
 
     patch.setattr(Aggregate, "_role", broken)
 
@@ -78,20 +78,20 @@ def last_position_only_of_the_same_key(patch: Patch) -> None:
         positions.clear()
         begin(self, *arguments, **named)
 
-    def noting(self: Stream, said: Note, now: int, *, tail: bool = False) -> Answer:
+    def noting(self: Stream, said: Note, now: int, *, tail: bool = False) -> NoteResult:
         before = (
-            {key: standing.time for key, standing in self.writers[said.writer].standings.items()}
+            {key: standing.time for key, standing in self.writers[said.writer].key_states.items()}
             if (said.writer in self.writers)
             else {}
         )
         answer = note(self, said, now, tail=tail)
         writer = self.writers[said.writer]
-        for key, standing in writer.standings.items():
+        for key, standing in writer.key_states.items():
             if key in said.times or key not in before:
                 positions[said.writer, id(standing)] = writer.position
         return answer
 
-    def broken(self: Writer, standing: Standing, time: int) -> Contribution:
+    def broken(self: Writer, standing: KeyState, time: int) -> Contribution:
         gift = contribution(self, standing, time)
         if gift.lasting:
             return gift
@@ -109,7 +109,7 @@ def closing_drops_positions(patch: Patch) -> None:
         close(self, epoch, now)
         if self.closed:
             self.position = NOTHING
-            for standing in self.standings.values():
+            for standing in self.key_states.values():
                 standing.history = []
 
     patch.setattr(Writer, "close", broken)
@@ -119,10 +119,10 @@ def a_new_life_keeps_the_notes_of_the_old_one(patch: Patch) -> None:
     begin_anew = Writer.begin_anew
 
     def broken(self: Writer) -> None:
-        kept = {key: standing.history for key, standing in self.standings.items()}
+        kept = {key: standing.history for key, standing in self.key_states.items()}
         begin_anew(self)
         for key, history in kept.items():
-            self.standings[key].history = history
+            self.key_states[key].history = history
 
     patch.setattr(Writer, "begin_anew", broken)
 
@@ -133,9 +133,9 @@ def forgetting_drops_positions(patch: Patch) -> None:
     def broken(self: Aggregate, time: int, now: int) -> Mark:
         for name in self._lost:
             writer = self._writers[name]
-            since = writer.lost_since(writer.standings[self.key])
+            since = writer.lost_since(writer.key_states[self.key])
             if since is not None and now - since >= self.config.forget_after_ms:
-                writer.position, writer.standings[self.key].history = NOTHING, []
+                writer.position, writer.key_states[self.key].history = NOTHING, []
         return make(self, time, now)
 
     patch.setattr(Aggregate, "make", broken)
@@ -159,7 +159,7 @@ def epochs_are_reused_after_a_restart(patch: Patch) -> None:
 def a_repeated_note_wakes_an_idle_writer(patch: Patch) -> None:
     def broken(self: Stream, writer: Writer, times: Mapping[str, int], now: int) -> None:
         for key in times:
-            standing = writer.standings[key]
+            standing = writer.key_states[key]
             if standing.phase is Phase.IDLE:
                 standing.phase = Phase.NOTED
         self._hear(writer, now)
@@ -181,7 +181,7 @@ def lost_writers_that_never_noted_are_not_named(patch: Patch) -> None:
     misses = Aggregate._misses
 
     def broken(self: Aggregate, name: str, time: int, now: int) -> bool:
-        return misses(self, name, time, now) and self._writers[name].standings[self.key].time is not None
+        return misses(self, name, time, now) and self._writers[name].key_states[self.key].time is not None
 
     patch.setattr(Aggregate, "_misses", broken)
 
@@ -201,16 +201,16 @@ def rest_is_not_stored_before_it_ends(patch: Patch) -> None:
 
 
 def thinning_keeps_the_earlier_note(patch: Patch) -> None:
-    def broken(self: Standing, entry: Entry, last_time: int | None, bound: int) -> None:
+    def broken(self: KeyState, entry: KeptNote, last_time: int | None, bound: int) -> None:
         if self.history and entry.time <= self.history[-1].time:
             return
         self.history.append(entry)
         if len(self.history) > bound:
             later, earlier = self.history[-1], self.history[-2]
-            self.history[-2:] = [Entry(later.time, earlier.cut, earlier.newest)]
+            self.history[-2:] = [KeptNote(later.time, earlier.cut, earlier.newest)]
             self.lasting = False
 
-    patch.setattr(Standing, "remember", broken)
+    patch.setattr(KeyState, "remember", broken)
 
 
 def downtime_counts_as_silence(patch: Patch) -> None:
@@ -306,9 +306,9 @@ def newest_is_believed_for_a_part_of_the_position(patch: Patch) -> None:
     move = Writer.move
 
     def broken(self: Writer, given: Mapping[str, int], cut: Cut, newest: Mapping[str, int]) -> None:
-        known = {key: standing.newest for key, standing in self.standings.items()}
+        known = {key: standing.newest for key, standing in self.key_states.items()}
         move(self, given, cut, newest)
-        for key, standing in self.standings.items():
+        for key, standing in self.key_states.items():
             if standing.newest is None:
                 standing.newest = newest.get(key, known.get(key))
 
@@ -316,17 +316,17 @@ def newest_is_believed_for_a_part_of_the_position(patch: Patch) -> None:
 
 
 def upper_is_the_greatest_time_contributed(patch: Patch) -> None:
-    patch.setattr(Sharing, "is_alone", lambda self, position, contributed, cut: True)
+    patch.setattr(SharedSegments, "is_alone", lambda self, position, contributed, cut: True)
 
 
 def upper_knows_no_earlier_life(patch: Patch) -> None:
-    begin_anew = Standing.begin_anew
+    begin_anew = KeyState.begin_anew
 
-    def broken(self: Standing) -> None:
+    def broken(self: KeyState) -> None:
         begin_anew(self)
         self.earlier_time = None
 
-    patch.setattr(Standing, "begin_anew", broken)
+    patch.setattr(KeyState, "begin_anew", broken)
 
 
 def a_contribution_stands_when_another_writer_comes_into_the_segment(patch: Patch) -> None:
@@ -340,7 +340,7 @@ def passed_without(attribute: str, value: Any) -> Mutation:
         has_passed = Aggregate.has_passed
 
         def broken(self: Aggregate, writer: Writer) -> bool:
-            owner: Any = writer if hasattr(writer, attribute) else writer.standings[self.key]
+            owner: Any = writer if hasattr(writer, attribute) else writer.key_states[self.key]
             kept = getattr(owner, attribute)
             setattr(owner, attribute, value)
             try:
@@ -367,7 +367,7 @@ def a_writer_is_forgotten_although_upper_is_below_what_its_earlier_lives_noted(p
 
 def a_writer_is_forgotten_when_the_marks_of_one_of_its_keys_have_passed_it(patch: Patch) -> None:
     has_passed = Aggregate.has_passed
-    patch.setattr(Aggregate, "has_passed", lambda self, writer: len(writer.standings) > 1 or has_passed(self, writer))
+    patch.setattr(Aggregate, "has_passed", lambda self, writer: len(writer.key_states) > 1 or has_passed(self, writer))
 
 
 def a_lost_writer_is_forgotten_at_once(patch: Patch) -> None:
@@ -392,7 +392,7 @@ def an_idle_writer_is_forgotten(patch: Patch) -> None:
     lapses_at = Roster._lapses_at
 
     def broken(self: Roster, writer: Writer) -> int | None:
-        idle = all(standing.phase is Phase.IDLE for standing in writer.standings.values()) and not writer.lost
+        idle = all(standing.phase is Phase.IDLE for standing in writer.key_states.values()) and not writer.lost
         return writer.heard_at if idle and not writer.closed else lapses_at(self, writer)
 
     changed = Roster.changed
@@ -411,7 +411,7 @@ def without_remainder(**left: Any) -> Mutation:
     def mutation(patch: Patch) -> None:
         with_writer = Remainder.with_writer
 
-        def broken(self: Remainder, writer: Writer, standing: Standing) -> Remainder:
+        def broken(self: Remainder, writer: Writer, standing: KeyState) -> Remainder:
             return replace(with_writer(self, writer, standing), **left)
 
         patch.setattr(Remainder, "with_writer", broken)
@@ -447,9 +447,11 @@ def the_store_keeps_who_is_forgotten(patch: Patch) -> None:
 
 
 def upper_forgets_what_others_put_below_the_cut(patch: Patch) -> None:
-    is_alone = Sharing.is_alone
+    is_alone = SharedSegments.is_alone
     patch.setattr(
-        Sharing, "is_alone", lambda self, position, contributed, cut: is_alone(self, position, contributed, contributed)
+        SharedSegments,
+        "is_alone",
+        lambda self, position, contributed, cut: is_alone(self, position, contributed, contributed),
     )
 
 

@@ -99,7 +99,7 @@ class World:
     def keys_named(self, process: Process) -> bool:
         """Whether it names its keys as it registers: it may leave that where the stream knows them."""
         writer = self.controller.stream.writers.get(process.name) if self.controller.stream else None
-        held = () if writer is None else tuple(sorted(writer.standings))
+        held = () if writer is None else tuple(sorted(writer.key_states))
         return held != self.keys_of[process.name] or self.chance(50)
 
     def newest_process(self, name: str) -> Process:

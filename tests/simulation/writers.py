@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING
 
-from strandline.core.changes import Answer, Registered
+from strandline.core.changes import NoteResult, Registered
 from strandline.core.note import Note
 from strandline.errors import Fenced, PositionWentBack, Refused
 from tests.simulation.log import Event
@@ -96,7 +96,7 @@ class Process:
             self.position[result.segment] = max(result.stored_offset, self.position.get(result.segment, 0))
         elif isinstance(result, Registered):
             self._registered(result)
-        elif isinstance(result, Answer):
+        elif isinstance(result, NoteResult):
             assert reply.call.note is not None
             self._noted(reply.call.note)
         elif reply.call.kind in (Kind.IDLE, Kind.CLOSE) and not isinstance(result, Refused):

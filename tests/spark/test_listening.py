@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
 
-from spark_integration.listener import ByAsking
+from spark_integration.listener import PollingListener
 
 ID = "6a1b4a53-5d0a-4a2e-9f4f-0c6b6f3c8a11"
 RUN = "0b9d5a0e-95ab-4b1c-8d3c-6d3a0a1f7c55"
@@ -72,7 +72,7 @@ class Heard(StreamingQueryListener):
 @pytest.fixture
 def asked() -> Iterator[tuple[Any, Heard, Any]]:
     session, heard = ScriptedSession(), Heard()
-    asking = ByAsking(session, heard, pause_ms=1, idle_ms=50)  # type: ignore[arg-type]  # a script plays it
+    asking = PollingListener(session, heard, pause_ms=1, idle_ms=50)  # type: ignore[arg-type]  # a script plays it
     yield session, heard, asking
     asking.close()
 

@@ -21,7 +21,7 @@ from spark_integration.group_reports import GroupFollower
 from spark_integration.mark_source import MarkOptions, MarkReader
 from spark_integration.options import BACKLOG_THRESHOLD, Asking
 from spark_integration.position_reporter import KafkaPositions
-from spark_integration.report_sender import Outbox
+from spark_integration.report_sender import ReportSender
 from spark_integration.rows import SCHEMA
 from spark_integration.source import StrandlineSource
 from spark_integration.window_calls import ControllerWindows
@@ -172,7 +172,7 @@ class TestGroups:
 
 class TestOutbox:
     def test_the_newest_errand_of_each_subject_is_done_however_often_it_fails_first(self) -> None:
-        outbox, done, gate, failures = Outbox("test"), list[str](), threading.Event(), [1, 2]
+        outbox, done, gate, failures = ReportSender("test"), list[str](), threading.Event(), [1, 2]
 
         def send(text: str) -> None:
             gate.wait(60)
@@ -192,7 +192,7 @@ class TestOutbox:
     def test_what_is_refused_is_told_once_and_does_not_hold_up_the_rest(
         self, stream: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
-        outbox, done = Outbox("test"), list[str]()
+        outbox, done = ReportSender("test"), list[str]()
         outbox.put("a", lambda: stream.run(calls.describe("nothing")))
         outbox.put("b", lambda: done.append("b"))
         assert outbox.settle(60)

@@ -8,18 +8,18 @@ from typing import Any
 from sqlalchemy import Column, Row, Table, delete, select, update
 
 from controller.commit.writer_log import WriterLog
-from controller.groups.loaded_group import LiveGroup
+from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership
 from controller.storage import schema
 from controller.storage.checksums import Values
 from controller.storage.database import Database
 from controller.storage.groups import load_group
 from controller.storage.load import StoredMarks, load_stream
-from controller.storage.rows import Origin
-from controller.storage.save import Scribe, Writing
-from controller.storage.terms import begin_spell
+from controller.storage.rows import StreamOrigin
+from controller.storage.save import Commit, CommitWriter
+from controller.storage.terms import begin_term
 from controller.storage.writer_states import StoredLog
-from controller.streams.loaded_stream import Live
+from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.cut import Cut
 from strandline.core.note import Note
@@ -37,11 +37,11 @@ class Filled:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        spell, _ = begin_spell(database.writer, "one", 0)
-        scribe = Scribe(database.writer)
+        spell, _ = begin_term(database.writer, "one", 0)
+        scribe = CommitWriter(database.writer)
 
-        def flush(*kept: Live | LiveGroup) -> None:
-            writing = Writing(spell, served_until=0, clock_bound=0)
+        def flush(*kept: LoadedStream | LoadedGroup) -> None:
+            writing = Commit(spell, served_until=0, clock_bound=0)
             for each in kept:
                 each.write(writing)
             scribe.commit(writing)
@@ -89,28 +89,30 @@ class Filled:
             return look(StoredMarks(self.database.reader, "s", ""))
 
 
-def stream(name: str) -> Live:
+def stream(name: str) -> LoadedStream:
     made = Stream(name, StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph.equal_shares(2, 0), now=0)
-    live = Live(made, Origin(0, (("0", 0.0, 0.5), ("1", 0.5, 1.0))), stored_fence=None, watch=lambda _: None)
+    live = LoadedStream(
+        made, StreamOrigin(0, (("0", 0.0, 0.5), ("1", 0.5, 1.0))), stored_fence=None, watch=lambda _: None
+    )
     live.log = WriterLog(name, StoredLog(), states_per_writer=1)  # writers get rows of their own soon
     live.noted_at = {"0": 5}
     return live
 
 
-def note(live: Live, time: int) -> None:
+def note(live: LoadedStream, time: int) -> None:
     """Two writers, with a mark in each of two keys."""
     for writer in ("a", "b"):
         times = {"": time, "k": time}
         live.stream.note(Note(writer=writer, times=times, position={"0": time}, newest={"": time}), time)
 
 
-def group(name: str) -> LiveGroup:
+def group(name: str) -> LoadedGroup:
     membership = Membership(name, GroupSettings(streams=("s", "t")))
     graphs = {each: SegmentGraph.equal_shares(2, 0) for each in ("s", "t")}
     membership.register("r", {"s": {"0": 3}}, graphs, Moment(0, 0))
     membership.start("t", Cut({"1": 7}))
     membership.held = {"": 5}
-    return LiveGroup(membership, 0, None)
+    return LoadedGroup(membership, 0, None)
 
 
 def other(column: Column[Any], value: Any) -> Any:

@@ -15,11 +15,11 @@ from controller.storage.checksums import CHECKSUMS, MISMATCH, MISSING, Checksums
 from controller.storage.database import open_database
 from controller.storage.groups import group_streams, load_group
 from controller.storage.load import MarksGone, StoredMarks, load_stream
-from controller.storage.rows import Origin
-from controller.storage.save import Scribe, Writing
-from controller.storage.terms import begin_spell
+from controller.storage.rows import StreamOrigin
+from controller.storage.save import Commit, CommitWriter
+from controller.storage.terms import begin_term
 from controller.storage.timeline import timeline
-from controller.streams.loaded_stream import Live
+from controller.streams.loaded_stream import LoadedStream
 from strandline.access import EVERYTHING
 from strandline.core.config import StreamConfig
 from strandline.core.cut import Cut
@@ -147,19 +147,19 @@ def test_a_damaged_group_is_listed_for_those_alone_who_may_read_every_stream(fil
 
 def test_a_segment_that_is_dropped_leaves_damaged_marks_as_they_are(store_url: str) -> None:
     with open_database(store_url) as database:
-        spell, _ = begin_spell(database.writer, "one", 0)
-        live = Live(
+        spell, _ = begin_term(database.writer, "one", 0)
+        live = LoadedStream(
             Stream("s", StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph(open=True), now=0),
-            Origin(0, None),
+            StreamOrigin(0, None),
             stored_fence=None,
             watch=lambda _: None,
         )
         for time in (1, 2, 3):
             live.stream.note(Note(writer="w", times={"": time}, position={"p": time, "q": time}), time)
-        scribe = Scribe(database.writer)
+        scribe = CommitWriter(database.writer)
 
         def flush() -> None:
-            writing = Writing(spell, served_until=0, clock_bound=0)
+            writing = Commit(spell, served_until=0, clock_bound=0)
             live.write(writing)
             scribe.commit(writing)
 

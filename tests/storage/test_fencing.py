@@ -14,47 +14,47 @@ from sqlalchemy.exc import IntegrityError
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.load import load_stream
-from controller.storage.rows import Origin
-from controller.storage.save import OwnershipLost, Scribe, Spell, SpellOver, Writing
-from controller.storage.terms import Restores, begin_spell
-from controller.streams.loaded_stream import Live
+from controller.storage.rows import StreamOrigin
+from controller.storage.save import Commit, CommitWriter, OwnershipLost, Term, TermOver
+from controller.storage.terms import Restores, begin_term
+from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 
 
-def made() -> Live:
+def made() -> LoadedStream:
     config = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
-    return Live(
+    return LoadedStream(
         Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0),
-        Origin(0, None),
+        StreamOrigin(0, None),
         stored_fence=None,
         watch=lambda _: None,
     )
 
 
-def note(live: Live, time: int) -> None:
+def note(live: LoadedStream, time: int) -> None:
     live.stream.note(Note(writer="w", times={"": time}, position={"0": time}), time)
 
 
-def ending(live: Live) -> Live:
+def ending(live: LoadedStream) -> LoadedStream:
     loop = asyncio.new_event_loop()
     live.ending = loop.create_future()
     loop.close()
     return live
 
 
-def writing_of(live: Live, spell: Spell) -> Writing:
-    writing = Writing(spell, served_until=0, clock_bound=0)
+def writing_of(live: LoadedStream, spell: Term) -> Commit:
+    writing = Commit(spell, served_until=0, clock_bound=0)
     live.write(writing)
     return writing
 
 
-def loaded(database: Database) -> Live:
+def loaded(database: Database) -> LoadedStream:
     stored = load_stream(database.reader, "s")
     assert stored is not None
-    return Live.loaded(stored, watch=lambda _: None)
+    return LoadedStream.loaded(stored, watch=lambda _: None)
 
 
 def times(database: Database) -> list[int]:
@@ -63,20 +63,20 @@ def times(database: Database) -> list[int]:
 
 def test_a_commit_of_an_earlier_spell_fails_once_a_later_one_began_and_writes_nothing(store_url: str) -> None:
     with open_database(store_url) as database:
-        scribe = Scribe(database.writer)
-        early, _ = begin_spell(database.writer, "early", 0)
+        scribe = CommitWriter(database.writer)
+        early, _ = begin_term(database.writer, "early", 0)
         ours = made()
         note(ours, 1)
         scribe.commit(writing_of(ours, early))
-        late, _ = begin_spell(database.writer, "late", 0)
+        late, _ = begin_term(database.writer, "late", 0)
 
         note(ours, 2)
-        with pytest.raises(SpellOver, match=f"its fence is {late.fence}, ours {early.fence}"):
+        with pytest.raises(TermOver, match=f"its fence is {late.fence}, ours {early.fence}"):
             scribe.commit(writing_of(ours, early))
 
         assert times(database) == [1]
         theirs = loaded(database)
-        assert theirs.stream.writers["w"].standings[""].time == 1
+        assert theirs.stream.writers["w"].key_states[""].time == 1
         note(theirs, 3)
         scribe.commit(writing_of(theirs, late))
         assert times(database) == [1, 3]
@@ -84,12 +84,12 @@ def test_a_commit_of_an_earlier_spell_fails_once_a_later_one_began_and_writes_no
 
 def test_two_owners_never_both_append_a_mark(store_url: str) -> None:
     with open_database(store_url) as database:
-        scribe = Scribe(database.writer)
-        first, _ = begin_spell(database.writer, "first", 0)
+        scribe = CommitWriter(database.writer)
+        first, _ = begin_term(database.writer, "first", 0)
         ours = made()
         note(ours, 1)
         scribe.commit(writing_of(ours, first))
-        spell, _ = begin_spell(database.writer, "second", 0)
+        spell, _ = begin_term(database.writer, "second", 0)
         one, other = loaded(database), loaded(database)  # as two controllers have it that both believe it is theirs
         note(one, 2)
         note(other, 3)
@@ -103,8 +103,8 @@ def test_two_owners_never_both_append_a_mark(store_url: str) -> None:
 
 def test_a_mark_is_never_overwritten_even_by_its_owner(store_url: str) -> None:
     with open_database(store_url) as database:
-        scribe = Scribe(database.writer)
-        spell, _ = begin_spell(database.writer, "one", 0)
+        scribe = CommitWriter(database.writer)
+        spell, _ = begin_term(database.writer, "one", 0)
         live = made()
         note(live, 1)
         scribe.commit(writing_of(live, spell))
@@ -122,17 +122,17 @@ def test_a_mark_is_never_overwritten_even_by_its_owner(store_url: str) -> None:
 def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any, postgres_url: str) -> None:
     """Even if the lock of the one who serves failed us: here two write at once."""
     with open_database(postgres_url) as database:
-        early, _ = begin_spell(database.writer, "early", 0)
-        scribe, ours = Scribe(database.writer), made()
+        early, _ = begin_term(database.writer, "early", 0)
+        scribe, ours = CommitWriter(database.writer), made()
         note(ours, 1)
         writing = writing_of(ours, early)
         commit = scribe._begin(writing)
         engine = create_engine(make_url(postgres_url).set(drivername="postgresql+psycopg"))
-        began: list[Spell] = []
+        began: list[Term] = []
 
         def begin() -> None:
             with engine.connect() as connection:
-                began.append(begin_spell(connection, "late", 0)[0])
+                began.append(begin_term(connection, "late", 0)[0])
 
         thread = threading.Thread(target=begin)
         thread.start()
@@ -149,31 +149,31 @@ def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any
         (late,) = began
         assert late.fence == early.fence + 1 and times(database) == [1]
         note(ours, 2)
-        with pytest.raises(SpellOver):
+        with pytest.raises(TermOver):
             scribe.commit(writing_of(ours, early))
         engine.dispose()
 
 
 def test_a_stream_that_an_earlier_spell_wrote_can_be_deleted_in_the_next_one_by_its_owner_alone(store_url: str) -> None:
     with open_database(store_url) as database:
-        scribe, ours = Scribe(database.writer), made()
-        early, _ = begin_spell(database.writer, "early", 0)
+        scribe, ours = CommitWriter(database.writer), made()
+        early, _ = begin_term(database.writer, "early", 0)
         scribe.commit(writing_of(ours, early))
-        late, _ = begin_spell(database.writer, "late", 0)
+        late, _ = begin_term(database.writer, "late", 0)
         one, other = loaded(database), loaded(database)
         note(one, 1)
         scribe.commit(writing_of(one, late))
         with pytest.raises(OwnershipLost):
             scribe.commit(writing_of(ending(other), late))
-        later, _ = begin_spell(database.writer, "later", 0)
+        later, _ = begin_term(database.writer, "later", 0)
         scribe.commit(writing_of(ending(loaded(database)), later))
         assert load_stream(database.reader, "s") is None
 
 
 def test_a_stream_is_deleted_once(store_url: str) -> None:
     with open_database(store_url) as database:
-        scribe, ours = Scribe(database.writer), made()
-        spell, _ = begin_spell(database.writer, "one", 0)
+        scribe, ours = CommitWriter(database.writer), made()
+        spell, _ = begin_term(database.writer, "one", 0)
         scribe.commit(writing_of(ours, spell))
         again = loaded(database)
         scribe.commit(writing_of(ending(ours), spell))
@@ -183,9 +183,9 @@ def test_a_stream_is_deleted_once(store_url: str) -> None:
 
 def test_a_spell_begins_no_earlier_than_any_time_that_one_before_it_may_have_told(store_url: str) -> None:
     with open_database(store_url) as database:
-        assert begin_spell(database.writer, "one", 1_000)[0].started_at == 1_000
-        assert begin_spell(database.writer, "two", 5)[0].started_at >= 1_000
-        assert begin_spell(database.writer, "three", 10_000)[0].started_at == 10_000
+        assert begin_term(database.writer, "one", 1_000)[0].started_at == 1_000
+        assert begin_term(database.writer, "two", 5)[0].started_at >= 1_000
+        assert begin_term(database.writer, "three", 10_000)[0].started_at == 10_000
 
 
 def test_a_stream_is_restored_that_was_written_before_the_last_restore() -> None:
@@ -197,12 +197,12 @@ def test_served_time_goes_on_where_the_last_commit_of_the_spell_before_left_it(s
     #   spell         1 ─────────────── 300       1000 ────────────────── 1700       1000, its clock behind
     #   unserved      0   70 of them     70            770                 790            790
     with open_database(store_url) as database:
-        scribe = Scribe(database.writer)
-        first, _ = begin_spell(database.writer, "one", 1)
-        scribe.commit(Writing(first, served_until=300, clock_bound=900, unserved_ms=70))
-        second, _ = begin_spell(database.writer, "two", 1_000)
-        scribe.commit(Writing(second, served_until=1_700, clock_bound=1_700, unserved_ms=790))
-        third, _ = begin_spell(database.writer, "three", 1_000)
+        scribe = CommitWriter(database.writer)
+        first, _ = begin_term(database.writer, "one", 1)
+        scribe.commit(Commit(first, served_until=300, clock_bound=900, unserved_ms=70))
+        second, _ = begin_term(database.writer, "two", 1_000)
+        scribe.commit(Commit(second, served_until=1_700, clock_bound=1_700, unserved_ms=790))
+        third, _ = begin_term(database.writer, "three", 1_000)
 
     assert (first.unserved_ms, second.unserved_ms, third.unserved_ms) == (0, 770, 790)
     assert [second.started_at - second.unserved_ms, third.started_at - third.unserved_ms] == [300 - 70, 1_700 - 790]
@@ -210,11 +210,11 @@ def test_served_time_goes_on_where_the_last_commit_of_the_spell_before_left_it(s
 
 def test_of_rows_with_the_same_key_the_last_counts(store_url: str) -> None:
     with open_database(store_url) as database:
-        spell, _ = begin_spell(database.writer, "one", 0)
-        writing = Writing(spell, served_until=0, clock_bound=0)
+        spell, _ = begin_term(database.writer, "one", 0)
+        writing = Commit(spell, served_until=0, clock_bound=0)
         for owner in ("first", "last"):
             writing.put_row(schema.stream, row(owner))
-        Scribe(database.writer).commit(writing)
+        CommitWriter(database.writer).commit(writing)
 
         with database.reader.begin():
             assert database.reader.execute(select(schema.stream.c.owner)).scalars().all() == ["last"]
@@ -223,10 +223,10 @@ def test_of_rows_with_the_same_key_the_last_counts(store_url: str) -> None:
 def test_what_is_hard_to_say_in_a_statement_is_stored_as_it_is(store_url: str) -> None:
     hard = '%(x)s \':y \\u0041 \\ "é" 漢 {0} %%'
     with open_database(store_url) as database:
-        spell, _ = begin_spell(database.writer, "one", 0)
-        writing = Writing(spell, served_until=0, clock_bound=0)
+        spell, _ = begin_term(database.writer, "one", 0)
+        writing = Commit(spell, served_until=0, clock_bound=0)
         writing.add_row(schema.stream, {**row("one"), "config": hard, "clock": 2**63 - 1, "epochs": -(2**63)})
-        Scribe(database.writer).commit(writing)
+        CommitWriter(database.writer).commit(writing)
 
         with database.reader.begin():
             (stored,) = database.reader.execute(select(schema.stream)).all()

@@ -18,7 +18,7 @@ from controller.limits import JOURNAL_ENTRIES
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISMATCH, Values, with_checksum
 from controller.storage.database import open_database
-from controller.storage.inspection import Fault, Inspection, Kind, opened
+from controller.storage.inspection import FaultKind, Inspection, StoreFault, opened
 from controller.storage.refusals import StoreAway, StoreRefused
 from tests.postgres import Postgres
 from tests.storage.filled import NOTES, OF_GROUPS, Filled, other
@@ -30,7 +30,7 @@ def filled(store_url: str) -> Iterator[Filled]:
         yield Filled(database)
 
 
-def faults(url: str) -> list[Fault]:
+def faults(url: str) -> list[StoreFault]:
     with opened(url) as connection:
         return list(Inspection(connection).faults())
 
@@ -94,7 +94,7 @@ def test_marks_that_do_not_go_together_are_named(
     else:
         alter(filled, schema.mark, number, **values)
     (fault,) = faults(store_url)
-    assert (fault.kind, fault.stream, fault.table, fault.reason) == (Kind.ORDER, "s", "mark", said)
+    assert (fault.kind, fault.stream, fault.table, fault.reason) == (FaultKind.ORDER, "s", "mark", said)
     assert f"seq {number + 1}" in str(fault)
 
 
@@ -107,8 +107,8 @@ def test_marks_and_rows_of_the_log_that_are_missing_are_named(filled: Filled, st
     found = faults(store_url)
     said = "it is missing" if many == 1 else "it is missing, with 3 more behind it"
     assert [(each.kind, each.table, each.row, each.reason) for each in found] == [
-        (Kind.MISSING, "mark", "stream 's', key '', seq 10", said),
-        (Kind.MISSING, "writer_change", f"stream 's', seq {log[-2].seq}", "it is missing"),
+        (FaultKind.MISSING, "mark", "stream 's', key '', seq 10", said),
+        (FaultKind.MISSING, "writer_change", f"stream 's', seq {log[-2].seq}", "it is missing"),
     ]
 
 
@@ -127,7 +127,7 @@ def test_a_writer_that_was_told_of_a_mark_which_is_not_there_is_named(filled: Fi
     for mark in filled.rows(schema.mark)[NOTES - 5 : NOTES]:
         filled.remove(schema.mark, mark)
     alter(filled, schema.writer_state, 0, state=document.replace(f'"joined",{NOTES},{NOTES}', f'"joined",{NOTES},3'))
-    assert [(each.kind, each.table) for each in faults(store_url)] == [(Kind.MISSING, "writer_state")]
+    assert [(each.kind, each.table) for each in faults(store_url)] == [(FaultKind.MISSING, "writer_state")]
 
 
 def test_epochs_and_fences_that_were_never_given_out_are_named(filled: Filled, store_url: str) -> None:
@@ -144,7 +144,7 @@ def test_a_segment_that_is_missing_is_named(filled: Filled, store_url: str) -> N
     filled.remove(schema.segment, sealed)
     (fault,) = faults(store_url)
     assert str(fault) == "stream 's', table segment, row with stream 's', id '0': it is missing"
-    assert fault.kind is Kind.MISSING
+    assert fault.kind is FaultKind.MISSING
 
 
 def test_a_journal_that_does_not_go_on_where_it_was_is_named(filled: Filled, store_url: str) -> None:
@@ -158,7 +158,7 @@ def test_a_journal_that_does_not_go_on_where_it_was_is_named(filled: Filled, sto
     assert faults(store_url) == []
     with filled.database.writer.begin():
         filled.database.writer.execute(insert(schema.journal), [entry(7, 104), entry(8, 105, "{")])
-    reasons = [each.reason for each in faults(store_url) if each.kind is Kind.JOURNAL]
+    reasons = [each.reason for each in faults(store_url) if each.kind is FaultKind.JOURNAL]
     assert reasons[0] == "it follows slot 1 of its topic" and reasons[1].startswith("it cannot be read")
 
 
@@ -169,7 +169,7 @@ def test_rows_of_nobody_are_counted_by_whose_they_would_be(filled: Filled, store
             beside.execute(gone)  # which does not look at foreign keys unless it is told to
     else:
         postgres.execute(f"SET session_replication_role = replica; {gone}", store_url)
-    found = [each for each in faults(store_url) if each.kind is Kind.ORPHAN]
+    found = [each for each in faults(store_url) if each.kind is FaultKind.ORPHAN]
     assert f"table mark: {2 * NOTES} of its rows have the stream 't', which is not there" in map(str, found)
     assert {each.table for each in found} == {"segment", "writer_state", "writer_change", "mark", "journal"}
 
@@ -180,7 +180,7 @@ def test_a_table_that_cannot_be_read_hides_nothing_of_the_others(filled: Filled,
         filled.database.writer.execute(alter_raw)
         filled.database.writer.execute(text("ALTER TABLE writer_change RENAME TO away"))
     found = faults(store_url)
-    assert any(each.kind is Kind.DATABASE and "could not be read" in each.reason for each in found)
+    assert any(each.kind is FaultKind.DATABASE and "could not be read" in each.reason for each in found)
     assert any((each.table, each.group) == ("reader_group", "g") for each in found)
 
 

@@ -14,11 +14,11 @@ from controller.limits import LOADED_MARKS, STEP_ITEMS
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.load import load_stream, stream_steps
-from controller.storage.rows import Origin
-from controller.storage.save import Scribe, Writing
-from controller.storage.terms import begin_spell
+from controller.storage.rows import StreamOrigin
+from controller.storage.save import Commit, CommitWriter
+from controller.storage.terms import begin_term
 from controller.storage.writer_states import StoredLog
-from controller.streams.loaded_stream import Live
+from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
@@ -29,12 +29,12 @@ from tests.counting import counted
 AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
 
-def new(config: StreamConfig = AT_ONCE, segments: int = 1) -> Live:
+def new(config: StreamConfig = AT_ONCE, segments: int = 1) -> LoadedStream:
     stream = Stream("s", config, SegmentGraph.equal_shares(segments, 0), now=0)
-    return Live(stream, Origin(0, None), stored_fence=None, watch=lambda _: None)
+    return LoadedStream(stream, StreamOrigin(0, None), stored_fence=None, watch=lambda _: None)
 
 
-def note(live: Live, writer: str, time: int, *keys: str, now: int = 0) -> None:
+def note(live: LoadedStream, writer: str, time: int, *keys: str, now: int = 0) -> None:
     times = dict.fromkeys(keys or ("",), time)
     live.stream.note(Note(writer=writer, times=times, position={"0": time}), now)
 
@@ -44,24 +44,24 @@ class Served:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._scribe = Scribe(database.writer)
+        self._scribe = CommitWriter(database.writer)
         self.begin_spell(0)
 
     def begin_spell(self, now: int) -> None:
-        self.spell, _ = begin_spell(self.database.writer, "test", now)
+        self.spell, _ = begin_term(self.database.writer, "test", now)
         self.unserved = Unserved(self.spell.unserved_ms)
 
-    def flush(self, live: Live) -> None:
+    def flush(self, live: LoadedStream) -> None:
         now = self.spell.started_at
-        writing = Writing(self.spell, served_until=now, clock_bound=now, unserved_ms=self.unserved.total_ms)
+        writing = Commit(self.spell, served_until=now, clock_bound=now, unserved_ms=self.unserved.total_ms)
         publish = live.write(writing)
         self._scribe.commit(writing)
         publish()
 
-    def loaded(self) -> Live:
+    def loaded(self) -> LoadedStream:
         stored = load_stream(self.database.reader, "s", self.unserved)
         assert stored is not None
-        return Live.loaded(stored, watch=lambda _: None)
+        return LoadedStream.loaded(stored, watch=lambda _: None)
 
 
 @pytest.fixture

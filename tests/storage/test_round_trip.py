@@ -14,11 +14,11 @@ from controller.commit.writer_log import WriterLog
 from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.load import load_stream
-from controller.storage.rows import Origin
-from controller.storage.save import Scribe, Spell, Writing
-from controller.storage.terms import begin_spell
+from controller.storage.rows import StreamOrigin
+from controller.storage.save import Commit, CommitWriter, Term
+from controller.storage.terms import begin_term
 from controller.storage.writer_states import StoredLog
-from controller.streams.loaded_stream import Live
+from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import LateWriters, StreamConfig
 from strandline.core.mark import Mark
 from strandline.core.note import Note
@@ -81,11 +81,11 @@ CONFIGS = st.builds(
 class Kept:
     """A stream whose every flush is written to a real database."""
 
-    def __init__(self, database: Database, spell: Spell, stream: Stream) -> None:
+    def __init__(self, database: Database, spell: Term, stream: Stream) -> None:
         self._database = database
         self._spell = spell
-        self._scribe = Scribe(database.writer)
-        self._live = Live(stream, Origin(0, None), stored_fence=None, watch=lambda _: None)
+        self._scribe = CommitWriter(database.writer)
+        self._live = LoadedStream(stream, StreamOrigin(0, None), stored_fence=None, watch=lambda _: None)
         self._live.log = WriterLog("s", StoredLog(), states_per_writer=1)  # so that rows go all the time
 
     @property
@@ -100,7 +100,7 @@ class Kept:
         self._live.drop_segment(segment, now)
 
     def flush(self) -> None:
-        writing = Writing(self._spell, served_until=0, clock_bound=0)
+        writing = Commit(self._spell, served_until=0, clock_bound=0)
         publish = self._live.write(writing)
         self._scribe.commit(writing)
         publish()
@@ -109,7 +109,7 @@ class Kept:
         self.flush()
         stored = load_stream(self._database.reader, self._live.name)
         assert stored is not None
-        self._live = Live.loaded(stored, watch=lambda _: None)
+        self._live = LoadedStream.loaded(stored, watch=lambda _: None)
         self._live.log = WriterLog("s", stored.log, states_per_writer=1)
 
     def marks(self) -> list[Mark]:
@@ -128,7 +128,7 @@ def state(stream: Stream, now: int) -> object:
             name: (
                 (writer.heard_at, writer.tail, writer.epoch, writer.closed, writer.closed_epoch, writer.excluded_at),
                 (writer.registration, writer.noted, writer.position, stream.states(writer)),
-                {key: replaced(standing) for key, standing in sorted(writer.standings.items())},
+                {key: replaced(standing) for key, standing in sorted(writer.key_states.items())},
             )
             for name, writer in sorted(stream.writers.items())
         },
@@ -160,7 +160,7 @@ def test_a_stream_goes_on_exactly_however_often_it_is_written_and_loaded(
     with open_database(store_url) as database:
         with database.writer.begin():
             database.writer.execute(delete(schema.stream))
-        spell, _ = begin_spell(database.writer, "test", 0)
+        spell, _ = begin_term(database.writer, "test", 0)
         plain, kept = made(), Kept(database, spell, made())
         now = 0
         marks: list[Mark] = []
@@ -184,7 +184,7 @@ def test_a_stream_goes_on_exactly_however_often_it_is_written_and_loaded(
 def test_a_segment_that_comes_after_one_was_dropped_and_a_restart_stands_behind_those_before_it(store_url: str) -> None:
     #   places   b 1   z 2   a 3        b is dropped; restart; m comes: behind a, which keeps its place
     with open_database(store_url) as database:
-        spell, _ = begin_spell(database.writer, "test", 0)
+        spell, _ = begin_term(database.writer, "test", 0)
         kept = Kept(database, spell, Stream("s", StreamConfig(), SegmentGraph(open=True), now=0))
         kept.note(Note(writer="w", times={"": 1}, position={"b": 1, "z": 1, "a": 1}), 0)
         kept.load_again()
@@ -203,7 +203,7 @@ def test_a_segment_that_was_dropped_and_comes_again_stands_behind_the_others_als
     store_url: str,
 ) -> None:
     with open_database(store_url) as database:
-        spell, _ = begin_spell(database.writer, "test", 0)
+        spell, _ = begin_term(database.writer, "test", 0)
         kept = Kept(database, spell, Stream("s", StreamConfig(), SegmentGraph(open=True), now=0))
         kept.note(Note(writer="w", times={"": 1}, position={"b": 1, "a": 1}), 0)
         kept.flush()
@@ -216,7 +216,7 @@ def test_a_segment_that_was_dropped_and_comes_again_stands_behind_the_others_als
 
 def test_offsets_of_an_earlier_life_refuse_nothing_after_a_restart_either(store_url: str) -> None:
     with open_database(store_url) as database:
-        spell, _ = begin_spell(database.writer, "test", 0)
+        spell, _ = begin_term(database.writer, "test", 0)
         kept = Kept(database, spell, Stream("s", StreamConfig(), SegmentGraph.equal_shares(2, 0), now=0))
         kept.note(Note(writer="w", times={"": 1}, position={"0": 5}), 0)
         kept.close("w", None, 0)

@@ -12,16 +12,16 @@ from controller.limits import LOG_LEAST_WRITERS, LOG_ROW_STATES, LOG_STATES_PER_
 from controller.storage import schema, upgrade
 from controller.storage.database import Database, migrate, open_database
 from controller.storage.load import load_stream
-from controller.storage.rows import Origin
-from controller.storage.save import Scribe, Writing
-from controller.storage.terms import begin_spell
-from controller.streams.loaded_stream import Live
+from controller.storage.rows import StreamOrigin
+from controller.storage.save import Commit, CommitWriter
+from controller.storage.terms import begin_term
+from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.cut import Cut
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
-from strandline.core.writer import Entry, Writer
+from strandline.core.writer import KeptNote, Writer
 
 
 class Flushes:
@@ -30,9 +30,9 @@ class Flushes:
     def __init__(self, database: Database) -> None:
         config = StreamConfig(mark_interval_ms=None, max_ahead_ms=None)
         stream = Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0, gone_kept_ms=0)
-        self.live = Live(stream, Origin(0, None), stored_fence=None, watch=lambda _: None)
-        self._spell, _ = begin_spell(database.writer, "test", 0)
-        self._scribe = Scribe(database.writer)
+        self.live = LoadedStream(stream, StreamOrigin(0, None), stored_fence=None, watch=lambda _: None)
+        self._spell, _ = begin_term(database.writer, "test", 0)
+        self._scribe = CommitWriter(database.writer)
 
     def note(self, time: int, *writers: str) -> None:
         for writer in writers:
@@ -52,7 +52,7 @@ class Flushes:
         self.flush()
 
     def flush(self) -> None:
-        writing = Writing(self._spell, served_until=0, clock_bound=0)
+        writing = Commit(self._spell, served_until=0, clock_bound=0)
         self.live.write(writing)
         self._scribe.commit(writing)
 
@@ -72,11 +72,11 @@ def logged(database: Database) -> list[list[str]]:
 def times(database: Database) -> dict[str, int | None]:
     stored = load_stream(database.reader, "s")
     assert stored is not None
-    return {name: writer.standings[""].time for name, writer in stored.stream.writers.items()}
+    return {name: writer.key_states[""].time for name, writer in stored.stream.writers.items()}
 
 
-def histories(writers: Mapping[str, Writer]) -> dict[str, list[Entry]]:
-    return {name: list(writer.standings[""].history) for name, writer in sorted(writers.items())}
+def histories(writers: Mapping[str, Writer]) -> dict[str, list[KeptNote]]:
+    return {name: list(writer.key_states[""].history) for name, writer in sorted(writers.items())}
 
 
 def test_rows_of_the_log_that_a_writers_own_row_knows_are_not_applied_again(store_url: str) -> None:
@@ -196,6 +196,6 @@ def test_writers_from_before_the_log_are_taken_along_with_their_histories(store_
     assert stored is not None
     (writer,) = stored.stream.writers.values()
     assert (writer.heard_at, writer.epoch, writer.noted, writer.position) == (7, 3, {"0": 5}, Cut({"0": 5}))
-    standing = writer.standings["k"]
+    standing = writer.key_states["k"]
     assert (standing.time, standing.has_noted, standing.lost_at) == (9, True, None)
     assert standing.history == [(8, Cut({"0": 4}), None), (9, Cut({"0": 5}), 2)]

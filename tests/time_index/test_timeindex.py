@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strandline.core.chain import MarkChain
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.mark import Mark
-from strandline.core.time_index import Entry, IndexedMarks, TimeIndex, bound_at, time_index
+from strandline.core.time_index import IndexedMarks, IndexEntry, TimeIndex, bound_at, time_index
 from strandline.core.window import ListedMarks
 
 AT_11_55, AT_11_58, AT_12_00, AT_12_01, AT_12_04 = 1155, 1158, 1200, 1201, 1204
@@ -76,7 +76,7 @@ class Counted:
 
 def test_of_marks_at_one_offset_the_latest_time_is_the_entry(hold: Hold) -> None:
     entries, token = time_index(hold(FIVE), "0")
-    assert entries == [Entry(0, AT_11_58), Entry(40, AT_12_01), Entry(85, AT_12_04)]
+    assert entries == [IndexEntry(0, AT_11_58), IndexEntry(40, AT_12_01), IndexEntry(85, AT_12_04)]
     assert token == 5
 
 
@@ -84,17 +84,17 @@ def test_of_marks_at_one_offset_the_latest_time_is_the_entry(hold: Hold) -> None
 def test_without_a_token_the_first_entry_is_the_one_at_or_below_the_offset(hold: Hold, offset: int, first: int) -> None:
     entries, _ = time_index(hold(FIVE), "0", offset)
     assert entries[0].offset == first
-    assert entries[-1] == Entry(85, AT_12_04)
+    assert entries[-1] == IndexEntry(85, AT_12_04)
 
 
 def test_with_a_token_a_call_goes_on_where_the_last_one_ended(hold: Hold) -> None:
     marks = hold(FIVE)
     entries, token = time_index(marks, "0", limit=1)
-    assert (entries, token) == ([Entry(0, AT_11_58)], 2)
+    assert (entries, token) == ([IndexEntry(0, AT_11_58)], 2)
     entries, token = time_index(marks, "0", 12, token, limit=1)
-    assert (entries, token) == ([Entry(40, AT_12_01)], 4)
+    assert (entries, token) == ([IndexEntry(40, AT_12_01)], 4)
     entries, token = time_index(marks, "0", 12, token, limit=1)
-    assert (entries, token) == ([Entry(85, AT_12_04)], 5)
+    assert (entries, token) == ([IndexEntry(85, AT_12_04)], 5)
     assert time_index(marks, "0", 12, token) == ([], 5)
 
 
@@ -102,7 +102,7 @@ def test_a_token_goes_on_with_marks_that_came_later(hold: Hold) -> None:
     _, token = time_index(hold(FIVE), "0")
     more = [*FIVE, mark(6, AT_12_04 + 1, FIVE[-1].cut), mark(7, AT_12_04 + 2, Cut({"0": 99, "1": 9}))]
     entries, token = time_index(hold(more), "0", 0, token)
-    assert entries == [Entry(85, AT_12_04 + 1), Entry(99, AT_12_04 + 2)]
+    assert entries == [IndexEntry(85, AT_12_04 + 1), IndexEntry(99, AT_12_04 + 2)]
     assert token == 7
 
 
@@ -117,25 +117,25 @@ def test_offset_zero_is_token_zero_and_is_not_searched_for() -> None:
 
 def test_a_segment_at_rest_for_many_marks_is_passed_over_quickly() -> None:
     marks = Counted(packed(mark(seq, seq, Cut({"0": 7 if seq < 9_000 else 8})) for seq in range(1, 9_002)))
-    assert time_index(marks, "0") == ([Entry(7, 8_999), Entry(8, 9_001)], 9_001)
+    assert time_index(marks, "0") == ([IndexEntry(7, 8_999), IndexEntry(8, 9_001)], 9_001)
     assert marks.looks < 50
 
 
 def test_marks_that_were_pruned_are_gone_on_from_at_the_oldest_one_left() -> None:
     chain = packed(FIVE)
     chain.prune_before_seq(4)
-    assert time_index(chain, "0", 0, token=1) == ([Entry(40, AT_12_01), Entry(85, AT_12_04)], 5)
+    assert time_index(chain, "0", 0, token=1) == ([IndexEntry(40, AT_12_01), IndexEntry(85, AT_12_04)], 5)
 
 
 def test_before_the_first_entry_there_is_no_bound(hold: Hold) -> None:
     marks = hold(marks_of((40, AT_12_00), (85, AT_12_04)))
     assert bound_at(marks, "0", 39) is None
     assert bound_at(marks, "0", 40) == AT_12_00
-    assert time_index(marks, "0", 39) == ([Entry(40, AT_12_00), Entry(85, AT_12_04)], 2)
+    assert time_index(marks, "0", 39) == ([IndexEntry(40, AT_12_00), IndexEntry(85, AT_12_04)], 2)
 
 
 def test_a_segment_that_no_cut_reaches_into_holds_nothing_older_than_the_last_mark(hold: Hold) -> None:
-    assert time_index(hold(FIVE), "7") == ([Entry(0, AT_12_04)], 5)
+    assert time_index(hold(FIVE), "7") == ([IndexEntry(0, AT_12_04)], 5)
     assert bound_at(hold(FIVE), "7", 0) == AT_12_04
 
 
@@ -151,31 +151,31 @@ class TestInTheIngestionDomain:
         marks = hold(marks_of((40, AT_12_00), (85, AT_12_04)))
         assert bound_at(marks, "0", 0, created_at=AT_11_55) == AT_11_55
         entries, token = time_index(marks, "0", created_at=AT_11_55)
-        assert entries == [Entry(0, AT_11_55), Entry(40, AT_12_00), Entry(85, AT_12_04)]
+        assert entries == [IndexEntry(0, AT_11_55), IndexEntry(40, AT_12_00), IndexEntry(85, AT_12_04)]
         assert token == 2
 
     def test_marks_up_to_the_creation_time_add_nothing_to_it(self, hold: Hold) -> None:
         entries, token = time_index(hold(FIVE), "0", created_at=AT_12_01)
-        assert (entries, token) == ([Entry(0, AT_12_01), Entry(85, AT_12_04)], 5)
+        assert (entries, token) == ([IndexEntry(0, AT_12_01), IndexEntry(85, AT_12_04)], 5)
         assert bound_at(hold(FIVE), "0", 50, created_at=AT_12_01) == AT_12_01
         assert bound_at(hold(FIVE), "0", 50, created_at=AT_12_00) == AT_12_01
 
     def test_a_mark_with_nothing_of_the_segment_may_say_more(self, hold: Hold) -> None:
         entries, _ = time_index(hold(FIVE), "0", created_at=AT_11_55)
-        assert entries[0] == Entry(0, AT_11_58)
+        assert entries[0] == IndexEntry(0, AT_11_58)
 
     def test_where_a_mark_at_or_below_the_offset_says_more_it_comes_first(self, hold: Hold) -> None:
         entries, _ = time_index(hold(FIVE), "0", 50, created_at=AT_11_55)
-        assert entries == [Entry(40, AT_12_01), Entry(85, AT_12_04)]
+        assert entries == [IndexEntry(40, AT_12_01), IndexEntry(85, AT_12_04)]
 
     def test_the_creation_time_comes_once_also_with_a_limit(self, hold: Hold) -> None:
         marks = hold(marks_of((40, AT_12_00), (85, AT_12_04)))
         entries, token = time_index(marks, "0", limit=1, created_at=AT_11_55)
-        assert (entries, token) == ([Entry(0, AT_11_55)], 0)
-        assert time_index(marks, "0", 0, token, 1, created_at=AT_11_55) == ([Entry(40, AT_12_00)], 1)
+        assert (entries, token) == ([IndexEntry(0, AT_11_55)], 0)
+        assert time_index(marks, "0", 0, token, 1, created_at=AT_11_55) == ([IndexEntry(40, AT_12_00)], 1)
 
     def test_without_marks_the_creation_time_is_all_there_is(self, hold: Hold) -> None:
-        assert time_index(hold([]), "0", 9, created_at=AT_12_00) == ([Entry(0, AT_12_00)], 0)
+        assert time_index(hold([]), "0", 9, created_at=AT_12_00) == ([IndexEntry(0, AT_12_00)], 0)
 
 
 def some_marks(random: Random) -> list[Mark]:
@@ -229,25 +229,25 @@ class TestTimeIndex:
 
     def test_an_index_forgets_what_a_reader_has_gone_past_and_keeps_its_bound(self) -> None:
         index = TimeIndex()
-        index.take([Entry(0, 5), Entry(40, 9), Entry(85, 12)], 3)
+        index.take([IndexEntry(0, 5), IndexEntry(40, 9), IndexEntry(85, 12)], 3)
         index.forget_below(50)
-        assert index.entries == (Entry(40, 9), Entry(85, 12))
+        assert index.entries == (IndexEntry(40, 9), IndexEntry(85, 12))
         assert (index.bound(50), index.bound(85), index.bound(39)) == (9, 12, None)
 
     def test_an_offset_told_once_more_has_the_later_time(self) -> None:
         index = TimeIndex()
-        index.take([Entry(0, 5), Entry(40, 9)], 2)
-        index.take([Entry(40, 11)], 3)
-        assert index.entries == (Entry(0, 5), Entry(40, 11))
+        index.take([IndexEntry(0, 5), IndexEntry(40, 9)], 2)
+        index.take([IndexEntry(40, 11)], 3)
+        assert index.entries == (IndexEntry(0, 5), IndexEntry(40, 11))
         assert index.token == 3
 
-    @pytest.mark.parametrize("wrong", [Entry(39, 10), Entry(40, 9), Entry(50, 8)])
-    def test_an_entry_that_goes_back_is_refused(self, wrong: Entry) -> None:
+    @pytest.mark.parametrize("wrong", [IndexEntry(39, 10), IndexEntry(40, 9), IndexEntry(50, 8)])
+    def test_an_entry_that_goes_back_is_refused(self, wrong: IndexEntry) -> None:
         index = TimeIndex()
-        index.take([Entry(40, 9)], 1)
+        index.take([IndexEntry(40, 9)], 1)
         with pytest.raises(ValueError, match="does not follow"):
             index.take([wrong], 2)
-        assert (index.entries, index.token) == ((Entry(40, 9),), 1)
+        assert (index.entries, index.token) == ((IndexEntry(40, 9),), 1)
 
 
 @pytest.mark.parametrize("wrong", [{"from_offset": -1}, {"limit": 0}, {"token": -1}])
@@ -257,12 +257,12 @@ def test_a_call_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
 
 
 def test_a_mark_without_an_offset_says_more_than_the_time_at_which_its_segment_was_made(hold: Hold) -> None:
-    assert time_index(hold(marks_of((0, 100))), "0", created_at=50) == ([Entry(0, 100)], 1)
-    assert time_index(hold(marks_of((7, 100))), "0", created_at=50) == ([Entry(0, 50), Entry(7, 100)], 1)
+    assert time_index(hold(marks_of((0, 100))), "0", created_at=50) == ([IndexEntry(0, 100)], 1)
+    assert time_index(hold(marks_of((7, 100))), "0", created_at=50) == ([IndexEntry(0, 50), IndexEntry(7, 100)], 1)
 
 
 def test_what_says_nothing_any_more_is_forgotten_and_nothing_else() -> None:
-    index, entries = TimeIndex(), [Entry(0, 10), Entry(40, 20), Entry(85, 30)]
+    index, entries = TimeIndex(), [IndexEntry(0, 10), IndexEntry(40, 20), IndexEntry(85, 30)]
     index.take(entries, 3)
     for offset, left in ((0, 3), (39, 3), (40, 2), (84, 2), (1_000, 1)):
         index.forget_below(offset)
@@ -272,4 +272,4 @@ def test_what_says_nothing_any_more_is_forgotten_and_nothing_else() -> None:
 
 def test_a_token_of_none_of_the_marks_begins_with_the_first(hold: Hold) -> None:
     marks = hold(marks_of((7, 100), (9, 200)))
-    assert time_index(marks, "0", token=0) == time_index(marks, "0") == ([Entry(7, 100), Entry(9, 200)], 2)
+    assert time_index(marks, "0", token=0) == time_index(marks, "0") == ([IndexEntry(7, 100), IndexEntry(9, 200)], 2)

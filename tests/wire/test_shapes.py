@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.core.aggregate import Holder
-from strandline.core.changes import Answer, Registered
+from strandline.core.changes import NoteResult, Registered
 from strandline.core.config import LateWriters, StreamConfig, TimeDomain
 from strandline.core.mark import Mark
 from strandline.core.note import Note
@@ -163,7 +163,7 @@ def test_a_registration_comes_back_and_has_the_floor_of_the_default_key(
 def test_the_answer_to_a_keyed_note_comes_back(
     late: bool, floors: dict[str, int | None], brought: list[Mark], held_by: dict[str, Holder | None]
 ) -> None:
-    sent = streams.note_answer_to_wire(Answer(late, floors, brought), graph(), held_by, keyed=True)
+    sent = streams.note_answer_to_wire(NoteResult(late, floors, brought), graph(), held_by, keyed=True)
     held = {key: holder for key, holder in held_by.items() if holder is not None}
     assert streams.note_answer_from_wire(over_the_wire(sent)) == NoteAnswer(
         late, floors, tuple(map(read, brought)), held
@@ -174,7 +174,7 @@ def test_the_answer_to_a_keyed_note_comes_back(
 def test_the_answer_to_a_note_of_the_default_key_comes_back(
     late: bool, floor: int | None, brought: list[Mark], holder: Holder | None
 ) -> None:
-    sent = streams.note_answer_to_wire(Answer(late, {"": floor}, brought), graph(), {"": holder}, keyed=False)
+    sent = streams.note_answer_to_wire(NoteResult(late, {"": floor}, brought), graph(), {"": holder}, keyed=False)
     assert sent.keys() - {"held_by"} == {"late", "floor", "marks"}
     held = {} if holder is None else {"": holder}
     back = streams.note_answer_from_wire(over_the_wire(sent))
@@ -184,7 +184,7 @@ def test_the_answer_to_a_note_of_the_default_key_comes_back(
 
 def test_results_are_answers_and_errors_in_order() -> None:
     error = TimeWentBack(writer="w1", key="", time=1, stored_time=2)
-    answer = streams.note_answer_to_wire(Answer(True, {"": 5}, []), graph(), {}, keyed=False)
+    answer = streams.note_answer_to_wire(NoteResult(True, {"": 5}, []), graph(), {}, keyed=False)
     first, second, third = streams.note_results_from_wire(
         over_the_wire(streams.note_results_to_wire([answer, error, answer]))
     )

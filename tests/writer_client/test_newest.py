@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strandline.client import calls
 from strandline.logs.sqlite import SqliteLog
 from writer_client import Event
-from writer_client.newest_time import Newest
+from writer_client.newest_time import NewestTime
 
 APPENDS = st.lists(st.tuples(st.booleans(), st.integers(1, 3), st.none() | st.integers(0, 50)), max_size=12)
 
@@ -21,7 +21,7 @@ APPENDS = st.lists(st.tuples(st.booleans(), st.integers(1, 3), st.none() | st.in
 def test_newest_is_said_when_all_below_is_ones_own_and_its_time_was_given(
     appends: list[tuple[bool, int, int | None]],
 ) -> None:
-    newest, end = Newest(), 0
+    newest, end = NewestTime(), 0
     for own, count, time in appends:
         end += count
         if own:
@@ -33,7 +33,7 @@ def test_newest_is_said_when_all_below_is_ones_own_and_its_time_was_given(
 
 @given(appends=st.lists(st.dictionaries(st.sampled_from(["", "a", "b"]), st.integers(0, 9)), min_size=1))
 def test_each_key_is_known_by_itself(appends: list[dict[str, int]]) -> None:
-    newest = Newest()
+    newest = NewestTime()
     for times in appends:
         newest.add(1, times)
     everywhere = set.intersection(*(set(times) for times in appends))

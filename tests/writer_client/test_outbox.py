@@ -19,14 +19,14 @@ from strandline.errors import (
 from strandline.wire.streams import NoteAnswer
 from writer_client.outbox import Outbox
 from writer_client.pending import Pending
-from writer_client.session import Session
+from writer_client.session import WriterSession
 
 TAKEN = NoteAnswer(late=False, floors={}, marks=())
 
 
 def times_sent_again(*batch: tuple[dict[str, int], NoteAnswer | StrandlineError]) -> list[dict[str, int]]:
     """The notes of a batch have these times and answers; which times does the next batch have?"""
-    outbox = Outbox(Session("orders", "w1", (), None), None, None)
+    outbox = Outbox(WriterSession("orders", "w1", (), None), None, None)
     outbox.session.holds = True
     for offset, (times, _) in enumerate(batch):
         outbox.waiting.add(Pending(times, {"0": offset}))
@@ -91,7 +91,7 @@ def exchange(outbox: Outbox, controller: Strict, *, done: bool = True, lost: boo
 
 
 def holding() -> Outbox:
-    outbox = Outbox(Session("orders", "w1", (), None), None, None)
+    outbox = Outbox(WriterSession("orders", "w1", (), None), None, None)
     outbox.session.holds = True
     return outbox
 

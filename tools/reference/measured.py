@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from controller.status.metric_families import FAMILIES, Family
+from controller.status.metric_families import FAMILIES, MetricFamily
 from tools.reference.text import code, page, table
 
 ALERTS = Path(__file__).resolve().parents[2] / "controller" / "operations" / "alerts.yml"
@@ -31,7 +31,7 @@ def metrics() -> str:
     return page("Metrics", introduction, (f"## {title}\n\n{table(head, rows)}" for title, rows in parts.items()))
 
 
-def _row(family: Family, alerts: dict[str, str]) -> tuple[str, str, str, str, str]:
+def _row(family: MetricFamily, alerts: dict[str, str]) -> tuple[str, str, str, str, str]:
     asking = ", ".join(code(name) for name, rule in alerts.items() if re.search(rf"{family.name}(?:_bucket)?\b", rule))
     return code(family.name), str(family.kind), ", ".join(family.labels) or "–", family.help, asking or "–"
 

@@ -19,8 +19,8 @@ from controller.dashboard.visitors import Visitor, to_sign_in, visitor
 from controller.dashboard.widgets import card, curl, empty_state, gone, heading, tiles
 from controller.format import NOTHING, Times, is_epoch, moment, named, span, yes
 from controller.groups.membership import Membership
-from controller.status.stream_status import GroupLook
-from strandline.core.order import Place
+from controller.status.stream_status import GroupStatus
+from strandline.core.order import SegmentRef
 from strandline.errors import StrandlineError
 from strandline.wire.groups import KeyWindow, StreamWindow
 
@@ -78,9 +78,9 @@ class GroupView:
         self._name = group
         self._since = ""  # since when it is in backlog, or is not
         self._news = News()
-        self._offsets: dict[Place, int] = {}
-        self._owners: dict[Place, str] = {}
-        self._sorted: list[Place] = []
+        self._offsets: dict[SegmentRef, int] = {}
+        self._owners: dict[SegmentRef, str] = {}
+        self._sorted: list[SegmentRef] = []
 
     def build(self, base: str) -> None:
         with ui.column().style("gap: 0"):
@@ -100,7 +100,7 @@ class GroupView:
                 command = curl(self._who, "PUT", url, {"positions": {}})
                 self._no_readers = empty_state("person_search", "No reader is registered:", command)
             with card("Positions"):
-                places: list[Column[Place]] = [
+                places: list[Column[SegmentRef]] = [
                     Column("name", "Segment", sort=_place_name),
                     Column("offset", "Read up to", sort=self._offset, right=True),
                     Column("owner", "Owned by", sort=self._owner),
@@ -131,14 +131,14 @@ class GroupView:
         self._journal.show(entries[-JOURNAL_SHOWN:], now)
         self._since = f"since {moment(changes[-1].at, now)}" if changes else ""
 
-    def _show_tiles(self, look: GroupLook) -> None:
+    def _show_tiles(self, look: GroupStatus) -> None:
         backlog = look.window.backlog
         self._tiles["Lag"].show(group_lag(look))
         self._tiles["Backlog"].show(yes(backlog), "sl-bad" if backlog else "sl-good", self._since)
         self._tiles["Threshold"].show("none" if look.threshold_ms is None else span(look.threshold_ms))
         self._tiles["Readers"].show(str(look.readers))
 
-    async def _windows_of(self, look: GroupLook) -> list[_WindowOf]:
+    async def _windows_of(self, look: GroupStatus) -> list[_WindowOf]:
         found = []
         for stream, window in look.window.streams.items():
             marks = (await self._controller.streams.get(stream)).stream.last_marks
@@ -166,13 +166,13 @@ class GroupView:
         self._places.show(self._sorted)
         self._no_places.set_visibility(not places)
 
-    def _offset(self, place: Place) -> int:
+    def _offset(self, place: SegmentRef) -> int:
         return self._offsets.get(place, 0)
 
-    def _owner(self, place: Place) -> str:
+    def _owner(self, place: SegmentRef) -> str:
         return self._owners.get(place, "nobody")
 
-    def _place_row(self, place: Place) -> dict[str, Any]:
+    def _place_row(self, place: SegmentRef) -> dict[str, Any]:
         name = _place_name(place)
         return {"id": name, "name": name, "offset": self._offset(place), "owner": self._owner(place)}
 
@@ -224,5 +224,5 @@ def _reader_row(each: _ReaderOf) -> dict[str, Any]:
     }
 
 
-def _place_name(place: Place) -> str:
+def _place_name(place: SegmentRef) -> str:
     return "/".join(place)

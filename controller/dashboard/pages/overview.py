@@ -17,8 +17,8 @@ from controller.dashboard.tables import LINKED, STATE, Column, PagedTable, key_l
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
 from controller.dashboard.widgets import card, curl, empty_state, tiles
 from controller.format import NOTHING, Times, counts, holding, is_epoch, lag, span
-from controller.status.census import Look
-from controller.status.stream_status import GroupLook, KeyLook, StreamLook, Trouble
+from controller.status.census import Overview
+from controller.status.stream_status import GroupStatus, KeyStatus, StreamStatus, Trouble
 
 _HOLDER: Final = """<a v-if="props.row.holder" :href="props.row.holder_link">{{ props.row.holder }}</a>
 <span class="sl-soft" style="margin-left: 6px">{{ props.row.held }}</span>"""
@@ -46,7 +46,7 @@ class OverviewView:
     def __init__(self, controller: Controller, who: Visitor) -> None:
         self._controller = controller
         self._who = who
-        self._look: Look | None = None
+        self._look: Overview | None = None
         self._urgent: list[tuple[Any, ...]] = []
         self._lines: list[ui.label] = []
 
@@ -70,7 +70,7 @@ class OverviewView:
         if look is self._look:
             return  # nothing else would come out
         self._look = look
-        streams: Sequence[StreamLook] = look.streams
+        streams: Sequence[StreamStatus] = look.streams
         if self._who.grant is not None:
             streams = [each for each in streams if self._who.may_see(each.name)]
         groups = [each for each in look.groups if self._who.may_see_all(each.window.streams)]
@@ -83,7 +83,7 @@ class OverviewView:
         self._unread.set_text(f"{look.unread} more are being read from the store")
         self._unread.set_visibility(look.unread > 0)
 
-    def _show_tiles(self, streams: Sequence[StreamLook], groups: Sequence[GroupLook]) -> None:
+    def _show_tiles(self, streams: Sequence[StreamStatus], groups: Sequence[GroupStatus]) -> None:
         troubles = [each.trouble for each in streams]
         numbers = {
             "Stuck or held": sum(trouble >= Trouble.HELD for trouble in troubles),
@@ -95,7 +95,7 @@ class OverviewView:
             bad = "sl-warn" if name == "Incomplete" else "sl-bad"
             self._tiles[name].show(f"{number:,}", bad if number else "sl-good")
 
-    def _show_attention(self, looks: Sequence[StreamLook]) -> None:
+    def _show_attention(self, looks: Sequence[StreamStatus]) -> None:
         """A large line for each stream that someone holds; rebuilt only when it is about other streams or writers."""
         about: list[tuple[Any, ...]] = [(each.name, _holder_of(each), each.trouble) for each in looks]
         if about != self._urgent:
@@ -110,7 +110,7 @@ class OverviewView:
             line.set_text(hold_story(worst, look.seen_at))
 
 
-def _attention_card(look: StreamLook) -> ui.label:
+def _attention_card(look: StreamStatus) -> ui.label:
     stuck = look.trouble is Trouble.STUCK
     worst = look.worst
     assert worst is not None
@@ -129,12 +129,12 @@ def _attention_card(look: StreamLook) -> ui.label:
             return ui.label().classes("sl-soft")
 
 
-def _holder_of(look: StreamLook) -> str | None:
+def _holder_of(look: StreamStatus) -> str | None:
     worst = look.worst
     return worst.holder.writer if worst is not None and worst.holder is not None else None
 
 
-def _stream_columns() -> list[Column[StreamLook]]:
+def _stream_columns() -> list[Column[StreamStatus]]:
     return [
         Column("state", "State", sort=_calmness, html=STATE),
         Column("name", "Stream", sort=lambda look: look.name, html=LINKED),
@@ -146,38 +146,38 @@ def _stream_columns() -> list[Column[StreamLook]]:
     ]
 
 
-def _calmness(look: StreamLook) -> int:
+def _calmness(look: StreamStatus) -> int:
     return 1 if look.sealed else -int(look.trouble)
 
 
-def _time(look: StreamLook) -> int | None:
+def _time(look: StreamStatus) -> int | None:
     return min((key.time for key in look.keys if key.time is not None), default=None)
 
 
-def _lag(look: StreamLook) -> int | None:
+def _lag(look: StreamStatus) -> int | None:
     time = _time(look)
     return look.seen_at - time if time is not None and is_epoch(time) and not look.sealed else None
 
 
-def _rate(look: StreamLook) -> float:
+def _rate(look: StreamStatus) -> float:
     return sum(key.marks_per_second for key in look.keys)
 
 
-def _held(look: StreamLook) -> KeyLook | None:
+def _held(look: StreamStatus) -> KeyStatus | None:
     worst = look.worst
     return worst if worst is not None and worst.trouble >= Trouble.HELD else None
 
 
-def _silence(look: StreamLook) -> int | None:
+def _silence(look: StreamStatus) -> int | None:
     held = _held(look)
     return held.holder.last_heard_ms_ago if held is not None and held.holder is not None else None
 
 
-def _stream_text(look: StreamLook) -> str:
+def _stream_text(look: StreamStatus) -> str:
     return f"{look.name} {state_of(look)[0]} {_holder_of(look) or ''}"
 
 
-def _stream_row(look: StreamLook) -> dict[str, Any]:
+def _stream_row(look: StreamStatus) -> dict[str, Any]:
     state, state_class = state_of(look)
     held, time = _held(look), _time(look)
     holder = held.holder if held is not None else None
@@ -198,14 +198,14 @@ def _stream_row(look: StreamLook) -> dict[str, Any]:
     }
 
 
-def _held_text(look: StreamLook, held: KeyLook) -> str:
+def _held_text(look: StreamStatus, held: KeyStatus) -> str:
     keyed = f" ({key_label(held.key)})" if len(look.keys) > 1 else ""
     if held.holder is None or held.holder.writer is None:
         return holding(held.holder) + keyed
     return f"{span(held.holder.last_heard_ms_ago or 0)} silent{keyed}"
 
 
-def _group_columns() -> list[Column[GroupLook]]:
+def _group_columns() -> list[Column[GroupStatus]]:
     backlog = '<span :class="props.row.backlog_class" style="font-weight: 600">{{ props.row.backlog }}</span>'
     return [
         Column("backlog", "Backlog", sort=lambda look: not look.window.backlog, html=backlog),
@@ -216,11 +216,11 @@ def _group_columns() -> list[Column[GroupLook]]:
     ]
 
 
-def _group_text(look: GroupLook) -> str:
+def _group_text(look: GroupStatus) -> str:
     return " ".join((look.name, *look.window.streams))
 
 
-def _group_row(look: GroupLook) -> dict[str, Any]:
+def _group_row(look: GroupStatus) -> dict[str, Any]:
     backlog, has_threshold = look.window.backlog, look.threshold_ms is not None
     return {
         "id": look.name,
@@ -234,6 +234,6 @@ def _group_row(look: GroupLook) -> dict[str, Any]:
     }
 
 
-def group_lag(look: GroupLook) -> str:
+def group_lag(look: GroupStatus) -> str:
     """How far a group is behind the clock, where its times are on the clock's scale."""
     return lag(look.window.watermarks.get(""), look.seen_at)

@@ -20,8 +20,8 @@ from controller.dashboard.visitors import Visitor, to_sign_in, visitor
 from controller.dashboard.widgets import BADGE_COLOURS, gone, heading, tiles
 from controller.format import counts
 from controller.records.journal import INCOMPLETE
-from controller.status.stream_status import KeyLook, StreamDetails
-from controller.streams.loaded_stream import Live
+from controller.status.stream_status import KeyStatus, StreamDetails
+from controller.streams.loaded_stream import LoadedStream
 from strandline.core.note import DEFAULT_KEY
 from strandline.errors import StrandlineError
 
@@ -51,7 +51,7 @@ def add(app: FastAPI) -> None:
 class StreamView:
     """The page of one visitor."""
 
-    def __init__(self, controller: Controller, who: Visitor, live: Live) -> None:
+    def __init__(self, controller: Controller, who: Visitor, live: LoadedStream) -> None:
         self._controller = controller
         self._who = who
         self._name = live.name
@@ -101,7 +101,7 @@ class StreamView:
         self._writers.show(details, self._key, now)
         self._segments.show(await self._controller.streams.get(self._name), details, now)
 
-    def _show_state(self, details: StreamDetails, key: KeyLook) -> None:
+    def _show_state(self, details: StreamDetails, key: KeyStatus) -> None:
         look = details.stream
         word, colour = state_of(look)
         self._state.set_text(word)

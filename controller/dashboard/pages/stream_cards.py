@@ -23,8 +23,8 @@ from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor
 from controller.dashboard.widgets import card, curl, empty_state
 from controller.format import NOTHING, Times, holding, is_epoch, lag, named, offsets, span
-from controller.status.stream_status import GroupLook, KeyLook, StreamDetails, StreamLook, Trouble, WriterLook
-from controller.streams.loaded_stream import Live
+from controller.status.stream_status import GroupStatus, KeyStatus, StreamDetails, StreamStatus, Trouble, WriterStatus
+from controller.streams.loaded_stream import LoadedStream
 from strandline.core.segment import Segment, SegmentGraph
 
 _STATE: Final = """<span :class="props.row.state_class" style="font-weight: 600">{{ props.row.state }}</span>
@@ -55,7 +55,7 @@ class HolderCard:
                     "outline no-caps color=negative"
                 )
 
-    def show(self, look: StreamLook, key: KeyLook) -> None:
+    def show(self, look: StreamStatus, key: KeyStatus) -> None:
         holder = key.holder if not look.sealed else None
         writer = self._writer = holder.writer if holder is not None else None
         colour = {Trouble.STUCK: "sl-stuck", Trouble.HELD: "sl-held"}.get(key.trouble, "sl-fine")
@@ -103,7 +103,7 @@ class Charts:
             with card("Event time over the last hour"):
                 self._time_chart = ui.echart(time_options([], 0)).style("height: 220px")
 
-    async def show(self, key: KeyLook, read: Sequence[tuple[str, int]], now: int) -> None:
+    async def show(self, key: KeyStatus, read: Sequence[tuple[str, int]], now: int) -> None:
         """`read`: how far groups have read, by name."""
         if key.key != self._key:
             since = now - CHART_SPAN_MS
@@ -132,7 +132,7 @@ class KeysCard:
 
     def __init__(self) -> None:
         self._now = 0
-        columns: list[Column[KeyLook]] = [
+        columns: list[Column[KeyStatus]] = [
             Column("name", "Time key", sort=lambda key: key.key),
             Column("time", "Time", sort=lambda key: key.time),
             Column("lag", "Lag", sort=lambda key: -(key.time or 0), right=True),
@@ -143,13 +143,13 @@ class KeysCard:
         with card("Time keys") as self._card:
             self._table = PagedTable(columns, noun="keys", row=self._row, text=lambda key: key.key, rows_per_page=10)
 
-    def show(self, look: StreamLook) -> None:
+    def show(self, look: StreamStatus) -> None:
         self._now = look.seen_at
         self._card.set_visibility(len(look.keys) > 1)
         if len(look.keys) > 1:
             self._table.show(look.keys)
 
-    def _row(self, key: KeyLook) -> dict[str, Any]:
+    def _row(self, key: KeyStatus) -> dict[str, Any]:
         return {
             "id": key.key,
             "name": key_label(key.key),
@@ -169,7 +169,7 @@ class WritersCard:
         self._now = 0
         self._graph: SegmentGraph | None = None
         self._held = False
-        columns: list[Column[WriterLook]] = [
+        columns: list[Column[WriterStatus]] = [
             Column("name", "Writer", sort=lambda each: each.name, html=LINKED),
             Column("state", "State", sort=lambda each: f"{not each.holds} {each.state}", html=_STATE),
             Column("time", "Time", sort=lambda each: each.time),
@@ -192,10 +192,10 @@ class WritersCard:
         self._empty.set_visibility(not writers)
         self._table.show(writers)
 
-    def _lag(self, look: WriterLook) -> int | None:
+    def _lag(self, look: WriterStatus) -> int | None:
         return None if look.time is None else self._now - look.time
 
-    def _row(self, look: WriterLook) -> dict[str, Any]:
+    def _row(self, look: WriterStatus) -> dict[str, Any]:
         assert self._graph is not None  # there are writers only with one
         return {
             "id": look.name,
@@ -213,7 +213,7 @@ class WritersCard:
         }
 
 
-def _name_and_state(look: WriterLook) -> str:
+def _name_and_state(look: WriterStatus) -> str:
     return f"{look.name} {look.state} {'holds' if look.holds else ''}"
 
 
@@ -240,7 +240,7 @@ class SegmentsCard:
                 columns, noun="segments", row=self._row, text=lambda each: each.id, rows_per_page=10
             )
 
-    def show(self, live: Live, details: StreamDetails, now: int) -> None:
+    def show(self, live: LoadedStream, details: StreamDetails, now: int) -> None:
         self._now, self._noted_at, self._noted = now, live.noted_at, dict(details.noted)
         segments = list(live.stream.graph)
         self._table.show(segments)
@@ -275,7 +275,7 @@ class GroupsCard:
         self._who = who
         self._key = ""
         self._newest: int | None = None
-        columns: list[Column[GroupLook]] = [
+        columns: list[Column[GroupStatus]] = [
             Column("name", "Reader group", sort=lambda each: each.name, html=LINKED),
             Column("behind", "Behind the marks", sort=self._behind, right=True),
             Column("lower", "Read up to", sort=lambda each: self._bounds(each)[0]),
@@ -289,13 +289,13 @@ class GroupsCard:
             )
             self._empty = ui.label("No reader group reads this stream.").classes("sl-soft")
 
-    def lowers(self, looks: Sequence[GroupLook], key: str) -> list[tuple[str, int]]:
+    def lowers(self, looks: Sequence[GroupStatus], key: str) -> list[tuple[str, int]]:
         """How far the first few groups have read, in a key."""
         self._key = key
         found = [(each.name, self._bounds(each)[0]) for each in self._seen(looks)]
         return [(name, lower) for name, lower in found if lower is not None][:CHART_GROUPS]
 
-    def show(self, looks: Sequence[GroupLook], key: str, marks: KeyLook | None) -> None:
+    def show(self, looks: Sequence[GroupStatus], key: str, marks: KeyStatus | None) -> None:
         self._key = key
         self._newest = marks.time if marks is not None else None
         seen = self._seen(looks)
@@ -304,18 +304,18 @@ class GroupsCard:
         self._marks.set_text(f"The newest mark stands at {Times().show(self._newest)}.")
         self._table.show(seen)
 
-    def _seen(self, looks: Sequence[GroupLook]) -> list[GroupLook]:
+    def _seen(self, looks: Sequence[GroupStatus]) -> list[GroupStatus]:
         return [each for each in looks if self._who.may_see_all(each.window.streams)]
 
-    def _bounds(self, look: GroupLook) -> tuple[int | None, int | None]:
+    def _bounds(self, look: GroupStatus) -> tuple[int | None, int | None]:
         bounds = look.window.streams[self._stream].keys.get(self._key)
         return (None, None) if bounds is None else (bounds.lower, bounds.upper)
 
-    def _behind(self, look: GroupLook) -> int | None:
+    def _behind(self, look: GroupStatus) -> int | None:
         lower = self._bounds(look)[0]
         return None if lower is None or self._newest is None else max(0, self._newest - lower)
 
-    def _row(self, look: GroupLook) -> dict[str, Any]:
+    def _row(self, look: GroupStatus) -> dict[str, Any]:
         lower, upper = self._bounds(look)
         behind = self._behind(look)
         dated = lower is not None and is_epoch(lower)

@@ -19,8 +19,8 @@ from controller.dashboard.visitors import Visitor, to_sign_in, visitor
 from controller.dashboard.widgets import card, gone, heading, tiles
 from controller.format import NOTHING, Times, lag, letting_go, moment, offsets, span
 from controller.records.journal import REFUSALS, REGISTRATIONS
-from controller.streams.loaded_stream import Live
-from strandline.core.writer import Entry, Writer
+from controller.streams.loaded_stream import LoadedStream
+from strandline.core.writer import KeptNote, Writer
 from strandline.errors import StrandlineError, UnknownWriter
 
 _TILES = ("Last heard", "Let go", "Epoch", "Late notes", "Refused", "Position")
@@ -47,7 +47,7 @@ def add(app: FastAPI) -> None:
         return None
 
 
-def _writer(live: Live, name: str) -> Writer:
+def _writer(live: LoadedStream, name: str) -> Writer:
     writer = live.stream.writers.get(name)
     if writer is None:
         raise UnknownWriter(stream=live.name, writer=name)
@@ -85,7 +85,7 @@ class WriterView:
             Column("lag", "Lag", right=True),
             Column("holds", "Holds time back"),
         ]
-        notes: list[Column[tuple[str, Entry]]] = [
+        notes: list[Column[tuple[str, KeptNote]]] = [
             Column("time", "Noted time", sort=lambda each: each[1].time),
             Column("key", "Key", sort=lambda each: each[0], essential=False),
             Column("position", "Position"),
@@ -112,7 +112,7 @@ class WriterView:
         self._show_keys(live, writer, now)
         self._show_tiles(live, writer, now)
         self._graph = live.stream.graph
-        entries = [(key, entry) for key, standing in writer.standings.items() for entry in standing.history]
+        entries = [(key, entry) for key, standing in writer.key_states.items() for entry in standing.history]
         entries.sort(key=lambda each: each[1].time, reverse=True)
         self._notes.show(entries[:NOTES_SHOWN])
         self._no_notes.set_visibility(not entries)
@@ -121,10 +121,10 @@ class WriterView:
             self._exclude.set_visibility(not excluded and not writer.closed)
             self._include.set_visibility(excluded)
 
-    def _show_keys(self, live: Live, writer: Writer, now: int) -> None:
+    def _show_keys(self, live: LoadedStream, writer: Writer, now: int) -> None:
         rows = []
         for key, state in sorted(live.stream.states(writer).items()):
-            time, holder = writer.standings[key].value, live.stream.held_by(key, now)
+            time, holder = writer.key_states[key].value, live.stream.held_by(key, now)
             holds, since = holder is not None and holder.writer == self._name, live.held_since(key)
             ago = f", since {moment(since, now)}, for {span(now - since)}" if since is not None else ""
             rows.append(
@@ -139,7 +139,7 @@ class WriterView:
             )
         self._keys.show(rows)
 
-    def _show_tiles(self, live: Live, writer: Writer, now: int) -> None:
+    def _show_tiles(self, live: LoadedStream, writer: Writer, now: int) -> None:
         silent, timeout = live.stream.silent_ms(writer, now), live.stream.config.writer_timeout_ms
         in_play = not writer.closed and writer.excluded_at is None and not writer.lost
         letting = letting_go(None if timeout is None else max(0, timeout - silent)).removeprefix("let go ")
@@ -153,7 +153,7 @@ class WriterView:
         self._tiles["Refused"].show(str(refused), "sl-warn" if refused else "", since)
         self._tiles["Position"].show(offsets(live.stream.graph.frontier(writer.position)))
 
-    def _note_row(self, each: tuple[str, Entry]) -> dict[str, Any]:
+    def _note_row(self, each: tuple[str, KeptNote]) -> dict[str, Any]:
         key, entry = each
         return {
             "id": f"{key} {entry.time}",

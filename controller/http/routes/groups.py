@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET
 
 from controller.commit.store import kept
-from controller.groups.loaded_group import LiveGroup
+from controller.groups.loaded_group import LoadedGroup
 from controller.http.auth import check_streams
 from controller.http.bodies import (
     AcquireBody,
@@ -175,7 +175,7 @@ async def offline(group: str, reader: str, request: Request, controller: Served,
     return answer({"window": group_window_to_wire(window)})
 
 
-def describe(live: LiveGroup, moment: Moment) -> dict[str, Any]:
+def describe(live: LoadedGroup, moment: Moment) -> dict[str, Any]:
     """What `GET` tells of a group. A silent reader owns nothing any more, whether or not a call has let it go yet."""
     members = live.membership
     readers = [

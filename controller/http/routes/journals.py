@@ -8,8 +8,8 @@ from fastapi import APIRouter, Response
 
 from controller.http.dependencies import DEFAULT_LIMIT, Limit, Seq, Served
 from controller.http.responses import answer
-from controller.status.journal_reads import JournalPage
-from controller.storage.journal import Entry
+from controller.status.journal_reads import JournalSlice
+from controller.storage.journal import StoredEntry
 
 router = APIRouter(tags=["journal"])
 
@@ -24,11 +24,11 @@ async def of_group(group: str, controller: Served, after: Seq = 0, limit: Limit 
     return answer(_page_json(await controller.journals.of_group(group, after, limit)))
 
 
-def _page_json(page: JournalPage) -> dict[str, Any]:
+def _page_json(page: JournalSlice) -> dict[str, Any]:
     return {"entries": [_entry_json(each) for each in page.entries], "next": page.next, "omitted": page.omitted}
 
 
-def _entry_json(entry: Entry) -> dict[str, Any]:
+def _entry_json(entry: StoredEntry) -> dict[str, Any]:
     return {
         "seq": entry.seq,
         "at": entry.at,

@@ -26,7 +26,7 @@ from controller.controller import Controller
 from controller.http.dependencies import Key, Seq, Served
 from controller.http.responses import EVENTS, event_of_end
 from controller.limits import EVENT_SEND_DEADLINE_S
-from controller.streams.mark_feed import Event, Marks, Over, Resting, StillHere
+from controller.streams.mark_feed import Event, FeedOver, NewMarks, Resting, StillHere
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.segment import SegmentGraph
@@ -95,13 +95,13 @@ async def _framed(events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, 
         async with aclosing(events):
             async for event in events:
                 match event:
-                    case Marks(encoded):
+                    case NewMarks(encoded):
                         yield b"".join(encoded)
                     case Resting(time):
                         yield b'event: resting\ndata: {"resting":%d}\n\n' % time
                     case StillHere():
                         yield b": still here\n\n"
-                    case Over(reason):
+                    case FeedOver(reason):
                         yield event_of_end(reason)
                     case _:
                         assert_never(event)

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from controller.http.dependencies import Served
-from controller.http.metrics_text import CONTENT_TYPE, Exposition
+from controller.http.metrics_text import CONTENT_TYPE, MetricsText
 from controller.http.responses import answer
 
 router = APIRouter(tags=["operations"])
@@ -32,5 +32,5 @@ async def ready(controller: Served) -> Response:
 
 @router.get("/metrics", summary="What there is to measure, for Prometheus", responses=METRICS)
 async def metrics(request: Request) -> Response:
-    exposition: Exposition = request.app.state.exposition
+    exposition: MetricsText = request.app.state.exposition
     return Response(await exposition.text(), headers={"Content-Type": CONTENT_TYPE})

@@ -37,7 +37,7 @@ from controller.http.openapi import takes
 from controller.http.responses import answer, marks_json, noted_json
 from controller.limits import JOURNAL_NAMES
 from controller.records.journal import Act, few
-from controller.streams.loaded_stream import Live
+from controller.streams.loaded_stream import LoadedStream
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import NewSegment
 from strandline.errors import InvalidConfig, InvalidNote, InvalidScale
@@ -89,7 +89,7 @@ async def configure(stream: str, request: Request, controller: Served, by: Calle
 @router.delete("/{stream}", summary="Delete a stream with everything about it", status_code=204)
 async def delete(stream: str, controller: Served, by: Caller) -> Response:
     await controller.streams.delete(stream, by)
-    controller.groups.tell_stream_deleted(stream, by)
+    controller.groups.stream_deleted(stream, by)
     return Response(status_code=204)
 
 
@@ -139,7 +139,7 @@ async def tail(stream: str, request: Request, controller: Served, by: Caller) ->
     return answer(noted_json(await controller.notes.take(stream, note, tail=True, by=by), keyed=False))
 
 
-def describe(live: Live, now: int) -> dict[str, Any]:
+def describe(live: LoadedStream, now: int) -> dict[str, Any]:
     """What `GET` tells of a stream."""
     stream = live.stream
     latest = {key: chain.last for key, chain in live.chains.items() if chain.last is not None}
@@ -159,7 +159,7 @@ def describe(live: Live, now: int) -> dict[str, Any]:
     }
 
 
-def _segments_json(live: Live) -> list[dict[str, Any]]:
+def _segments_json(live: LoadedStream) -> list[dict[str, Any]]:
     return [segment_to_wire(segment, live.noted_at.get(segment.id)) for segment in live.stream.graph]
 
 

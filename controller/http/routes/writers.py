@@ -13,7 +13,7 @@ from controller.http.dependencies import DEFAULT_LIMIT, After, Caller, Epoch, Li
 from controller.http.openapi import takes
 from controller.http.responses import answer, marks_json
 from controller.records.journal import Act
-from controller.records.operator_log import tell
+from controller.records.operator_log import log_event
 from strandline.core.mark import Mark
 from strandline.core.stream import Stream
 from strandline.core.writer import Writer, WriterState
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/v1/streams/{stream}/writers", tags=["writers"])
 async def register(stream: str, writer: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, RegisterBody, empty=RegisterBody())
     registered = await controller.streams.register(stream, writer, body.keys, by, body.registration)
-    tell("writer_registered", stream=stream, writer=writer, epoch=registered.epoch)
+    log_event("writer_registered", stream=stream, writer=writer, epoch=registered.epoch)
     return answer(registered_to_wire(registered))
 
 
@@ -47,14 +47,14 @@ async def list_writers(stream: str, controller: Served, after: After = "", limit
 @router.post("/{writer}/idle", summary="The writer writes nothing for now")
 async def idle(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> Response:
     answered = await _change(controller, stream, lambda each, now: each.idle(writer, epoch, now))
-    tell("writer_idle", stream=stream, writer=writer)
+    log_event("writer_idle", stream=stream, writer=writer)
     return answered
 
 
 @router.delete("/{writer}", summary="The writer is done")
 async def close(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> Response:
     answered = await _change(controller, stream, lambda each, now: each.close(writer, epoch, now))
-    tell("writer_closed", stream=stream, writer=writer)
+    log_event("writer_closed", stream=stream, writer=writer)
     return answered
 
 
@@ -97,7 +97,7 @@ def state_of(stream: Stream, writer: Writer) -> WriterState:
 
 
 def _writer_json(stream: Stream, writer: Writer, held: dict[str, str | None]) -> dict[str, Any]:
-    times = {key: standing.time for key, standing in sorted(writer.standings.items())}
+    times = {key: standing.time for key, standing in sorted(writer.key_states.items())}
     return {
         "writer": writer.name,
         "state": state_of(stream, writer),
