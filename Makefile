@@ -60,7 +60,7 @@ check: environment ## Lint, check the format, the types and the import contracts
 	$(BIN)/python -m mypy .
 	$(BIN)/lint-imports
 
-reference: environment ## Write docs/reference anew, from the code
+reference: environment ## Write docs/reference again, from the code
 	$(BIN)/python -m tools.reference
 
 format: environment ## Put the code in the format that check asks for
@@ -71,7 +71,7 @@ format: environment ## Put the code in the format that check asks for
 # of its extras name, is not pinned; the warning that this brings about at the end is of no matter.
 COMPILE := CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet --generate-hashes --strip-extras \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-build-isolation --unsafe-package strandline $(LOCK)
-lock: environment ## Compile the requirement files anew, on Python 3.11; LOCK=--upgrade takes newer versions
+lock: environment ## Compile the requirement files again, on Python 3.11; LOCK=--upgrade takes newer versions
 	$(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "make lock needs the oldest Python supported, 3.11: make PYTHON=python3.11 lock")'
 	$(COMPILE) --output-file requirements/build.txt requirements/build.in
 	$(COMPILE) --extra dashboard --extra demo --extra kafka --extra postgres --output-file requirements/dev.txt pyproject.toml requirements/dev.in

@@ -1,4 +1,4 @@
-"""Who may call: the store's tokens in memory, looked at anew twice a second."""
+"""Who may call: the store's tokens in memory, looked at again twice a second."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class MarkCache:
         return self.sealed and self.caught_up
 
     def describe(self, described: StreamDescription) -> None:
-        """What the stream looks like now. A stream that was made anew under its name begins from nothing."""
+        """What the stream looks like now. A stream that was made again under its name begins from nothing."""
         latest = described.latest_marks.get(self._key)
         if self._last is not None and _is_another(self._last, latest):
             self.reset()
@@ -172,7 +172,7 @@ class MarkCache:
         return graph is not None and all(segment in graph for mark in page.marks for segment in mark.cut)
 
     def take(self, page: MarksPage) -> None:
-        """Adds the marks that follow. Where some are gone, pruned at the controller, it begins anew behind them."""
+        """Adds the marks that follow. Where some are gone, pruned at the controller, it begins again behind them."""
         self.resting = page.resting is not None
         for wire in page.marks:
             mark = self._mark(wire)

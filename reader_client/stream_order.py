@@ -45,7 +45,7 @@ class StreamOrder:
             if cache.graph is None or cache.caught_up or cache.wants_more:
                 yield from self._fetch(cache)
         except UnknownSeq:
-            self._cache = None  # the stream was made anew; the next report begins again
+            self._cache = None  # the stream was made again; the next report begins again
             return
         cache.forget_before(position)
 

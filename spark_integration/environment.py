@@ -30,7 +30,7 @@ def register(spark: SparkSession, *, backlog_strategies: Iterable[BacklogStrateg
 
     With Spark Connect the Python processes are the server's, and it is the server that must have the package; and
     the watch is left out, since there it costs requests (see `listening`). Doing it again changes nothing, but
-    that `spark.strandline.backlog.watermarkLagThreshold` is read anew: set it before.
+    that `spark.strandline.backlog.watermarkLagThreshold` is read again: set it before.
 
     `backlog_strategies` are the caller's own, for each source that is loaded until the next call, which `read_events`,
     `read_between` and `attach` make too: the job is in backlog while the lag, the remaining offsets, or any of them

@@ -42,7 +42,7 @@ class GroupFollower:
         elif dict(positions) != self._told:
             try:
                 report(self._windows, self._group, self._stream, self._epoch, positions)
-            except (UnknownGroup, UnknownReader, PositionWentBack):  # made anew, or an operator moved it
+            except (UnknownGroup, UnknownReader, PositionWentBack):  # made again, or an operator moved it
                 self._epoch = self.register(positions)
         self._told = dict(positions)
 

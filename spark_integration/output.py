@@ -181,7 +181,7 @@ class OutputNotes(StreamingQueryListener):
         try:
             self._say(moment)
         except TimeWentBack as error:
-            _log.warning("this job began anew, and what it writes is late till it is where it was before: %s", error)
+            _log.warning("this job began again, and what it writes is late till it is where it was before: %s", error)
 
     def _repeat(self) -> None:
         if self._may_have_noted is not None and not self._ended:

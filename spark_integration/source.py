@@ -3,7 +3,7 @@
 A batch of a stream has its event rows, whose mark is null, and one *mark row*, of which the mark is set.
 `exact_watermark` turns that into Spark's watermark. The columns are described in `spark_integration.rows`.
 
-Spark builds the reader anew in several Python processes: one that plans, on the driver, for as long as the
+Spark builds the reader again in several Python processes: one that plans, on the driver, for as long as the
 query lives, and one for each batch whose reader travels to the executors. So a reader is its options and
 nothing else, until it is asked to plan.
 """

@@ -134,7 +134,7 @@ def main() -> int:
         print(f"strandline: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("strandline: interrupted; the next make starts setting up anew", file=sys.stderr)
+        print("strandline: interrupted; the next make starts setting up again", file=sys.stderr)
         return 130
     return 0
 

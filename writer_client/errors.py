@@ -103,14 +103,14 @@ class WriterClosed(RuleBroken):
 
     @property
     def detail(self) -> str:
-        return f"writer {self.writer!r} is closed: make a new one, which registers anew"
+        return f"writer {self.writer!r} is closed: make a new one, which registers again"
 
 
 @dataclass(kw_only=True, eq=False)
 class CommittedWithoutNote(StrandlineError):
     """A transaction is committed, and its note was not taken: do not write it again. The cause says why.
 
-    Not `refused`: the note goes out with the next one, or when the writer registers anew, whichever process does.
+    Not `refused`: the note goes out with the next one, or when the writer registers again, whichever process does.
     """
 
     code: ClassVar[str] = "committed_without_note"

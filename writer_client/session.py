@@ -154,7 +154,7 @@ class WriterSession:
         self._check_not_fenced()
         yield from self._settle(position, "close()")
         if self._left_memo and self.log is not None:
-            # Whoever opens a writer of this name next starts anew, and owes nothing.
+            # Whoever opens a writer of this name next starts again, and owes nothing.
             log, memo = self.log, Memo(self.writer, "")
             transaction = yield from local(log.begin)
             yield from local(lambda: transaction.commit(memo))

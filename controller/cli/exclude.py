@@ -1,4 +1,4 @@
-"""Set a writer aside: time goes on without it, and marks name it, until it is included or registers anew."""
+"""Set a writer aside: time goes on without it, and marks name it, until it is included or registers again."""
 
 from __future__ import annotations
 

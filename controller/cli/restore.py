@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     if restored.served_until is not None:
         moment = f"they were at {datetime.fromtimestamp(restored.served_until / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     say(f"{store} has {restored.streams} streams and {restored.groups} reader groups as {moment}")
-    say("serve it; writers and readers that had registered have to register anew: docs/how-to/backup.md says why")
+    say("serve it; writers and readers that had registered have to register again: docs/how-to/backup.md says why")
     if fault is not None:
         raise Failure(f"the backup was damaged, and so is the store: {fault}. See `strandline check --database …`")
     return 0

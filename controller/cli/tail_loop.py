@@ -139,7 +139,7 @@ class Tail:
                     f"or scale it"
                 )
             case PositionWentBack():
-                return f"{error}; if the log was made anew, make the stream anew as well"
+                return f"{error}; if the log was made again, make the stream again as well"
             case StreamSealed():
                 return f"{error}: there is nothing more to tail"
             case _:

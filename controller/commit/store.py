@@ -131,7 +131,7 @@ class Store:
             except StoreFailed as error:
                 if not error.connection_invalidated:
                     raise
-            return function(self._database.reader, *args, **kwargs)  # over a connection that is made anew
+            return function(self._database.reader, *args, **kwargs)  # over a connection that is made again
 
         loop = asyncio.get_running_loop()
         until = loop.time() + READ_DEADLINE_S

@@ -4,7 +4,7 @@
     rows    a (through 4)   b (through 6)   c (through 2)
 
 The oldest rows of the log go when it has several states for each writer that it concerns. A writer that its own row
-does not know as well as the row that goes is written anew before: here, to let 7 go, a and b are written, through 10.
+does not know as well as the row that goes is written again before: here, to let 7 go, a and b are written, through 10.
 So a writer costs a row once for every few of its notes, a log is never much longer than what it stands for, and
 nothing has to be tidied up when a stream goes quiet or a controller ends.
 

@@ -58,7 +58,7 @@ async def ask_exclude(controller: Controller, stream: str, writer: str, who: Vis
     await confirm(
         f"Exclude {writer}?",
         "Time goes on without it at once. What it writes below the marks' time will be late, and every mark names it "
-        "until it is brought back or registers anew.",
+        "until it is brought back or registers again.",
         "Exclude",
         lambda: exclude(controller, stream, writer, who),
     )

@@ -65,7 +65,7 @@ class LoadedGroup:
     def configure(
         self, settings: GroupSettings, starts: Mapping[str, Cut], told: Mapping[str, int | None], moment: Moment
     ) -> None:
-        """Goes by other settings from now on, see `Membership.configure`. Another threshold is judged anew."""
+        """Goes by other settings from now on, see `Membership.configure`. Another threshold is judged again."""
         if settings.backlog_threshold_ms != self.membership.settings.backlog_threshold_ms:
             self._backlog = BacklogDetector(settings.backlog_threshold_ms)
             self.caught_up = False

@@ -68,7 +68,7 @@ class Membership:
     # -- readers -------------------------------------------------------------------------------------------------
 
     def register(self, name: str, positions: Positions, graphs: Graphs, moment: Moment) -> None:
-        """Makes a reader anew, with a higher epoch: it owns these segments and no others, from these positions on,
+        """Makes a reader again, with a higher epoch: it owns these segments and no others, from these positions on,
         also where that is further back."""
         self._check(positions, graphs)
         self.time_out_silent(moment)
@@ -198,7 +198,7 @@ class Membership:
             self.start(stream, cut)
 
     def begin_anew(self, epochs: int) -> None:
-        """No epoch up to this one is given out any more, and every reader is fenced until it registers anew."""
+        """No epoch up to this one is given out any more, and every reader is fenced until it registers again."""
         self.epochs = max(self.epochs, epochs) + 1
         self.touched.group = True
         for name, reader in self.readers.items():

@@ -213,7 +213,7 @@ class Groups:
     # -- readers -------------------------------------------------------------------------------------------------
 
     async def register(self, group: str, reader: str, positions: Positions, by: str | None = None) -> ReaderAnswer:
-        """Registers a reader anew, which takes these segments over."""
+        """Registers a reader again, which takes these segments over."""
         check_name("reader", reader)
         return await self._change(
             group,

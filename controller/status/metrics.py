@@ -170,7 +170,7 @@ class Metrics:
         return await asyncio.shield(self._taking)
 
     def forget(self) -> None:
-        """The next one is taken anew, however soon it is asked for."""
+        """The next one is taken again, however soon it is asked for."""
         self._taken = None
 
     def stop(self) -> None:

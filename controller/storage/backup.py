@@ -65,7 +65,7 @@ def back_up(url: str, file: Path) -> None:
 def restore(url: str, file: Path | None, now: int) -> Restored:
     """Makes a store from a backup; it must not be there yet, or, in PostgreSQL, be empty.
 
-    Without a file it was brought back in another way, and is only made to begin anew. `now` is the clock's time in
+    Without a file it was brought back in another way, and is only made to begin again. `now` is the clock's time in
     milliseconds. Raises StoreRefused.
     """
     parsed = parse_url(url)

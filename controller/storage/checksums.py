@@ -2,7 +2,7 @@
 
 The checksum of a row is the CRC-32 of the name of its table, and then of a JSON array with the values of all its
 columns but its own, in the order of the table. The primary key is among them: a row that was moved does not match.
-Whoever adds a column to one of these tables works out their checksums anew in the same migration.
+Whoever adds a column to one of these tables works out their checksums again in the same migration.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class FaultKind(StrEnum):
 REMEDIES: Final = {
     FaultKind.DATABASE: "The database itself is damaged: stop the controller and restore a backup.",
     FaultKind.ROW: "Rows are damaged: restore a backup, or delete their stream or reader group, and begin again.",
-    FaultKind.ORDER: "Rows contradict each other: restore a backup, or delete their stream or reader group, and begin again.",
+    FaultKind.ORDER: "Rows contradict each other: restore a backup, or delete their stream or group, and begin again.",
     FaultKind.MISSING: "Rows are missing: restore a backup, or delete their stream or reader group, and begin again.",
     FaultKind.JOURNAL: "A journal is damaged: no mark and no window depends on it; new entries overwrite it in time.",
     FaultKind.ORPHAN: "Rows belong to nobody: nothing reads them. Remove them with SQL while no controller serves.",

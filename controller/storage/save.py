@@ -152,7 +152,7 @@ class CommitWriter:
         """Writes it all, or nothing and raises: OwnershipLost, SpellOver, SpellGone, or what SQLAlchemy has.
 
         Raises CommitUnknown where it cannot tell which. A connection that was lost before the commit began is made
-        anew, once. `may_write` is called before anything is sent that may lead to a commit, and stops it by raising.
+        again, once. `may_write` is called before anything is sent that may lead to a commit, and stops it by raising.
         """
         try:
             self._commit(writing, may_write)

@@ -51,7 +51,7 @@ def transaction(connection: Connection) -> Iterator[None]:
 
 
 def abandon(connection: Connection, begun: RootTransaction) -> None:
-    """Ends a transaction that failed. A connection that cannot even do that is made anew for whoever needs it next."""
+    """Ends a transaction that failed. A connection that cannot even do that is made again for whoever needs it next."""
     try:
         begun.rollback()
     except DBAPIError:

@@ -1,7 +1,7 @@
 """Writers as documents and back: whole, one to a row, and as flushes changed them, in the rows of a log.
 
 What a flush changed is one row, however many writers it concerns: a row costs more than what is in it. A writer's own
-row is written anew when the log lets go of what is newer (`controller.commit.writer_log`). Who loads a stream reads
+row is written again when the log lets go of what is newer (`controller.commit.writer_log`). Who loads a stream reads
 both: each row as of its `through`, and after it what the log has with a greater seq.
 """
 

@@ -4,7 +4,7 @@
     ─────────────────            ──────────
     ahead by less than a step    goes faster by an eighth until it is there
     ahead by a step or more      goes on as it did; follows once that has lasted for CLOCK_CONFIRM_MS, but no step of
-                                 more than CLOCK_STEP_BOUND_MS: a clock that is begun anew does
+                                 more than CLOCK_STEP_BOUND_MS: a clock that is begun again does
     behind                       goes slower until both meet, by an eighth, and by a half where it is less than a step:
                                  it never stands still
 

@@ -154,7 +154,7 @@ class Roster:
                     aggregate.look_again(name)
 
     def configure(self, config: StreamConfig, now: int) -> None:
-        """Sees everyone anew under other settings."""
+        """Sees everyone again under other settings."""
         self.config = config
         self._deadlines.clear()
         self._lapsing.clear()

@@ -227,7 +227,7 @@ class Stream:
         return self._changed(writer, now)
 
     def exclude(self, name: str, now: int) -> list[Mark]:
-        """An operator sets a writer aside, until it is brought back or registers anew."""
+        """An operator sets a writer aside, until it is brought back or registers again."""
         now = self._moment(now)
         self._check_unsealed()
         writer = self._writer(name)

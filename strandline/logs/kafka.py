@@ -61,7 +61,7 @@ class KafkaLog:
 
     An event that Kafka did not acknowledge within `delivery.timeout.ms` (two minutes) is a NotAcknowledged, raised by
     the next `flush`; appends go on. Without a transactional id an append may so be taken in part. With one it is all
-    or nothing, and whoever opens the log anew with that id fences the one before: its calls then raise LogFenced.
+    or nothing, and whoever opens the log again with that id fences the one before: its calls then raise LogFenced.
     """
 
     def __init__(self, producer: TrackedProducer, topic: str) -> None:

@@ -219,7 +219,7 @@ class SqliteLog:
 
     def _insert(self, events: Sequence[Event], ends: Position) -> None:
         """Gives each event its place and inserts all; the new ends go to `ends`. Only in a transaction."""
-        # Read anew each time, under the write lock: another process may have scaled since.
+        # Read again each time, under the write lock: another process may have scaled since.
         route = Route(str(self.path), _segments(self._connection))
         now = self._clock()
         rows: list[tuple[str | int | bytes | None, ...]] = []

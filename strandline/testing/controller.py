@@ -125,7 +125,7 @@ class InProcessController:
         await controller.run_due()
 
     def restart(self, *, after_ms: int = 0) -> None:
-        """Stops it in order and starts it anew on the same store, after a time in which it was down."""
+        """Stops it in order and starts it again on the same store, after a time in which it was down."""
         self._serving.close()
         self.clock.now += after_ms
         self._begin()

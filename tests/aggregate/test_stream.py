@@ -184,7 +184,7 @@ def test_a_joined_writer_keeps_its_floor_over_a_restart_and_is_told_that_it_is_l
 
 
 STEPS = st.lists(
-    st.sampled_from(["note", "note", "again", "note", "mark", "drain", "begin anew", "forget"]), max_size=60
+    st.sampled_from(["note", "note", "again", "note", "mark", "drain", "begin again", "forget"]), max_size=60
 )
 
 
@@ -206,7 +206,7 @@ def test_what_a_history_tells_to_the_store_makes_the_same_history_there(steps: l
             case "mark":
                 last_time = time
                 standing.drop_below(time)
-            case "begin anew":
+            case "begin again":
                 standing.begin_anew()
             case "forget":
                 standing.forget_segment("1")

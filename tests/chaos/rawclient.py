@@ -26,7 +26,7 @@ def answered(status: int, headers: Mapping[str, str], body: bytes) -> Answered:
 
 
 class RawClient:
-    """One connection, made anew when it was lost. One call at a time."""
+    """One connection, made again when it was lost. One call at a time."""
 
     def __init__(self, name: str, port: int, record: Callable[[Record], None]) -> None:
         self.name = name

@@ -59,7 +59,7 @@ class RawReader:
 
 @dataclass(slots=True)
 class RawGroupReader:
-    """A reader of a group: takes segments, reports what it has read, gives some up, and now and then begins anew."""
+    """A reader of a group: takes segments, reports what it has read, gives some up, and now and then begins again."""
 
     client: RawClient
     group: str

@@ -180,7 +180,7 @@ class RawWriter:
                 return
             problem = problem_of(call) or (result if result is not None and "code" in result else None)
             if problem is not None and problem.get("status", 500) < 500:
-                self.is_in = False  # it registers anew, as a program does that was fenced
+                self.is_in = False  # it registers again, as a program does that was fenced
                 return
             if effect is Effect.NONE and self.chance.random() < 0.3:
                 await self._look()

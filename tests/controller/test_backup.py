@@ -157,7 +157,7 @@ def test_a_backup_taken_under_load_and_restored_answers_as_the_store_did(
 
 
 def go_on_where_it_stood(restored: Any, epoch: int) -> None:
-    """Nobody who registered before goes on, whoever registers anew does, and writers of the lost notes repeat them."""
+    """Nobody who registered before goes on, whoever registers again does, and writers of the lost notes repeat them."""
     note = {"writer": "a", "time": 5_000, "position": {"2": 1}}
     refused = restored.client.post("/v1/streams/s/notes", json={**note, "epoch": epoch})
     assert (refused.status_code, refused.json()["code"]) == (409, "fenced")

@@ -53,7 +53,7 @@ def test_offline_takes_the_window_back_and_the_events_come_again(written_anywher
     with ReaderGroup(written.controller.url, name) as group, reading(written, name, time_domain="event") as reader:
         assert until(reader, "W20")[-1] == "W20"
         assert group.offline("r1", {written.stream: {"0": 1}}).watermarks == {"": 10}
-        assert until(reader, 11) == [11]  # it registers anew, and its own watermarks do not go back
+        assert until(reader, 11) == [11]  # it registers again, and its own watermarks do not go back
         assert reader.fenced == 1
         assert reader.read(50) is None
         assert group.get_time_window().watermarks == {"": 20}

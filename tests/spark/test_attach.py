@@ -104,10 +104,10 @@ def test_a_file_stream_is_exact_through_a_restart_and_to_its_end(
         folder.put("two", [31_000])
         folder.seal()
         assert settle(spark, again) == folder.truth()
-    # A query that begins anew is not told what another one has read, though it reports to the same group.
+    # A query that begins again is not told what another one has read, though it reports to the same group.
     shutil.rmtree(tmp_path / "checkpoint")
-    with running(attached(group="files")) as anew:
-        assert settle(spark, anew) == folder.truth()
+    with running(attached(group="files")) as again:
+        assert settle(spark, again) == folder.truth()
 
 
 @pytest.mark.parametrize("lag", ["5 seconds", 5_000])

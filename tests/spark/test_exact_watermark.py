@@ -225,7 +225,7 @@ class TestFilters:
         event_log.written = [time for time in event_log.written if time % 3 == 1 and time >= 5_000]
         assert found == event_log.windows(WIDTH_MS)
         assert warnings() == []
-        # The plan of a batch is made anew, and in it too the barrier stands on the watermark.
+        # The plan of a batch is made again, and in it too the barrier stands on the watermark.
         plan = capsys.readouterr().out.split("== Optimized Logical Plan ==")[1].split("== Physical Plan ==")[0]
         kinds = [line.strip(" +-:~").split(" ")[0] for line in plan.strip().splitlines()]
         at = kinds.index("EventTimeWatermark")

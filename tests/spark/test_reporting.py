@@ -142,7 +142,7 @@ class TestGroups:
             at, late = batch(first, at)
             assert (at["positions"], late) == ({"0": 15}, False)
             first.stop()
-            again = reader(**{BACKLOG_THRESHOLD: "1 hour"})  # started anew, with another threshold
+            again = reader(**{BACKLOG_THRESHOLD: "1 hour"})  # started again, with another threshold
             at, late = batch(again, at)
             assert (at["positions"], late, group.describe().backlog_threshold_ms) == ({"0": 24}, True, 3_600_000)
             again.stop()
@@ -164,8 +164,8 @@ class TestGroups:
         assert told["mark"] == 500
         assert next_of(marks(), told) == {**told, "run": 2, "epoch": begun["epoch"] + 2}
         assert self.group(stream, "attached").position == {"0": 5}
-        anew = marks()
-        assert next_of(anew, next_of(anew, anew.initialOffset()))["mark"] is None
+        again = marks()
+        assert next_of(again, next_of(again, again.initialOffset()))["mark"] is None
         with pytest.raises(InvalidOffset, match="take a new checkpoint"):
             next_of(marks(), {**told, "stream": "another"})
 

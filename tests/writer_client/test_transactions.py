@@ -184,7 +184,7 @@ def test_a_writer_that_closed_owes_nothing_to_the_next_of_its_name(
         transaction.commit(100)
     with make_writer(stream, log=open_log()) as second:
         assert (second.floor, second.repaired) == (None, None)
-        second.note_time(10)  # starts anew, where it wants
+        second.note_time(10)  # starts again, where it wants
 
 
 def test_a_repair_that_is_refused_keeps_nobody_from_registering(
