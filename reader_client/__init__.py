@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from reader_client.items import IdleItem as IdleItem
     from reader_client.items import ReaderState as ReaderState
     from reader_client.items import WatermarkItem as WatermarkItem
-    from reader_client.mark_follower import FollowerState as FollowerState
+    from reader_client.mark_follower import Following as Following
     from reader_client.windows import AsyncTimeWindows as AsyncTimeWindows
     from reader_client.windows import PositionAt as PositionAt
     from reader_client.windows import TimeWindows as TimeWindows

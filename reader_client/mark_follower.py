@@ -25,7 +25,7 @@ from strandline.errors import UnknownSeq
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowerState:
+class Following:
     """How the cached marks of one key are doing.
 
     `heard_ms_ago` is null before the first answer. `failures` counts those in a row, `last_error` is the last of them,
@@ -126,10 +126,10 @@ class Follower:
             self._cache.tell_window(position, window)
 
     @property
-    def status(self) -> FollowerState:
+    def status(self) -> Following:
         with self._lock:
             heard = self._heard_ms
-            return FollowerState(
+            return Following(
                 mark_seq=self._cache.last_seq,
                 caught_up=self._cache.caught_up,
                 over=self._cache.over,

@@ -12,7 +12,7 @@ from typing import Self
 
 from reader_client.limits import CACHED_MARKS_DEFAULT, FOLLOWED_KEYS, STALE_AFTER_DEFAULT_MS
 from reader_client.mark_cache import MarkCache
-from reader_client.mark_follower import Follower, FollowerState, FollowingTask, FollowingThread
+from reader_client.mark_follower import Follower, Following, FollowingTask, FollowingThread
 from strandline.client import calls
 from strandline.client.http import AsyncConnection, Connection, reach, reach_async
 from strandline.core.checks import check_whole
@@ -43,7 +43,7 @@ class _Kept:
         self._followers: dict[str, Follower] = {}
 
     @property
-    def following(self) -> Mapping[str, FollowerState]:
+    def following(self) -> Mapping[str, Following]:
         """How the cached marks are doing, by key: of those that were asked for."""
         self._origin.check()
         return {key: follower.status for key, follower in self._followers.items()}

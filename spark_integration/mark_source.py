@@ -9,11 +9,11 @@ Its offset, as Spark keeps it in the checkpoint:
     {"v": 1, "group": "spark-3f…", "stream": "orders", "epoch": 1, "source": "orders", "run": 2,
      "mark": 1700000000000}
 
-The group belongs to the checkpoint: a query that begins again, with a new checkpoint, gets a new group, or takes the one
-that was named back to the head. `run` counts the starts of the query. Each registers with the group again, and its
-`epoch` fences the reports of the run before, so what another checkpoint's query had read is not taken for read; and
-each makes a batch, if an empty one, so that the listener hears where the query stands. `source` says which of its other
-sources it is to report.
+The group belongs to the checkpoint: a query that starts with a new checkpoint gets a new group, or takes the named
+group back to the head. `run` counts the starts of the query. Each start registers with the group again; its `epoch`
+fences the reports of the run before, so what another checkpoint's query had read does not count as read. Each start
+makes a batch, if an empty one, so that the listener hears where the query stands. `source` says which of its other
+sources it reports.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import httpx
 import pytest
 
 from strandline.logs import Event, StoredEvent
-from strandline.logs.sqlite import SqliteLog
+from strandline.logs.sqlite import SqliteLog, system_clock_ms
 from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.flaky import FlakyProxy
 
@@ -171,19 +172,23 @@ def test_it_goes_on_where_connections_are_cut_and_reports_come_twice(
     start: Callable[..., subprocess.Popen[str]], served: Any, stream: str, tmp_path: Path, seed: int
 ) -> None:
     words = ("--path", str(tmp_path / "log"), "--interval-ms", "10", "--json")
+    # When each append had returned: the time in the log is taken before the event can be seen by others.
+    returned_at: list[int] = []
     with SqliteLog.create(tmp_path / "log", 2) as log, FlakyProxy(served.url, seed, harms=25) as proxy:
         tail = start("tail", stream, *words, controller=proxy.url)
         assert tail.stdout is not None
         while proxy.done.total() < 25:
             log.append([Event(b"a", segment="1")])
+            returned_at.append(system_clock_ms())
             json.loads(tail.stdout.readline())
         last = log.append([Event(b"a", segment="1")])
+        returned_at.append(system_clock_ms())
         while json.loads(tail.stdout.readline())["position"]["1"] < last["1"]:
             pass
         assert tail.poll() is None
         tail.terminate()
         with SqliteLogReader(tmp_path / "log") as reader:
-            events = list(reader.rows("1", 0, last["1"]))
+            events = [replace(row, appended_at=returned_at[row.offset]) for row in reader.rows("1", 0, last["1"])]
     assert untrue(served.call("GET", f"/v1/streams/{stream}/marks?limit=1000")["marks"], events) == []
 
 
