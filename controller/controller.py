@@ -58,7 +58,7 @@ class Controller:
         store: Store,
         committer: Committer,
         clock: Clock,
-        spell: Term,
+        term: Term,
         restores: Restores,
         health: StoreHealth,
         stopwatch: Callable[[], float] = time.perf_counter,
@@ -66,12 +66,12 @@ class Controller:
         self.clock = clock
         self.health = health
         self.counts = Counts()
-        self.streams = Streams(store, committer, clock, spell, restores)
+        self.streams = Streams(store, committer, clock, term, restores)
         self.notes = Notes(self.streams, committer, clock)
         self.reading = Reads(self.streams, store, clock)
         self.following = MarkFeed(self.streams, self.reading)
         self.indexing = TimeIndexes(self.streams, store)
-        self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, spell, restores)
+        self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, term, restores)
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
         self.journals = JournalReads(self.streams, self.groups, store)
         self.overview = StatusReader(self.streams, self.groups, self.reading, clock, stopwatch)
@@ -106,13 +106,13 @@ class Controller:
         await asyncio.wait([opening := asyncio.wrap_future(begun)], timeout=START_DEADLINE_S)
         if not opening.done():
             raise StoreAway(shown(parse_url(database_url)), f"it has not answered for {START_DEADLINE_S} s")
-        database, spell, restores = opening.result()
-        clock = Clock(host, spell.started_at, by_hand=by_hand, unserved=Unserved(spell.unserved_ms))
+        database, term, restores = opening.result()
+        clock = Clock(host, term.started_at, by_hand=by_hand, unserved=Unserved(term.unserved_ms))
         health = StoreHealth(stopwatch)
         health.wrote()  # that this controller serves
-        store = Store(database, spell, health)
-        committer = Committer(store.commit, spell, clock, health=health)
-        controller = cls(store, committer, clock, spell, restores, health, stopwatch)
+        store = Store(database, term, health)
+        committer = Committer(store.commit, term, clock, health=health)
+        controller = cls(store, committer, clock, term, restores, health, stopwatch)
         await controller.tokens.refresh()
         committer.start()
         controller._doorman = asyncio.create_task(controller._look_at_tokens(), name="tokens")
@@ -137,7 +137,7 @@ class Controller:
         """Writes what is waiting and lets go of the store."""
         self.begin_stop()
         self.measures.stop()
-        self.streams.deadlines.stop()
+        self.streams.timers.stop()
         self.clock.watched = False
         tasks = [task for task in (self._heart, self._pulse, self._doorman) if task is not None]
         for task in tasks:
@@ -203,16 +203,16 @@ class Controller:
 
     async def run_due(self) -> None:
         """Does all that is due now, for clocks that are moved by hand; done when it is durable."""
-        self.streams.deadlines.run_due()
+        self.streams.timers.run_due()
         self.streams.record_held()
         await self.retention.run_due()
         await self._committer.beat()
 
     def _enter_damage(self, error: StoreCorrupt) -> None:
         """The journal of a stream or group tells of it, if that can be loaded at all."""
-        live = self.streams.at_hand(error.stream) if error.stream is not None else None
-        group = self.groups.at_hand(error.group) if error.group is not None else None
-        for found in (live, group):
+        loaded = self.streams.find_loaded(error.stream) if error.stream is not None else None
+        group = self.groups.find_loaded(error.group) if error.group is not None else None
+        for found in (loaded, group):
             if found is not None and found.journal.refuse(error, self.clock.now()):
                 self._committer.keep(found)
 
@@ -237,7 +237,7 @@ class Controller:
         self.clock.watched = True
         while True:
             await asyncio.sleep(HEARTBEAT_MS / 1000)
-            self.streams.deadlines.run_due()  # a clock that follows its host's may have come there early
+            self.streams.timers.run_due()  # a clock that follows its host's may have come there early
 
     async def _look_at_tokens(self) -> None:
         looks = 0

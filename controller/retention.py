@@ -50,15 +50,15 @@ class Retention:
         act = Act("truncated", by, {"head": few(position)})
         head: Cut = await self._streams.change(name, lambda stream, now: stream.truncate(position, now), act)
         with kept():
-            live = await self._streams.get(name)
-            for key in list(live.chains):
-                passed, _ = await self._reading.sides(live, key, head)
-                live = await self._streams.get(name)
+            loaded = await self._streams.get(name)
+            for key in list(loaded.chains):
+                passed, _ = await self._reading.sides(loaded, key, head)
+                loaded = await self._streams.get(name)
                 if passed is not None:
-                    live.prune(key, passed.seq)
-            if live.chains:
-                await self._committer.join(live)
-            return head, live.stream.graph
+                    loaded.prune(key, passed.seq)
+            if loaded.chains:
+                await self._committer.join(loaded)
+            return head, loaded.stream.graph
 
     # -- by age --------------------------------------------------------------------------------------------------
 
@@ -87,12 +87,12 @@ class Retention:
     async def _look(self, name: str, now: int) -> int | None:
         """Lets old marks of a stream go; returns when to look again, None: not before it has changed."""
         moments = []
-        live = self._streams.at_hand(name)
-        for key in list(live.chains) if live is not None else ():
-            live = self._streams.at_hand(name)
-            if live is None or (retention := live.stream.config.mark_retention_ms) is None:
+        loaded = self._streams.find_loaded(name)
+        for key in list(loaded.chains) if loaded is not None else ():
+            loaded = self._streams.find_loaded(name)
+            if loaded is None or (retention := loaded.stream.config.mark_retention_ms) is None:
                 return None
-            first, last = live.oldest_seqs[key], live.chains[key].last_seq
+            first, last = loaded.oldest_seqs[key], loaded.chains[key].last_seq
             if first >= last:
                 continue  # the newest stays
             most = min(last, first + RETENTION_MARKS)
@@ -100,10 +100,10 @@ class Retention:
             moments.append(max(created_at + retention + 1, now + RETENTION_LOOK_MS))
             if seq > first and (needed := await self._least_needed(name, key, now - retention)) is not None:
                 seq = min(seq, needed)
-            live = self._streams.at_hand(name)
-            if live is not None and seq > first:
-                live.prune(key, seq)
-                self._committer.keep(live)
+            loaded = self._streams.find_loaded(name)
+            if loaded is not None and seq > first:
+                loaded.prune(key, seq)
+                self._committer.keep(loaded)
         return min(moments, default=None)
 
     async def _least_needed(self, name: str, key: str, since: int) -> int | None:
@@ -113,8 +113,8 @@ class Retention:
             found = await self._groups.get(group)
             if found.heard_at < since:
                 continue
-            live = await self._streams.get(name)
-            passed, _ = await self._reading.sides(live, key, found.membership.position(name, live.stream.graph))
+            loaded = await self._streams.get(name)
+            passed, _ = await self._reading.sides(loaded, key, found.membership.position(name, loaded.stream.graph))
             if passed is not None:
                 needed = passed.seq if needed is None else min(needed, passed.seq)
         return needed

@@ -41,12 +41,12 @@ def run(options: argparse.Namespace) -> int:
     with speaking(options) as speaker:
         due = time.monotonic()
         seen, more = _look(options, speaker, first=True)
-        live = sys.stdout.isatty() and not options.once and not options.json
-        if live:
+        loaded = sys.stdout.isatty() and not options.once and not options.json
+        if loaded:
             sys.stdout.write(WHOLE)
         away = None
         while True:
-            _show(options, seen, more, away, live=live)
+            _show(options, seen, more, away, loaded=loaded)
             if options.once:
                 return 0
             due = max(due + REFRESH_MS / 1000, time.monotonic())
@@ -71,7 +71,7 @@ def _look(options: argparse.Namespace, speaker: ControllerClient, *, first: bool
     return [look(speaker, name, must_be=first and bool(named)) for name in shown], len(names) - len(shown)
 
 
-def _show(options: argparse.Namespace, seen: list[Seen], more: int, away: str | None, *, live: bool) -> None:
+def _show(options: argparse.Namespace, seen: list[Seen], more: int, away: str | None, *, loaded: bool) -> None:
     from controller.format import compact
 
     if options.json:
@@ -85,7 +85,7 @@ def _show(options: argparse.Namespace, seen: list[Seen], more: int, away: str | 
         table.append((f"and {more} more: name those to watch", False))
     if away is not None:
         table.append((f"this is from before: {away}", True))
-    if live:
+    if loaded:
         _paint(options.controller, table)
     else:
         say("\n".join([*(line for line, _ in table), *([] if options.once else [""])]))

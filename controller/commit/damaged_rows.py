@@ -22,8 +22,8 @@ class Damaged:
         self._table = table
         self._name = name
 
-    def write(self, writing: Commit) -> Callable[[], None]:
-        writing.remove(self._table, {"name": self._name})
+    def write(self, commit: Commit) -> Callable[[], None]:
+        commit.remove(self._table, {"name": self._name})
         return self.discard
 
     def discard(self) -> None:

@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 class Kept(Protocol):
     """Something in memory that is ahead of the store until it was written: a stream, a reader group."""
 
-    def write(self, writing: Commit) -> Callable[[], None]:
-        """Adds its changes to a writing; returns what is to be done once they are durable."""
+    def write(self, commit: Commit) -> Callable[[], None]:
+        """Adds its changes to a commit; returns what is to be done once they are durable."""
 
     def discard(self) -> None:
         """They are not durable and never will be: it is no longer what the store has."""
@@ -76,7 +76,7 @@ class Committer:
     def __init__(
         self,
         commit: Callable[[Commit], Awaitable[None]],
-        spell: Term,
+        term: Term,
         clock: Clock,
         *,
         waiting_calls: int = WAITING_CALLS,
@@ -84,7 +84,7 @@ class Committer:
     ) -> None:
         """`commit` writes, and ends in time whatever the store does."""
         self._commit = commit
-        self._spell = spell
+        self._term = term
         self._clock = clock
         self.limit = waiting_calls
         self._health = health if health is not None else StoreHealth(time.perf_counter)
@@ -171,16 +171,16 @@ class Committer:
         now, unserved = self._clock.now(), self._clock.unserved
         if not self._clock.by_hand:  # there a commit takes no time, however far somebody moves the clock meanwhile
             unserved.begin(now)
-        writing = Commit(
-            self._spell,
+        commit = Commit(
+            self._term,
             served_until=unserved.served_until(now),
             clock_bound=now + self._lead_ms,
             unserved_ms=unserved.total_ms,
         )
         began = self._health.begin()
         try:
-            written = [(kept, kept.write(writing)) for kept in batch.kept.values()]
-            await self._commit(writing)
+            written = [(kept, kept.write(commit)) for kept in batch.kept.values()]
+            await self._commit(commit)
             self._health.committed(began, batch.calls)
             unserved.succeed(self._clock.now())
         except asyncio.CancelledError:

@@ -70,9 +70,9 @@ class Store:
     could be overtaken by that commit, and memory would not have what the store has.
     """
 
-    def __init__(self, database: Database, spell: Term, health: StoreHealth | None = None) -> None:
+    def __init__(self, database: Database, term: Term, health: StoreHealth | None = None) -> None:
         self._database = database
-        self._spell = spell
+        self._term = term
         self._health = health if health is not None else StoreHealth(time.perf_counter)
         self._scribe = CommitWriter(database.writer)
         self._writer = Lane("store-writer", database.sessions.writer)
@@ -81,11 +81,11 @@ class Store:
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self._settled = True
 
-    async def commit(self, writing: Commit) -> None:
+    async def commit(self, commit: Commit) -> None:
         """Raises what `CommitWriter.commit` does, and StoreTrouble; only CommitUnknown may have changed anything."""
         order = CommitOrder()
         try:
-            await self._writer.call(COMMIT_DEADLINE_S, partial(self._commit, writing, order))
+            await self._writer.call(COMMIT_DEADLINE_S, partial(self._commit, commit, order))
         except StoreSilent as silent:
             if order.withdraw():
                 raise
@@ -94,10 +94,10 @@ class Store:
         except AlreadyServed as error:
             raise await self._who_has_the_lock() from error
 
-    def _commit(self, writing: Commit, order: CommitOrder) -> None:
+    def _commit(self, commit: Commit, order: CommitOrder) -> None:
         self._database.check_files()
         try:
-            self._scribe.commit(writing, order.give)
+            self._scribe.commit(commit, order.give)
             self._check_files_again()
         except CommitUnknown:
             self._settled = False
@@ -253,7 +253,7 @@ class Store:
     async def _who_has_the_lock(self) -> StoreTrouble:
         """Another controller, if one began to serve since this one did; else a session that does not serve."""
         try:
-            found = await self._reader.call(READ_DEADLINE_S, lambda: taken_over(self._database.reader, self._spell))
+            found = await self._reader.call(READ_DEADLINE_S, lambda: taken_over(self._database.reader, self._term))
         except (StoreFailed, StoreTrouble):
             return LockHeld()
         return found if found is not None else LockHeld()

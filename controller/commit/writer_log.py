@@ -41,7 +41,7 @@ class WriterLog:
         self._log = stored
 
     def write(
-        self, writers: Mapping[str, Writer], changed: Collection[str], forgotten: Collection[str], writing: Commit
+        self, writers: Mapping[str, Writer], changed: Collection[str], forgotten: Collection[str], commit: Commit
     ) -> None:
         """Adds what changed to the log, and lets go of its oldest rows where it has grown long.
 
@@ -49,21 +49,21 @@ class WriterLog:
         """
         if not changed and not forgotten:
             return
-        fence, log = writing.spell.fence, self._log
+        fence, log = commit.term.fence, self._log
         for name in forgotten:
-            writing.remove(schema.writer_state, {"stream": self._stream, "name": name})
+            commit.remove(schema.writer_state, {"stream": self._stream, "name": name})
         gone = [(name, True) for name in sorted(forgotten) if name in log.times]
         for part in _parts([*gone, *((name, False) for name in sorted(changed))]):
             gone_of_part = [name for name, is_gone in part if is_gone]
             names = [name for name, is_gone in part if not is_gone]
             documents = [*map(forgotten_document, gone_of_part), *(document_of(writers[n], whole=False) for n in names)]
             log.add(log.seq + 1, names, names, gone_of_part)
-            writing.add_row(schema.writer_change, change_values(self._stream, log.seq, documents, fence))
+            commit.add_row(schema.writer_change, change_values(self._stream, log.seq, documents, fence))
         bound = self._states_per_writer * (LOG_LEAST_WRITERS + len(self._log.times))
         if self._log.states > bound:
-            self._release(bound - min(bound // 8, LOG_ROW_STATES), writers, writing)
+            self._release(bound - min(bound // 8, LOG_ROW_STATES), writers, commit)
 
-    def _release(self, wanted: int, writers: Mapping[str, Writer], writing: Commit) -> None:
+    def _release(self, wanted: int, writers: Mapping[str, Writer], commit: Commit) -> None:
         """Lets the oldest rows go until there are no more than so many states."""
         log = self._log
         while log.states > wanted and len(log.rows) > 1:
@@ -80,9 +80,9 @@ class WriterLog:
                     del log.times[name]
                 if log.first.get(name) == seq:
                     del log.first[name]
-                    values = state_values(self._stream, writers[name], log.seq, writing.spell.fence)
-                    writing.put_row(schema.writer_state, values)
-        writing.logged.append({"stream": self._stream, "seq": log.rows[0][0]})
+                    values = state_values(self._stream, writers[name], log.seq, commit.term.fence)
+                    commit.put_row(schema.writer_state, values)
+        commit.logged.append({"stream": self._stream, "seq": log.rows[0][0]})
 
 
 def _parts(entries: Sequence[tuple[str, bool]]) -> Iterator[Sequence[tuple[str, bool]]]:

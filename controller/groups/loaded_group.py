@@ -49,13 +49,13 @@ class LoadedGroup:
         membership.unsettled = stored.unsettled
         membership.held = stored.held
         heard_at = max((reader.heard_at for reader in membership.readers.values()), default=now)
-        live = cls(membership, stored.created_at, stored.fence, heard_at=heard_at)
-        live.journal = Journal(JOURNAL_OF_GROUP, stored.journal)
+        loaded = cls(membership, stored.created_at, stored.fence, heard_at=heard_at)
+        loaded.journal = Journal(JOURNAL_OF_GROUP, stored.journal)
         for place, reader in stored.owners.items():
-            live._owned.setdefault(reader, set()).add(place)
+            loaded._owned.setdefault(reader, set()).add(place)
         if stored.caught_up:
-            live.in_backlog(now, now, asleep=False)
-        return live
+            loaded.in_backlog(now, now, asleep=False)
+        return loaded
 
     def begin_anew(self, restored_at: int, now: int) -> None:
         """The store was brought back to an earlier moment: as with a stream (`Live.begin_anew`)."""
@@ -102,12 +102,12 @@ class LoadedGroup:
             details = {"owned": len(places), "gained": _names(places - before), "lost": _names(before - places)}
             self.journal.tell(STATES, "reader_segments", now, {"reader": reader, **details})
 
-    def write(self, writing: Commit) -> Callable[[], None]:
+    def write(self, commit: Commit) -> Callable[[], None]:
         """Adds everything that changed since the last time."""
-        members, fence = self.membership, writing.spell.fence
+        members, fence = self.membership, commit.term.fence
         touched, members.touched = members.touched, Touched()
         if self.ending is not None:
-            writing.remove(schema.reader_group, {"name": members.name})
+            commit.remove(schema.reader_group, {"name": members.name})
             return self.discard
         if touched.group or self._stored_fence != fence:
             settings = group_to_wire(members.settings)
@@ -118,21 +118,21 @@ class LoadedGroup:
                 self.caught_up,
                 members.held,
                 self.created_at,
-                writing.spell.owner,
+                commit.term.owner,
                 fence,
             )
-            put = writing.add_row if self._stored_fence is None else writing.put_row
+            put = commit.add_row if self._stored_fence is None else commit.put_row
             put(schema.reader_group, row)
         self._stored_fence = fence
-        told = self.journal.write(members.name, writing)
+        told = self.journal.write(members.name, commit)
         for name in sorted(touched.readers):
             reader = members.readers.get(name)
             key = {"group": members.name, "name": name}
             if reader is None:
-                writing.remove(schema.reader, key)
+                commit.remove(schema.reader, key)
             else:
                 heard = {"heard_at": reader.heard_at, "served_at": reader.served_at}
-                writing.put_row(schema.reader, {**key, "epoch": reader.epoch, **heard})
+                commit.put_row(schema.reader, {**key, "epoch": reader.epoch, **heard})
         for stream, segment in sorted(touched.places):
             place = (stream, segment)
             values = {
@@ -142,9 +142,9 @@ class LoadedGroup:
             }
             key = {"group": members.name, "stream": stream, "segment": segment}
             if stream in members.settings.streams:
-                writing.put_row(schema.reader_position, key | values)
+                commit.put_row(schema.reader_position, key | values)
             else:
-                writing.remove(schema.reader_position, key)
+                commit.remove(schema.reader_position, key)
         return partial(log_entries, "group", members.name, told)  # windows are worked out when asked for
 
     def discard(self) -> None:

@@ -61,7 +61,7 @@ class Groups:
         streams: Streams,
         reading: Reads,
         indexing: TimeIndexes,
-        spell: Term,
+        term: Term,
         restores: Restores,
     ) -> None:
         self._store = store
@@ -69,24 +69,24 @@ class Groups:
         self._clock = clock
         self._streams = streams
         self._reading = reading
-        self._spell = spell
+        self._term = term
         self._restores = restores
         self._windows = GroupWindows(streams, reading, clock)
         self._indexing = indexing
-        self._shelf: LoadingCache[LoadedGroup] = LoadingCache(self._load)
+        self._cache: LoadingCache[LoadedGroup] = LoadingCache(self._load)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
     async def get(self, name: str) -> LoadedGroup:
         """The group; raises UnknownGroup. Not to be kept over an `await`."""
-        found = self._shelf.at_hand(name) or await self._find(name)
+        found = self._cache.find_loaded(name) or await self._find(name)
         if found is None:
             raise UnknownGroup(group=name)
         return found
 
-    def at_hand(self, name: str) -> LoadedGroup | None:
+    def find_loaded(self, name: str) -> LoadedGroup | None:
         """The group if it is in memory."""
-        return self._shelf.at_hand(name)
+        return self._cache.find_loaded(name)
 
     async def streams_by_name(self, after: str, limit: int) -> Mapping[str, Sequence[str]]:
         """Names in order, those that follow `after`, each with the streams that the group reads."""
@@ -94,7 +94,7 @@ class Groups:
 
     def in_memory(self) -> list[LoadedGroup]:
         """All that are loaded, in no order."""
-        return self._shelf.items()
+        return self._cache.items()
 
     async def create(self, name: str, settings: GroupSettings, by: str | None = None) -> bool:
         """Creates a group; False where it is there already. Raises GroupExists where its settings are others."""
@@ -118,10 +118,10 @@ class Groups:
             membership.start(stream, cut)
         membership.touched.group = True
         now = self._clock.now()
-        live = LoadedGroup(membership, now, None)
-        live.journal.act(Act("created", by, group_to_wire(settings)), now)
-        self._shelf.put(name, live)
-        await self._committer.join(live)
+        loaded = LoadedGroup(membership, now, None)
+        loaded.journal.act(Act("created", by, group_to_wire(settings)), now)
+        self._cache.put(name, loaded)
+        await self._committer.join(loaded)
         return True
 
     async def configure(
@@ -138,34 +138,34 @@ class Groups:
             begun = replace(settings, start=start if start is not None else FromHead())
             starts = {stream: await self._start(begun, stream) for stream in added}
             told = (await self.window(name)).watermarks
-            live = await self.get(name)
-            if live.membership.settings is before:  # else another call changed them meanwhile
+            loaded = await self.get(name)
+            if loaded.membership.settings is before:  # else another call changed them meanwhile
                 break
         self._committer.admit()
         if not _differences(settings, before):
-            await self._committer.join(live)
+            await self._committer.join(loaded)
             return
         moment = self._clock.moment()
-        live.configure(settings, starts, told, moment)
-        live.journal.act(Act("configured", by, _changed(before, settings)), moment.now)
-        await self._committer.join(live)
+        loaded.configure(settings, starts, told, moment)
+        loaded.journal.act(Act("configured", by, _changed(before, settings)), moment.now)
+        await self._committer.join(loaded)
 
     async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a group with its journal; the journals of its streams tell of it."""
         try:
-            live = await self.get(name)
+            loaded = await self.get(name)
         except StoreCorrupt:
             await self._delete_damaged(name, by)
             return
         self._committer.admit()
-        live.ending = self._committer.join(live)
+        loaded.ending = self._committer.join(loaded)
         now = self._clock.now()
-        for stream in live.membership.settings.streams:
-            read = self._streams.at_hand(stream)  # one that nobody uses is not loaded for it
+        for stream in loaded.membership.settings.streams:
+            read = self._streams.find_loaded(stream)  # one that nobody uses is not loaded for it
             if read is not None:
                 read.journal.act(Act("group_deleted", by, {"group": name}), now)
                 self._committer.keep(read)
-        await live.ending
+        await loaded.ending
         self._store.deleted(group=name)
         log_event("group_deleted", group=name, by=by)
 
@@ -178,27 +178,27 @@ class Groups:
     def stream_deleted(self, stream: str, by: str | None) -> None:
         """A stream's journal goes with it; those of the groups that read it, as far as they are in memory, tell."""
         now = self._clock.now()
-        for live in self._shelf.items():
-            if stream in live.membership.settings.streams:
-                live.journal.act(Act("stream_deleted", by, {"stream": stream}), now)
-                self._committer.keep(live)
+        for loaded in self._cache.items():
+            if stream in loaded.membership.settings.streams:
+                loaded.journal.act(Act("stream_deleted", by, {"stream": stream}), now)
+                self._committer.keep(loaded)
 
     async def _find(self, name: str) -> LoadedGroup | None:
         check_name("group", name)
-        return await self._shelf.find(name)
+        return await self._cache.find(name)
 
     async def _load(self, name: str) -> LoadedGroup | None:
         stored = await self._store.read(load_group, name)
         if stored is None:
             return None
         now = self._clock.now()
-        live = LoadedGroup.loaded(stored, settings_of(stored.settings), now)
-        if stored.fence != self._spell.fence:
+        loaded = LoadedGroup.loaded(stored, settings_of(stored.settings), now)
+        if stored.fence != self._term.fence:
             restored_at = self._restores.since(stored.fence)
             if restored_at is not None:
-                live.begin_anew(restored_at, now)
-                self._committer.keep(live)
-        return live
+                loaded.begin_anew(restored_at, now)
+                self._committer.keep(loaded)
+        return loaded
 
     async def _start(self, settings: GroupSettings, stream: str) -> Cut:
         graph = (await self._streams.get(stream)).stream.graph
@@ -282,46 +282,46 @@ class Groups:
                         raise InvalidConfig(name=name, value=stream, wanted=wanted)
                     check_position(position)
             graphs = {stream: (await self._streams.get(stream)).stream.graph for stream in settings.streams}
-            live = await self.get(group)
-            if live.membership.settings is settings:  # else the streams of the group were changed meanwhile
+            loaded = await self.get(group)
+            if loaded.membership.settings is settings:  # else the streams of the group were changed meanwhile
                 break
         self._committer.admit()
         moment = self._clock.moment()
-        live.heard_at = now = moment.now
+        loaded.heard_at = now = moment.now
         try:
-            call(live.membership, graphs, moment)
+            call(loaded.membership, graphs, moment)
         except Refused as error:
             by = None if act is None else act.by
-            refused = live.journal.refuse(error, now, by=by, reader=reader)
-            if live.record_silent(now) or refused:
-                self._committer.keep(live)
+            refused = loaded.journal.refuse(error, now, by=by, reader=reader)
+            if loaded.record_silent(now) or refused:
+                self._committer.keep(loaded)
             if refused:
                 record_refused("group", group, error, reader=reader)
             raise
-        live.record_silent(now)
+        loaded.record_silent(now)
         if act is not None:
-            live.journal.act(act, now)
-        registered = live.membership.readers.get(reader)
-        epoch, owned = registered.epoch if registered is not None else 0, live.membership.owned(reader)
-        live.record_owned(reader, owned, now)
-        share, free = live.membership.share(graphs, moment)
-        await self._committer.join(live)
+            loaded.journal.act(act, now)
+        registered = loaded.membership.readers.get(reader)
+        epoch, owned = registered.epoch if registered is not None else 0, loaded.membership.owned(reader)
+        loaded.record_owned(reader, owned, now)
+        share, free = loaded.membership.share(graphs, moment)
+        await self._committer.join(loaded)
         with kept():
             window = await self.window(group)
         return ReaderAnswer(epoch=epoch, owned=owned, share=share, free=free, window=window)
 
     async def window(self, group: str) -> GroupWindow:
         """Where a group stands, in each of its streams and over all of them."""
-        live = await self.get(group)
-        was_caught_up, was_held, was_backlog = live.caught_up, live.membership.held, live.backlog
-        window = await self._windows.window(live)
-        live.record_silent(self._clock.now())
-        if live.membership.held != was_held:
-            live.membership.touched.group = True
-            await self._committer.join(live)  # what is told once is told for good
-        elif (live.caught_up, live.backlog) != (was_caught_up, was_backlog) or live.membership.touched:
-            live.membership.touched.group = True
-            self._committer.keep(live)  # nobody waits for it: asked again, the same would come out
+        loaded = await self.get(group)
+        was_caught_up, was_held, was_backlog = loaded.caught_up, loaded.membership.held, loaded.backlog
+        window = await self._windows.window(loaded)
+        loaded.record_silent(self._clock.now())
+        if loaded.membership.held != was_held:
+            loaded.membership.touched.group = True
+            await self._committer.join(loaded)  # what is told once is told for good
+        elif (loaded.caught_up, loaded.backlog) != (was_caught_up, was_backlog) or loaded.membership.touched:
+            loaded.membership.touched.group = True
+            self._committer.keep(loaded)  # nobody waits for it: asked again, the same would come out
         return window
 
     async def lag(self, group: str) -> GroupLag:
@@ -345,22 +345,22 @@ class Groups:
     async def segment_lags(self, group: str, most: int) -> dict[SegmentRef, int]:
         """How far a group is behind the clock in the segments that are furthest behind, by the marks in memory. Nothing
         for a group that can read very many segments."""
-        live = await self.get(group)
-        streams = {name: self._streams.at_hand(name) for name in live.membership.settings.streams}
+        loaded = await self.get(group)
+        streams = {name: self._streams.find_loaded(name) for name in loaded.membership.settings.streams}
         graphs = {name: found.stream.graph for name, found in streams.items() if found is not None}
         now = self._clock.now()
         lags: dict[SegmentRef, int] = {}
-        places = list(islice(live.membership.readable(graphs), METRICS_LAGGING_SEGMENTS + 1))
+        places = list(islice(loaded.membership.readable(graphs), METRICS_LAGGING_SEGMENTS + 1))
         for place in places if len(places) <= METRICS_LAGGING_SEGMENTS else ():
-            behind = lag(self._bound(place, live.membership.offsets.get(place, 0)), None, now).lag_ms
+            behind = lag(self._bound(place, loaded.membership.offsets.get(place, 0)), None, now).lag_ms
             if behind is not None:
                 lags[place] = behind
         return dict(nlargest(most, lags.items(), key=lambda each: each[1]))
 
     def _bound(self, place: SegmentRef, offset: int) -> int | None:
         """The time than which nothing of a segment is older from there on, as far as the marks in memory tell."""
-        live = self._streams.at_hand(place[0])
-        chain = live.chains.get(DEFAULT_KEY) if live is not None else None
+        loaded = self._streams.find_loaded(place[0])
+        chain = loaded.chains.get(DEFAULT_KEY) if loaded is not None else None
         return None if chain is None else bound_at(chain, place[1], offset)
 
 

@@ -35,13 +35,13 @@ class GroupWindows:
         self._reading = reading
         self._clock = clock
 
-    async def window(self, live: LoadedGroup) -> GroupWindow:
+    async def window(self, loaded: LoadedGroup) -> GroupWindow:
         """Where a group stands, in each of its streams and over all of them."""
-        settings = live.membership.settings
+        settings = loaded.membership.settings
         moment = self._clock.moment()
         now = moment.now
-        live.membership.time_out_silent(moment)
-        streams = {stream: await self._stream_window(live, stream, now) for stream in settings.streams}
+        loaded.membership.time_out_silent(moment)
+        streams = {stream: await self._stream_window(loaded, stream, now) for stream in settings.streams}
         standing = {
             stream: await self._standing(stream, window, now, settings.idle_timeout_ms)
             for stream, window in streams.items()
@@ -52,7 +52,7 @@ class GroupWindows:
         jump = settings.on_all_idle is OnAllIdle.JUMP and any(
             each is not GroupStanding.ENDED for each in standing.values()
         )
-        watermarks, live.membership.held = combine(bounds, left_out, live.membership.held, jump=jump)
+        watermarks, loaded.membership.held = combine(bounds, left_out, loaded.membership.held, jump=jump)
         lowest = watermarks.get(DEFAULT_KEY)
         return GroupWindow(
             streams=streams,
@@ -63,17 +63,17 @@ class GroupWindows:
                 for stream, window in streams.items()
             ),
             lag_ms=None if lowest is None else now - lowest,
-            backlog=live.in_backlog(lowest, now, asleep=len(left_out) == len(streams)),
+            backlog=loaded.in_backlog(lowest, now, asleep=len(left_out) == len(streams)),
             idle=left_out,
         )
 
     async def _stream_window(self, group: LoadedGroup, stream: str, now: int) -> StreamWindow:
-        live = await self._streams.get(stream)
-        graph, keys = live.stream.graph, sorted(live.stream.keys | {DEFAULT_KEY})
+        loaded = await self._streams.get(stream)
+        graph, keys = loaded.stream.graph, sorted(loaded.stream.keys | {DEFAULT_KEY})
         position = group.membership.position(stream, graph)
         frontier = graph.frontier(position)
         windows = {key: await self._reading.window(stream, key, frontier) for key in keys}
-        chain = live.chains.get(DEFAULT_KEY)
+        chain = loaded.chains.get(DEFAULT_KEY)
         default = windows[DEFAULT_KEY]
         behind = lag(default.lower, chain.last.time if chain is not None and chain.last is not None else None, now)
         return StreamWindow(
@@ -93,21 +93,21 @@ class GroupWindows:
         """Whether a stream counts in the group's watermark, and why not."""
         if window.end_of_stream:
             return GroupStanding.ENDED
-        live = await self._streams.get(stream)
-        writers, forgotten = live.stream.writers.values(), live.stream.remainders.values()
-        position = live.stream.graph.cut(window.position)
-        if not all(chain.last is None or chain.last.cut.le(position) for chain in live.chains.values()):
+        loaded = await self._streams.get(stream)
+        writers, forgotten = loaded.stream.writers.values(), loaded.stream.remainders.values()
+        position = loaded.stream.graph.cut(window.position)
+        if not all(chain.last is None or chain.last.cut.le(position) for chain in loaded.chains.values()):
             return GroupStanding.COUNTED
         if idle_timeout_ms is not None and (writers or forgotten):
-            silent_ms = [live.stream.silent_ms(each, now) for each in writers]
-            silent_ms += [live.stream.silent_ms(each, now) for each in forgotten]
+            silent_ms = [loaded.stream.silent_ms(each, now) for each in writers]
+            silent_ms += [loaded.stream.silent_ms(each, now) for each in forgotten]
             if min(silent_ms) >= idle_timeout_ms:
                 return GroupStanding.IDLE
         if not writers and not any(each.closed for each in forgotten):
             return GroupStanding.COUNTED
         stands = GroupStanding.IDLE
         for writer in writers:  # the first writer that goes on decides, of however many
-            for state in live.stream.states(writer).values():
+            for state in loaded.stream.states(writer).values():
                 if state is WriterState.EXCLUDED:
                     stands = GroupStanding.SET_ASIDE
                 elif state not in _AT_REST:

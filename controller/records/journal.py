@@ -105,8 +105,8 @@ class Journal:
         self._last += 1
         self._untold.append((StoredEntry(self._last, at, topic, kind, by, details), request_id()))
 
-    def write(self, name: str, writing: Commit) -> list[Told]:
-        """Adds what is to be told to a writing; returns it, for the log once it is durable."""
+    def write(self, name: str, commit: Commit) -> list[Told]:
+        """Adds what is to be told to a commit; returns it, for the log once it is durable."""
         if not self._untold:
             return []
         rows, told = {}, self._untold
@@ -116,7 +116,7 @@ class Journal:
             rows[entry.topic, slot] = self._table.values(name, slot, entry)  # of many in one slot, the newest
         self._untold = []
         for row in rows.values():
-            writing.put_row(self._table.table, row)
+            commit.put_row(self._table.table, row)
         return told
 
 

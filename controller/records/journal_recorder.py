@@ -146,8 +146,8 @@ def _greatest_times(names: Iterable[str], stream: Stream) -> dict[str, int]:
         writer = stream.writers.get(name)
         if writer is None or writer.excluded_at is not None:
             continue
-        for key, standing in writer.key_states.items():
-            time = standing.time
+        for key, key_state in writer.key_states.items():
+            time = key_state.time
             if time is not None and time > greatest.get(key, time - 1):
                 greatest[key] = time
     return greatest

@@ -64,17 +64,17 @@ class StatusReader:
         names = await self._names()
         seen, loads = [], LOOK_LOADS
         for name in names:
-            live = self._streams.at_hand(name)
-            if live is None and loads:
+            loaded = self._streams.find_loaded(name)
+            if loaded is None and loads:
                 loads -= 1
                 try:
-                    live = await self._streams.get(name, wait_ms=LOOK_LOAD_WAIT_MS)
+                    loaded = await self._streams.get(name, wait_ms=LOOK_LOAD_WAIT_MS)
                 except (UnknownStream, StoreCorrupt):
                     continue
                 except StreamLoading:
                     pass  # it counts as unread until it is there
-            if live is not None:
-                seen.append(await status_of(live, self._resting(live), self._clock.now(), slices))
+            if loaded is not None:
+                seen.append(await status_of(loaded, self._resting(loaded), self._clock.now(), slices))
             await slices.turn()
         ranked = [(by_trouble(each), each) for each in seen]
         await slices.turn()
@@ -116,11 +116,11 @@ class StatusReader:
         )
 
     async def _look_closely(self, name: str, slices: Yielding) -> StreamDetails:
-        live = await self._streams.get(name)
-        return await details_of(live, self._resting(live), self._clock.now(), slices)
+        loaded = await self._streams.get(name)
+        return await details_of(loaded, self._resting(loaded), self._clock.now(), slices)
 
-    def _resting(self, live: LoadedStream) -> dict[str, int | None]:
-        return {DEFAULT_KEY: self._reading.resting_time(live, DEFAULT_KEY)}
+    def _resting(self, loaded: LoadedStream) -> dict[str, int | None]:
+        return {DEFAULT_KEY: self._reading.resting_time(loaded, DEFAULT_KEY)}
 
 
 def _rank(each: tuple[tuple[bool, int, int, str], StreamStatus]) -> tuple[bool, int, int, str]:

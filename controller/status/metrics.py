@@ -196,11 +196,11 @@ class Metrics:
     async def look(self, slices: Yielding) -> Snapshot:
         """Looks at every stream in memory."""
         now = self._clock.now()
-        found = sorted(self._streams.in_memory(), key=lambda live: live.name)
+        found = sorted(self._streams.in_memory(), key=lambda loaded: loaded.name)
         snapshot = Snapshot(in_memory=len(found), complete=self._loaded_until is None)
         room = self.keys
-        for live in found:
-            measures = await self._stream(live, now, slices)
+        for loaded in found:
+            measures = await self._stream(loaded, now, slices)
             keys = min(max(1, len(measures.keys)), METRICS_KEYS_OF_STREAM + 1)
             if room < keys:
                 snapshot.summed_up += 1
@@ -208,16 +208,16 @@ class Metrics:
             else:
                 room -= keys
                 _sum_up_keys(measures)
-                snapshot.streams[live.name] = measures
+                snapshot.streams[loaded.name] = measures
         return snapshot
 
-    async def _stream(self, live: LoadedStream, now: int, slices: Yielding) -> StreamMetrics:
-        counts, stream = live.counts, live.stream
+    async def _stream(self, loaded: LoadedStream, now: int, slices: Yielding) -> StreamMetrics:
+        counts, stream = loaded.counts, loaded.stream
         measures = StreamMetrics(counts.notes, counts.late_notes, Counter(counts.refusals))
-        for key in sorted(stream.keys | set(live.chains)):
-            measures.keys[key] = self._key(live, key, now)
+        for key in sorted(stream.keys | set(loaded.chains)):
+            measures.keys[key] = self._key(loaded, key, now)
         writers = list(stream.writers.values())
-        heard_at = await _count_writers(writers, live, measures, now, slices)
+        heard_at = await _count_writers(writers, loaded, measures, now, slices)
         for remainder in stream.remainders.values():
             heard_at = _greatest(heard_at, remainder.heard_at)
         if heard_at is not None:
@@ -225,18 +225,18 @@ class Metrics:
         await slices.turn()
         return measures
 
-    def _key(self, live: LoadedStream, key: str, now: int) -> KeyMetrics:
-        measures, stream = KeyMetrics(), live.stream
-        chain = live.chains.get(key)
+    def _key(self, loaded: LoadedStream, key: str, now: int) -> KeyMetrics:
+        measures, stream = KeyMetrics(), loaded.stream
+        chain = loaded.chains.get(key)
         if chain is not None and chain.last is not None:
             last = chain.last
             measures.marks = last.seq
             if not stream.sealed:
-                rest = self._reading.resting_time(live, key)
+                rest = self._reading.resting_time(loaded, key)
                 measures.watermark_lag_ms = _lag(last.time if rest is None else rest, now)
                 measures.mark_age_ms = max(0, now - last.created_at)
-        measures.incomplete_marks = live.counts.incomplete_marks[key]
-        held = live.counts.held.get(key)
+        measures.incomplete_marks = loaded.counts.incomplete_marks[key]
+        held = loaded.counts.held.get(key)
         if held is not None:
             held.count(now)
             measures.held_ms = Counter(held.by_writer | {OTHER: held.other_ms})
@@ -276,21 +276,21 @@ class Metrics:
         return GroupMetrics(window, counts, await self._groups.segment_lags(name, METRICS_SEGMENT_LAGS))
 
     def _pending(self, name: str, window: StreamWindow) -> int | None:
-        live = self._streams.at_hand(name)
-        if live is None or len(window.position) > METRICS_PENDING_SEGMENTS:
+        loaded = self._streams.find_loaded(name)
+        if loaded is None or len(window.position) > METRICS_PENDING_SEGMENTS:
             return None
-        chain = live.chains.get(DEFAULT_KEY)
+        chain = loaded.chains.get(DEFAULT_KEY)
         if chain is None or chain.last is None or len(chain.last.cut.offsets) > METRICS_PENDING_SEGMENTS:
             return None
-        position = live.stream.graph.cut(dict(window.position))
+        position = loaded.stream.graph.cut(dict(window.position))
         return sum(max(0, offset - position.offset(segment)) for segment, offset in chain.last.cut.items())
 
 
 async def _count_writers(
-    writers: list[Writer], live: LoadedStream, measures: StreamMetrics, now: int, slices: Yielding
+    writers: list[Writer], loaded: LoadedStream, measures: StreamMetrics, now: int, slices: Yielding
 ) -> int | None:
     """Counts writers by state, finds the greatest noted times, and when any of them was last heard."""
-    stream = live.stream
+    stream = loaded.stream
     heard_at: int | None = None
     greatest: dict[str, int] = {}
     for writer in writers:
@@ -298,9 +298,9 @@ async def _count_writers(
         for key, state in stream.states(writer).items():
             of_key = measures.keys.setdefault(key, KeyMetrics())
             of_key.writers[state] += 1
-            standing = writer.key_states[key]
-            if standing.phase is Phase.NOTED and standing.time is not None and writer.excluded_at is None:
-                greatest[key] = max(standing.time, greatest.get(key, standing.time))
+            key_state = writer.key_states[key]
+            if key_state.phase is Phase.NOTED and key_state.time is not None and writer.excluded_at is None:
+                greatest[key] = max(key_state.time, greatest.get(key, key_state.time))
         await slices.turn()
     if not stream.sealed:
         for key, time in greatest.items():

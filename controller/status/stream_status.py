@@ -126,38 +126,42 @@ _RANKS: Final = {
 }
 
 
-async def status_of(live: LoadedStream, resting: Mapping[str, int | None], now: int, slices: Yielding) -> StreamStatus:
+async def status_of(
+    loaded: LoadedStream, resting: Mapping[str, int | None], now: int, slices: Yielding
+) -> StreamStatus:
     """A stream in a line. `resting` has the times that keys have reached at rest."""
-    return _line(live, await _census(live, {}, slices, ranked=False), resting, now)
+    return _line(loaded, await _census(loaded, {}, slices, ranked=False), resting, now)
 
 
 async def details_of(
-    live: LoadedStream, resting: Mapping[str, int | None], now: int, slices: Yielding
+    loaded: LoadedStream, resting: Mapping[str, int | None], now: int, slices: Yielding
 ) -> StreamDetails:
     """A stream with its writers."""
-    held = {key: live.stream.held_by(key, now) for key in live.stream.keys}
+    held = {key: loaded.stream.held_by(key, now) for key in loaded.stream.keys}
     holders = {key: holder.writer for key, holder in held.items() if holder is not None}
-    census = await _census(live, holders, slices, ranked=True)
+    census = await _census(loaded, holders, slices, ranked=True)
     writers = {}
     for key, of_key in census.ranked.items():
         of_key.sort()
         await slices.turn()
         writers[key] = [each.look for each in of_key]
         await slices.turn()
-    line = _line(live, census, resting, now)
-    return StreamDetails(stream=line, writers=writers, noted=census.noted, graph=live.stream.graph)
+    line = _line(loaded, census, resting, now)
+    return StreamDetails(stream=line, writers=writers, noted=census.noted, graph=loaded.stream.graph)
 
 
-async def _census(live: LoadedStream, holders: Mapping[str, str | None], slices: Yielding, *, ranked: bool) -> _Census:
-    stream, counts, census = live.stream, live.counts, _Census()
+async def _census(
+    loaded: LoadedStream, holders: Mapping[str, str | None], slices: Yielding, *, ranked: bool
+) -> _Census:
+    stream, counts, census = loaded.stream, loaded.counts, _Census()
     for writer in list(stream.writers.values()):
         states = stream.states(writer)
         census.states.update(set(map(str, states.values())))
-        for key, standing in writer.key_states.items():
-            if standing.time is not None and writer.excluded_at is None:
-                census.peaks[key] = max(standing.time, census.peaks.get(key, standing.time))
+        for key, key_state in writer.key_states.items():
+            if key_state.time is not None and writer.excluded_at is None:
+                census.peaks[key] = max(key_state.time, census.peaks.get(key, key_state.time))
             if ranked:
-                name, state, time = writer.name, states[key], standing.value
+                name, state, time = writer.name, states[key], key_state.value
                 late, refused = counts.late_by_writer[name], counts.refused_by_writer[name]
                 holds = holders.get(key) == name
                 look = WriterStatus(name, state, time, writer.heard_at, holds, late, refused, writer.position)
@@ -171,14 +175,14 @@ async def _census(live: LoadedStream, holders: Mapping[str, str | None], slices:
     return census
 
 
-def _line(live: LoadedStream, census: _Census, resting: Mapping[str, int | None], now: int) -> StreamStatus:
-    stream, counts = live.stream, live.counts
+def _line(loaded: LoadedStream, census: _Census, resting: Mapping[str, int | None], now: int) -> StreamStatus:
+    stream, counts = loaded.stream, loaded.counts
     keys = stream.keys | {DEFAULT_KEY}
-    if len(keys) > 1 and DEFAULT_KEY not in live.chains and DEFAULT_KEY not in stream.keys:
+    if len(keys) > 1 and DEFAULT_KEY not in loaded.chains and DEFAULT_KEY not in stream.keys:
         keys.discard(DEFAULT_KEY)  # nobody uses it
-    looks = tuple(_of_key(live, key, census.peaks.get(key), resting.get(key), now) for key in sorted(keys))
+    looks = tuple(_of_key(loaded, key, census.peaks.get(key), resting.get(key), now) for key in sorted(keys))
     return StreamStatus(
-        name=live.name,
+        name=loaded.name,
         seen_at=now,
         sealed=stream.sealed,
         time_domain=stream.config.time_domain,
@@ -191,24 +195,24 @@ def _line(live: LoadedStream, census: _Census, resting: Mapping[str, int | None]
     )
 
 
-def _of_key(live: LoadedStream, key: str, peak: int | None, resting: int | None, now: int) -> KeyStatus:
-    chain = live.chains.get(key)
+def _of_key(loaded: LoadedStream, key: str, peak: int | None, resting: int | None, now: int) -> KeyStatus:
+    chain = loaded.chains.get(key)
     last = chain.last if chain is not None else None
     times = [time for time in (resting, last.time if last is not None else None) if time is not None]
     excluded = last.excluded if last is not None else ()
-    holder = live.stream.held_by(key, now)
+    holder = loaded.stream.held_by(key, now)
     held = holder is not None and peak is not None and (holder.time is None or holder.time < peak)
     still = held and (last is None or now - last.created_at >= STALLED_MS)
     return KeyStatus(
         key=key,
         time=max(times, default=None),
         marked_at=last.created_at if last is not None else None,
-        marks_per_second=live.counts.marks_per_second(key, now),
-        incomplete_marks=live.counts.incomplete_marks[key],
+        marks_per_second=loaded.counts.marks_per_second(key, now),
+        incomplete_marks=loaded.counts.incomplete_marks[key],
         excluded=excluded,
         holder=holder,
-        since=live.held_since(key) if still else None,
-        trouble=_trouble(holder, excluded, still=still) if not live.stream.sealed else Trouble.NONE,
+        since=loaded.held_since(key) if still else None,
+        trouble=_trouble(holder, excluded, still=still) if not loaded.stream.sealed else Trouble.NONE,
     )
 
 

@@ -3,7 +3,7 @@
 SQLite       a file, as the store was at one moment, taken while a controller serves (`VACUUM INTO`)
 PostgreSQL   what pg_dump writes in its custom format, of one moment as well
 
-A store that was brought back is at an earlier moment than those who wrote to it and read from it. `spells.begin_anew`
+A store that was brought back is at an earlier moment than those who wrote to it and read from it. `terms.begin_anew`
 makes sure that no epoch or fence is given out twice, and that nobody goes on as if nothing had happened.
 """
 

@@ -314,9 +314,9 @@ class _Known:
             reason = f"the epoch {writer.epoch} of writer {name!r} was not given out: the newest is {self.epochs}"
             yield _of_row(table, row, reason)
         yield from self.beyond(table, row, writer.position)
-        for key, standing in writer.key_states.items():
-            reached = [standing.time, standing.earlier_time, self.last_times.get(key)]
-            floor, known = standing.floor, [each for each in reached if each is not None]
+        for key, key_state in writer.key_states.items():
+            reached = [key_state.time, key_state.earlier_time, self.last_times.get(key)]
+            floor, known = key_state.floor, [each for each in reached if each is not None]
             if floor is not None and key not in self.damaged_keys and not any(each >= floor for each in known):
                 reason = f"writer {name!r} has the floor {floor} in key {key!r}, and no mark has come that far"
                 yield _of_row(table, row, reason, FaultKind.MISSING)

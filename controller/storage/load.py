@@ -140,9 +140,9 @@ def stream_of(row: AnyRow) -> tuple[StreamConfig, StreamOrigin, Cut, dict[str, R
 
 def _forget_passed(writer: Writer, last_times: dict[str, int]) -> None:
     """Drops from histories what a mark has left behind: that is never written."""
-    for key, standing in writer.key_states.items():
+    for key, key_state in writer.key_states.items():
         if key in last_times:
-            standing.drop_below(last_times[key])
+            key_state.drop_below(last_times[key])
 
 
 def _newest_marks(

@@ -18,7 +18,7 @@ from controller.storage.rows import Values, cut_json, cut_of
 from controller.storage.statements import StatementRunner
 from controller.storage.transaction import CommitUnknown, abandon, reason_of, transaction
 
-# Owners of spells in which nobody served. Controllers have names with a colon.
+# Owners of terms in which nobody served. Controllers have names with a colon.
 RESTORE: Final = "restore"
 REWIND: Final = "rewind"
 
@@ -72,7 +72,7 @@ class TermGone(StoreTrouble):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One time of serving, from the start of a controller to its end. A later spell has a greater fence."""
+    """One time of serving, from the start of a controller to its end. A later term has a greater fence."""
 
     fence: int
     owner: str
@@ -84,7 +84,7 @@ class Term:
 class Commit:
     """Everything that one transaction changes. Removals come before what is put and added."""
 
-    spell: Term
+    term: Term
     served_until: int
     clock_bound: int
     unserved_ms: int = 0
@@ -148,18 +148,18 @@ class CommitWriter:
         self._trim = self._words.removing(schema.writer_change, ["stream"], below="seq")
         self._prune = self._words.removing(schema.mark, ["stream", "key"], below="seq")
 
-    def commit(self, writing: Commit, may_write: Callable[[], None] = lambda: None) -> None:
+    def commit(self, commit: Commit, may_write: Callable[[], None] = lambda: None) -> None:
         """Writes it all, or nothing and raises: OwnershipLost, SpellOver, SpellGone, or what SQLAlchemy has.
 
         Raises CommitUnknown where it cannot tell which. A connection that was lost before the commit began is made
         again, once. `may_write` is called before anything is sent that may lead to a commit, and stops it by raising.
         """
         try:
-            self._commit(writing, may_write)
+            self._commit(commit, may_write)
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
-            self._commit(writing, may_write)
+            self._commit(commit, may_write)
 
     def settle(self) -> None:
         """Returns once all that was ever sent to be committed is decided and durable: a read sees how that went.
@@ -169,11 +169,11 @@ class CommitWriter:
         with transaction(self._connection):  # where it was lost, on a new one, which waits for the old one's lock
             self._connection.execute(_TOUCH)
 
-    def _commit(self, writing: Commit, may_write: Callable[[], None]) -> None:
-        begun = self._begin(writing)
+    def _commit(self, commit: Commit, may_write: Callable[[], None]) -> None:
+        begun = self._begin(commit)
         try:
             may_write()
-            self._write(writing)
+            self._write(commit)
             begun.commit()
         except DBAPIError as error:
             abandon(self._connection, begun)
@@ -188,76 +188,76 @@ class CommitWriter:
             abandon(self._connection, begun)
             raise
 
-    def _begin(self, writing: Commit) -> RootTransaction:
+    def _begin(self, commit: Commit) -> RootTransaction:
         """Begins a transaction that may write this; else nothing is changed."""
         begun = self._connection.begin()
         try:
-            self._keep(writing)
-            for stream, segment in writing.dropped:
+            self._keep(commit)
+            for stream, segment in commit.dropped:
                 self._drop_from_marks(stream, segment)
         except BaseException:
             abandon(self._connection, begun)
             raise
         return begun
 
-    def _keep(self, writing: Commit) -> None:
-        """Raises unless this spell is the newest still and owns what it must.
+    def _keep(self, commit: Commit) -> None:
+        """Raises unless this term is the newest still and owns what it must.
 
-        A spell begins with a lock on the rows of those before it. So either it waits for us here, and then sees what
+        A term begins with a lock on the rows of those before it. So either it waits for us here, and then sees what
         we wrote, or we wait for it, and then see it: we take a look of our own, after the row is ours.
         """
-        line, spell = self._line, writing.spell
-        names = sorted(writing.owned)
+        line, term = self._line, commit.term
+        names = sorted(commit.owned)
         with line.together():
             kept = {
-                "at_fence": spell.fence,
-                "until": writing.served_until,
-                "bound": writing.clock_bound,
-                "unserved": writing.unserved_ms,
+                "at_fence": term.fence,
+                "until": commit.served_until,
+                "bound": commit.clock_bound,
+                "unserved": commit.unserved_ms,
             }
             line.run(self._keep_serving, kept)
             newest = line.run(self._newest, {})
             takings = {}
-            for name, fence in writing.taken.items():
-                taken = {"at_name": name, "at_fence": fence, "new_owner": spell.owner, "new_fence": spell.fence}
+            for name, fence in commit.taken.items():
+                taken = {"at_name": name, "at_fence": fence, "new_owner": term.owner, "new_fence": term.fence}
                 takings[name] = line.run(self._take, taken)
-            owned = self._words.owned(line, names, spell.fence) if names else None
+            owned = self._words.owned(line, names, term.fence) if names else None
         ((fence,),) = newest.fetchall()
-        if fence != spell.fence:
-            raise self._over(spell, fence)
+        if fence != term.fence:
+            raise self._over(term, fence)
         untaken = [name for name, cursor in takings.items() if cursor.rowcount != 1]
         ours = {name for (name,) in owned.fetchall()} if owned is not None else set()
         lost = sorted({*untaken, *(name for name in names if name not in ours)})
         if lost:
             raise OwnershipLost(lost)
 
-    def _over(self, spell: Term, newest: int | None) -> TermOver | TermGone:
-        """Why this spell is not the newest."""
-        if newest is None or newest < spell.fence:
-            return TermGone(spell.fence)
+    def _over(self, term: Term, newest: int | None) -> TermOver | TermGone:
+        """Why this term is not the newest."""
+        if newest is None or newest < term.fence:
+            return TermGone(term.fence)
         with self._line.together():
             asked = self._line.run(self._owner, {"at_fence": newest})
         ((owner,),) = asked.fetchall()
-        return TermOver(spell.fence, newest, owner)
+        return TermOver(term.fence, newest, owner)
 
-    def _write(self, writing: Commit) -> None:
+    def _write(self, commit: Commit) -> None:
         """Writes it, and where that can go along, commits it."""
         line = self._line
         with line.together():
-            self._remove(writing)
+            self._remove(commit)
             for table in self._tables:
-                if table in writing.put:
-                    self._puts[table].run_all(line, writing.put[table])
-                if table in writing.added:
-                    self._adds[table].run_all(line, writing.added[table])
+                if table in commit.put:
+                    self._puts[table].run_all(line, commit.put[table])
+                if table in commit.added:
+                    self._adds[table].run_all(line, commit.added[table])
             line.commit()
 
-    def _remove(self, writing: Commit) -> None:
-        if writing.logged:
-            self._trim.run_all(self._line, writing.logged)
-        if writing.pruned:
-            self._prune.run_all(self._line, writing.pruned)
-        for (table, columns), keys in writing.removed.items():
+    def _remove(self, commit: Commit) -> None:
+        if commit.logged:
+            self._trim.run_all(self._line, commit.logged)
+        if commit.pruned:
+            self._prune.run_all(self._line, commit.pruned)
+        for (table, columns), keys in commit.removed.items():
             removal = self._removals.get((table, columns))
             if removal is None:
                 removal = self._removals[table, columns] = self._words.removing(table, columns)

@@ -1,6 +1,6 @@
 """The tables. The migrations build the same; a test compares them.
 
-What the owner of a stream writes carries its `fence`: the number of the serving spell that wrote it. A spell begins
+What the owner of a stream writes carries its `fence`: the number of the term of serving that wrote it. A term begins
 when a controller starts and has a greater number than all before it.
 
 Numbers go as BIGINT, maps as JSON text: cuts are read whole and never searched by the database. What marks and windows

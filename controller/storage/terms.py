@@ -1,4 +1,4 @@
-"""Spells of serving: who served the store from when until when."""
+"""terms of serving: who served the store from when until when."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class Restores:
         self._restores = restores
 
     def since(self, fence: int) -> int | None:
-        """When the store was brought back, the last time after that spell; None where it was not."""
+        """When the store was brought back, the last time after that term; None where it was not."""
         return max((moment for restored, moment in self._restores if restored > fence), default=None)
 
 
 def begin_term(connection: Connection, owner: str, now: int) -> tuple[Term, Restores]:
-    """Starts a spell at `now`, or at the time up to which the clock may have been told before, if that is later: since
+    """Starts a term at `now`, or at the time up to which the clock may have been told before, if that is later: since
     it was last set back, if it ever was.
 
-    Served time goes on where the spell before left it: nobody could be heard since.
+    Served time goes on where the term before left it: nobody could be heard since.
 
     Raises CommitUnknown where nobody knows whether it began: one that nobody serves does no harm.
     """
@@ -48,10 +48,10 @@ def begin_term(connection: Connection, owner: str, now: int) -> tuple[Term, Rest
         set_back = max((place for place, row in enumerate(rows) if row.owner == REWIND), default=0)
         started_at = max([now, *(row.clock_bound for row in rows[set_back:])])
         unserved_ms = rows[-1].unserved_ms + started_at - rows[-1].served_until if rows else 0
-        spell = Term((newest or 0) + 1, owner, started_at, unserved_ms)
+        term = Term((newest or 0) + 1, owner, started_at, unserved_ms)
         connection.execute(
             insert(table).values(
-                fence=spell.fence,
+                fence=term.fence,
                 owner=owner,
                 started_at=started_at,
                 served_until=started_at,
@@ -59,7 +59,7 @@ def begin_term(connection: Connection, owner: str, now: int) -> tuple[Term, Rest
                 unserved_ms=unserved_ms,
             )
         )
-    return spell, Restores([(row.fence, row.clock_bound) for row in rows if row.owner == RESTORE])
+    return term, Restores([(row.fence, row.clock_bound) for row in rows if row.owner == RESTORE])
 
 
 def begin_anew(connection: Connection, now: int) -> int | None:
@@ -87,10 +87,10 @@ def begin_anew(connection: Connection, now: int) -> int | None:
     return served_until
 
 
-def taken_over(connection: Connection, spell: Term) -> TermOver | None:
-    """Who began to serve the store after this spell did, None where nobody did."""
+def taken_over(connection: Connection, term: Term) -> TermOver | None:
+    """Who began to serve the store after this term did, None where nobody did."""
     table = schema.served
-    newest = select(table.c.fence, table.c.owner).where(table.c.fence > spell.fence).order_by(table.c.fence.desc())
+    newest = select(table.c.fence, table.c.owner).where(table.c.fence > term.fence).order_by(table.c.fence.desc())
     with connection.begin():
         row = connection.execute(newest.limit(1)).one_or_none()
-    return None if row is None else TermOver(spell.fence, row.fence, row.owner)
+    return None if row is None else TermOver(term.fence, row.fence, row.owner)

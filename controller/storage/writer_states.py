@@ -214,7 +214,7 @@ def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
     position = _cut(stored.position)
     key_states = {}
     for key, each in stored.key_states.items():
-        standing = key_states[key] = KeyState(
+        key_state = key_states[key] = KeyState(
             phase=each.phase,
             floor=each.floor,
             time=each.time,
@@ -225,11 +225,11 @@ def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
             told_floor=each.told_floor,
         )
         if each.history:
-            standing.history = [
+            key_state.history = [
                 KeptNote(time, position if cut is None else _cut(cut), newest) for time, cut, newest in each.history
             ]
         if not each.whole and before is not None and key in before.key_states:
-            standing.history = before.key_states[key].history + standing.history
+            key_state.history = before.key_states[key].history + key_state.history
     return Writer(
         name=stored.name,
         heard_at=stored.heard_at,

@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Loadable(Protocol):
-    """Something that a shelf holds."""
+    """Something that a cache holds."""
 
     discarded: bool  # it is no longer what the store has
     ending: asyncio.Future[None] | None  # while its deletion is not durable
@@ -37,7 +37,7 @@ class LoadingCache(Generic[Item]):
         """All that is in memory and agrees, or will agree, with the store."""
         return [item for item in self._items.values() if not item.discarded and item.ending is None]
 
-    def at_hand(self, name: str) -> Item | None:
+    def find_loaded(self, name: str) -> Item | None:
         """The thing if it is in memory: a look without a wait."""
         item = self._items.get(name)
         return item if item is not None and not item.discarded and item.ending is None else None

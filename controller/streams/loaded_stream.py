@@ -44,7 +44,7 @@ class LoadedStream:
         watch: Callable[[LoadedStream], None],
         counts: StreamCounts | None = None,
     ) -> None:
-        """`stored_fence` is that of the spell that wrote it last, None for a stream that is new.
+        """`stored_fence` is that of the term that wrote it last, None for a stream that is new.
 
         `watch` is told whenever changes were taken to be written, since its deadlines may be others now.
         """
@@ -66,7 +66,7 @@ class LoadedStream:
         self.log = WriterLog(stream.name, StoredLog())
         self._places: dict[str, int] = {}
         self._listeners: dict[str, asyncio.Future[None]] = {}
-        self._telling = JournalRecorder(self.journal, self.counts)
+        self._recorder = JournalRecorder(self.journal, self.counts)
         self._settling = False
         self._noted_until = stream.clock  # notes up to here have their segments' `last_noted_at` in the store
 
@@ -74,18 +74,18 @@ class LoadedStream:
     def loaded(
         cls, stored: StoredStream, watch: Callable[[LoadedStream], None], counts: StreamCounts | None = None
     ) -> LoadedStream:
-        live = cls(stored.stream, stored.origin, stored_fence=stored.fence, watch=watch, counts=counts)
+        loaded = cls(stored.stream, stored.origin, stored_fence=stored.fence, watch=watch, counts=counts)
         for key, marks in stored.heads.items():
-            if key not in live.counts.made_at:
-                live.counts.made(key, (mark.created_at for mark in marks))
-        live.chains, live.oldest_seqs = stored.chains, stored.first_seqs
-        live.log = WriterLog(live.name, stored.log)
-        live._places = stored.places
-        live.noted_at = stored.noted_at
-        live.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
-        live._telling = JournalRecorder(live.journal, live.counts)
-        live._telling.resume(stored.heads)
-        return live
+            if key not in loaded.counts.made_at:
+                loaded.counts.made(key, (mark.created_at for mark in marks))
+        loaded.chains, loaded.oldest_seqs = stored.chains, stored.first_seqs
+        loaded.log = WriterLog(loaded.name, stored.log)
+        loaded._places = stored.places
+        loaded.noted_at = stored.noted_at
+        loaded.journal = Journal(JOURNAL_OF_STREAM, stored.journal)
+        loaded._recorder = JournalRecorder(loaded.journal, loaded.counts)
+        loaded._recorder.resume(stored.heads)
+        return loaded
 
     @property
     def name(self) -> str:
@@ -93,7 +93,7 @@ class LoadedStream:
 
     def held_since(self, key: str) -> int | None:
         """From when on someone has held time back in a key, where that is known."""
-        return self._telling.held_since(key)
+        return self._recorder.held_since(key)
 
     def drop_segment(self, segment: str, now: int) -> None:
         """Takes a segment out that the log does not have, also from marks that are not written yet.
@@ -121,57 +121,57 @@ class LoadedStream:
 
     # -- to the store --------------------------------------------------------------------------------------------
 
-    def write(self, writing: Commit) -> Callable[[], None]:
-        """Adds to a writing everything that changed since the last time; returns what shows it to readers."""
+    def write(self, commit: Commit) -> Callable[[], None]:
+        """Adds to a commit everything that changed since the last time; returns what shows it to readers."""
         changes = self.stream.drain()
         if self._earlier:
             changes, self._earlier = self._earlier.then(changes), Changes()
         if self.ending is not None:
-            return self._write_end(writing)
-        fence = writing.spell.fence
+            return self._write_end(commit)
+        fence = commit.term.fence
         if self._stored_fence is None:
-            row = stream_values(self.stream, self.origin, writing.spell.owner, fence)
-            writing.add_row(schema.stream, row)
+            row = stream_values(self.stream, self.origin, commit.term.owner, fence)
+            commit.add_row(schema.stream, row)
             changes.segments = {segment.id: segment for segment in self.stream.graph}
         else:
             if self._stored_fence != fence:
-                writing.taken[self.name] = self._stored_fence
+                commit.taken[self.name] = self._stored_fence
                 changes.stream = True  # its checksum covers who owns it
-            writing.owned.add(self.name)
+            commit.owned.add(self.name)
             if changes.stream:
-                row = stream_values(self.stream, self.origin, writing.spell.owner, fence)
-                writing.put_row(schema.stream, row)
+                row = stream_values(self.stream, self.origin, commit.term.owner, fence)
+                commit.put_row(schema.stream, row)
         self._stored_fence = fence
         if self._settling or changes.dropped or changes.segments or self._noted_at_is_due:
-            self._write_segments(changes, writing)
+            self._write_segments(changes, commit)
         for mark in changes.marks:
-            writing.add_row(schema.mark, mark_values(self.name, mark, fence))
-        self.log.write(self.stream.writers, changes.writers, changes.forgotten, writing)
-        self._telling.follow(changes, self.stream)
-        told = self.journal.write(self.name, writing)
+            commit.add_row(schema.mark, mark_values(self.name, mark, fence))
+        self.log.write(self.stream.writers, changes.writers, changes.forgotten, commit)
+        self._recorder.follow(changes, self.stream)
+        told = self.journal.write(self.name, commit)
         pruned = self._pruned
         if pruned:
             self._pruned = {}
-            writing.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
+            commit.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
         self._watch(self)
         return partial(self._publish, changes, pruned, told, self.stream.sealed)
 
-    def _write_end(self, writing: Commit) -> Callable[[], None]:
+    def _write_end(self, commit: Commit) -> Callable[[], None]:
         if self._stored_fence is not None:
-            if self._stored_fence != writing.spell.fence:
-                writing.taken[self.name] = self._stored_fence
-            writing.owned.add(self.name)
-            writing.remove(schema.stream, {"name": self.name})
+            if self._stored_fence != commit.term.fence:
+                commit.taken[self.name] = self._stored_fence
+            commit.owned.add(self.name)
+            commit.remove(schema.stream, {"name": self.name})
         return self.discard
 
     @property
     def _noted_at_is_due(self) -> bool:
         return self.stream.clock - self._noted_until >= NOTED_AT_MS
 
-    def _write_segments(self, changes: Changes, writing: Commit) -> None:
+    def _write_segments(self, changes: Changes, commit: Commit) -> None:
         for dropped in changes.dropped:
-            writing.remove(schema.segment, {"stream": self.name, "id": dropped})
-            writing.dropped.append((self.name, dropped))
+            commit.remove(schema.segment, {"stream": self.name, "id": dropped})
+            commit.dropped.append((self.name, dropped))
             self._places.pop(dropped, None)
         self._place(changes.segments.values())
         names = set(changes.segments)
@@ -183,7 +183,7 @@ class LoadedStream:
             if name in self.stream.graph:
                 segment = self.stream.graph[name]
                 values = segment_values(self.name, self._places[name], segment, self.noted_at.get(name))
-                writing.put_row(schema.segment, values)
+                commit.put_row(schema.segment, values)
 
     def _place(self, segments: Iterable[Segment]) -> None:
         new = {segment.id for segment in segments if segment.id not in self._places}
@@ -194,14 +194,14 @@ class LoadedStream:
             self._places.update((name, place) for place, name in enumerate(in_order, last + 1))
 
     def settle(self) -> bool:
-        """Before an orderly end: the next writing leaves nothing for a later one. Whether it has anything to do."""
+        """Before an orderly end: the next commit leaves nothing for a later one. Whether it has anything to do."""
         self._settling = any(noted_at >= self._noted_until for noted_at in self.noted_at.values())
         return self._settling
 
     # -- to readers ----------------------------------------------------------------------------------------------
 
     def prune(self, key: str, seq: int) -> None:
-        """Lets marks before a seq go, with the next writing."""
+        """Lets marks before a seq go, with the next commit."""
         if seq > self.oldest_seqs.get(key, seq):
             self._pruned[key] = max(seq, self._pruned.get(key, seq))
 

@@ -95,11 +95,11 @@ class MarkFeed:
         Raises UnknownStream, or UnknownSeq for a seq that no mark has yet.
         """
         check_key(key)
-        live = await self._streams.get(stream)
-        newest = _newest(live, key)
+        loaded = await self._streams.get(stream)
+        newest = _newest(loaded, key)
         if after > newest:
             raise UnknownSeq(key=key, seq=after, newest=newest)
-        return not (live.stream.sealed and after == newest and await self._is_over(live, key))
+        return not (loaded.stream.sealed and after == newest and await self._is_over(loaded, key))
 
     async def events(self, stream: str, key: str, after: int, encode: Encode) -> AsyncGenerator[Event, None]:
         """What follows a seq, until the stream is sealed and all was told, or the controller stops.
@@ -108,43 +108,43 @@ class MarkFeed:
         """
         told = None
         while not self._reading.stopping.done():
-            live = await self._streams.get(stream)
-            newest = _newest(live, key)
+            loaded = await self._streams.get(stream)
+            newest = _newest(loaded, key)
             if after < newest:
-                marks = await self._reading.after(live, key, after, EVENT_MARKS)
+                marks = await self._reading.after(loaded, key, after, EVENT_MARKS)
                 if marks:
-                    yield NewMarks(self._encode(live, marks, encode))
+                    yield NewMarks(self._encode(loaded, marks, encode))
                     after = marks[-1].seq
                 continue
-            if live.stream.sealed and await self._is_over(live, key):
+            if loaded.stream.sealed and await self._is_over(loaded, key):
                 yield FeedOver("sealed")
                 return
-            rest = self._reading.resting_time(live, key)
+            rest = self._reading.resting_time(loaded, key)
             if rest is not None and (told is None or rest > told):
                 told = rest
                 yield Resting(rest)
-            if live.discarded:
+            if loaded.discarded:
                 continue
             seconds = EVENT_KEEP_ALIVE_S if rest is None else REST_TELLING_MS / 1000
-            if not await self._reading.wait(live.next_mark(key), seconds) and rest is None:
+            if not await self._reading.wait(loaded.next_mark(key), seconds) and rest is None:
                 yield StillHere()
         yield FeedOver("stopping")
 
-    async def _is_over(self, live: LoadedStream, key: str) -> bool:
+    async def _is_over(self, loaded: LoadedStream, key: str) -> bool:
         """Whether a stream that is sealed in memory is so in the store, without another mark of this key."""
-        newest = _newest(live, key)
-        await self._streams.touch(live)
-        return _newest(live, key) == newest
+        newest = _newest(loaded, key)
+        await self._streams.touch(loaded)
+        return _newest(loaded, key) == newest
 
     def forget(self, stream: str) -> None:
         """After marks were changed, which happens only where a segment turned out not to exist."""
-        live = self._streams.at_hand(stream)
-        if live is not None:
-            self._encoded.pop(live, None)
+        loaded = self._streams.find_loaded(stream)
+        if loaded is not None:
+            self._encoded.pop(loaded, None)
 
-    def _encode(self, live: LoadedStream, marks: Iterable[Mark], encode: Encode) -> list[bytes]:
-        kept = self._encoded.setdefault(live, OrderedDict())
-        graph, encoded = live.stream.graph, []
+    def _encode(self, loaded: LoadedStream, marks: Iterable[Mark], encode: Encode) -> list[bytes]:
+        kept = self._encoded.setdefault(loaded, OrderedDict())
+        graph, encoded = loaded.stream.graph, []
         for mark in marks:
             found = kept.get((mark.key, mark.seq))
             if found is None:
@@ -155,6 +155,6 @@ class MarkFeed:
         return encoded
 
 
-def _newest(live: LoadedStream, key: str) -> int:
-    chain = live.chains.get(key)
+def _newest(loaded: LoadedStream, key: str) -> int:
+    chain = loaded.chains.get(key)
     return chain.last_seq if chain is not None else 0

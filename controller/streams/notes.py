@@ -43,10 +43,10 @@ class Notes:
 
         `by` is the name of the caller's token, for the journal.
         """
-        live = self._streams.at_hand(stream) or await self._streams.get(stream)
+        loaded = self._streams.find_loaded(stream) or await self._streams.get(stream)
         self._committer.admit()
-        noted = self._apply(live, note, tail, by)
-        await self._streams.touch(live)
+        noted = self._apply(loaded, note, tail, by)
+        await self._streams.touch(loaded)
         return noted
 
     async def take_all(
@@ -75,39 +75,39 @@ class Notes:
                     results.append(note)
                     continue
                 try:
-                    live = self._streams.at_hand(stream) or await self._fetch(stream, turn)
-                    results.append(self._apply(live, note, False, by, request, len(results)))
+                    loaded = self._streams.find_loaded(stream) or await self._fetch(stream, turn)
+                    results.append(self._apply(loaded, note, False, by, request, len(results)))
                 except StrandlineError as error:
                     results.append(error)
                 else:
-                    waits[len(results) - 1] = self._streams.touch(live)
+                    waits[len(results) - 1] = self._streams.touch(loaded)
         turn.end()
         return await _settled(results, waits)
 
     async def _fetch(self, stream: str, turn: Turn) -> LoadedStream:
         """The stream, which is not in memory. Others have their turn while it is loaded."""
-        live: LoadedStream | None = None
-        while live is None:
+        loaded: LoadedStream | None = None
+        while loaded is None:
             turn.end()
             await self._streams.get(stream)
             await turn.next()
-            live = self._streams.at_hand(stream)
-        return live
+            loaded = self._streams.find_loaded(stream)
+        return loaded
 
     def journal_refusal(self, stream: str, error: StrandlineError, by: str | None) -> None:
         """Enters into a stream's journal a call that was refused before the stream saw it: a note that is badly made,
         or a call for a writer that its token does not speak for. A stream that is not in memory is not loaded."""
-        live = self._streams.at_hand(stream)
-        if live is None or not isinstance(error, Refused):
+        loaded = self._streams.find_loaded(stream)
+        if loaded is None or not isinstance(error, Refused):
             return
-        live.counts.refuse(error.code)
-        if live.journal.refuse(error, self._clock.now(), by=by):
-            self._committer.keep(live)
+        loaded.counts.refuse(error.code)
+        if loaded.journal.refuse(error, self._clock.now(), by=by):
+            self._committer.keep(loaded)
             record_refused("stream", stream, error)
 
     def _apply(
         self,
-        live: LoadedStream,
+        loaded: LoadedStream,
         note: Note,
         tail: bool,
         by: str | None,
@@ -116,30 +116,30 @@ class Notes:
     ) -> Noted:
         now = self._clock.now()
         try:
-            answer = live.stream.note(note, now, tail=tail)
+            answer = loaded.stream.note(note, now, tail=tail)
         except Refused as error:
-            if request is not None and request.had_done(place, error, live.stream, now):
-                return self._noted(live, note, NoteResult(False, dict.fromkeys(note.times), ()), now)
-            live.counts.refuse(error.code, note.writer)
-            if live.journal.refuse(error, now, by=by, writer=note.writer):
-                self._committer.keep(live)
-                record_refused("stream", live.name, error, writer=note.writer)
+            if request is not None and request.had_done(place, error, loaded.stream, now):
+                return self._noted(loaded, note, NoteResult(False, dict.fromkeys(note.times), ()), now)
+            loaded.counts.refuse(error.code, note.writer)
+            if loaded.journal.refuse(error, now, by=by, writer=note.writer):
+                self._committer.keep(loaded)
+                record_refused("stream", loaded.name, error, writer=note.writer)
             raise
-        return self._noted(live, note, answer, now)
+        return self._noted(loaded, note, answer, now)
 
-    def _noted(self, live: LoadedStream, note: Note, answer: NoteResult, now: int) -> Noted:
-        live.counts.notes += 1
+    def _noted(self, loaded: LoadedStream, note: Note, answer: NoteResult, now: int) -> Noted:
+        loaded.counts.notes += 1
         if answer.late:
-            live.counts.late(note.writer)
+            loaded.counts.late(note.writer)
         for segment in note.position:
-            live.noted_at[segment] = now
+            loaded.noted_at[segment] = now
         held: dict[str, Holder] = {}
         if not answer.marks:
             for key in note.times:
-                holder = live.stream.held_by(key, now)
+                holder = loaded.stream.held_by(key, now)
                 if holder is not None:
                     held[key] = holder
-        return Noted(answer, held, live.stream.graph)
+        return Noted(answer, held, loaded.stream.graph)
 
 
 def _failure(waits: Iterable[Durable]) -> StrandlineError | None:

@@ -68,43 +68,43 @@ class Reads:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1000
         while True:
-            live = await self._streams.get(stream)
-            page = await self._marks_now(live, key, after, limit)
+            loaded = await self._streams.get(stream)
+            page = await self._marks_now(loaded, key, after, limit)
             left = deadline - loop.time()
-            if page.marks or left <= 0 or self.stopping.done() or live.sealed:
+            if page.marks or left <= 0 or self.stopping.done() or loaded.sealed:
                 return page
-            if live.discarded:
+            if loaded.discarded:
                 continue
             if page.resting is not None:
                 left = min(left, REST_TELLING_MS / 1000)
             self.waiting += 1
             try:
-                came = await self.wait(live.next_mark(key), left)
+                came = await self.wait(loaded.next_mark(key), left)
             finally:
                 self.waiting -= 1
             if not came and page.resting is not None:
                 deadline = loop.time()  # only time has moved, and that is told now
 
-    async def _marks_now(self, live: LoadedStream, key: str, after: int, limit: int) -> MarkPage:
-        chain = live.chains.get(key)
+    async def _marks_now(self, loaded: LoadedStream, key: str, after: int, limit: int) -> MarkPage:
+        chain = loaded.chains.get(key)
         newest = chain.last_seq if chain is not None else 0
         if after > newest:
             raise UnknownSeq(key=key, seq=after, newest=newest)
-        graph, resting = live.stream.graph, self.resting_time(live, key)
-        return MarkPage(await self.after(live, key, after, limit), resting, graph)
+        graph, resting = loaded.stream.graph, self.resting_time(loaded, key)
+        return MarkPage(await self.after(loaded, key, after, limit), resting, graph)
 
-    async def after(self, live: LoadedStream, key: str, after: int, limit: int) -> list[Mark]:
+    async def after(self, loaded: LoadedStream, key: str, after: int, limit: int) -> list[Mark]:
         """The marks that follow a seq, from memory or the store."""
-        while (chain := live.chains.get(key)) is not None:
+        while (chain := loaded.chains.get(key)) is not None:
             if after + 1 >= chain.first_seq:
                 return chain.after(after, limit)
-            first = max(after + 1, live.oldest_seqs[key])
+            first = max(after + 1, loaded.oldest_seqs[key])
             last = min(first + limit - 1, chain.last_seq)
-            marks = await self._store.read(_between, live.name, key, first, last)
+            marks = await self._store.read(_between, loaded.name, key, first, last)
             if marks and marks[0].seq == first:
                 return marks
-            await self._streams.look_again(live, key, first)
-            live = await self._streams.get(live.name)
+            await self._streams.look_again(loaded, key, first)
+            loaded = await self._streams.get(loaded.name)
         return []
 
     async def wait(self, next_mark: asyncio.Future[None], seconds: float) -> bool:
@@ -112,16 +112,16 @@ class Reads:
         done, _ = await asyncio.wait([next_mark, self.stopping], timeout=seconds, return_when="FIRST_COMPLETED")
         return bool(done)
 
-    def resting_time(self, live: LoadedStream, key: str) -> int | None:
+    def resting_time(self, loaded: LoadedStream, key: str) -> int | None:
         """The time that an ingestion stream at rest has reached."""
-        mark = live.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
+        mark = loaded.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
         return None if mark is None else mark.time
 
     async def at(self, stream: str, key: str, time: int) -> MarksAround:
         """The marks around a time, and where to begin to read so that nothing at or after it is missed."""
         check_key(key)
-        live = await self._streams.get(stream)
-        graph, head = live.stream.graph, live.stream.head
+        loaded = await self._streams.get(stream)
+        graph, head = loaded.stream.graph, loaded.stream.head
         floor, ceiling, start = await self._store.read(_around, stream, key, time)
         if start is not None:
             return MarksAround(floor, ceiling, start.cut.join(head), True, graph)
@@ -140,25 +140,25 @@ class Reads:
     async def window(self, stream: str, key: str, position: dict[str, int]) -> TimeWindow:
         """Where a position stands among the marks."""
         check_key(key)
-        live = await self._streams.get(stream)
-        cut = live.stream.graph.cut(position)
-        end = live.stream.graph.end if live.sealed else None
-        resting = live.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
-        passed, ahead = await self.sides(live, key, cut)
+        loaded = await self._streams.get(stream)
+        cut = loaded.stream.graph.cut(position)
+        end = loaded.stream.graph.end if loaded.sealed else None
+        resting = loaded.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
+        passed, ahead = await self.sides(loaded, key, cut)
         return window_between(passed, ahead, cut, end, resting)
 
-    async def sides(self, live: LoadedStream, key: str, position: Cut) -> tuple[Mark | None, Mark | None]:
+    async def sides(self, loaded: LoadedStream, key: str, position: Cut) -> tuple[Mark | None, Mark | None]:
         """The marks that bound a position: from memory where that has them, else by search in the store."""
-        while (chain := live.chains.get(key)) is not None:
+        while (chain := loaded.chains.get(key)) is not None:
             passed, ahead = chain.passed(position), chain.ahead(position)
-            first, last = live.oldest_seqs[key], chain.first_seq - 1
+            first, last = loaded.oldest_seqs[key], chain.first_seq - 1
             if first > last or passed is not None:
                 return passed, ahead
             try:
-                return await self._store.read(_sides, live.name, key, position, first, last, ahead)
+                return await self._store.read(_sides, loaded.name, key, position, first, last, ahead)
             except MarksGone as gone:
-                await self._streams.look_again(live, key, gone.seq)
-                live = await self._streams.get(live.name)
+                await self._streams.look_again(loaded, key, gone.seq)
+                loaded = await self._streams.get(loaded.name)
         return None, None
 
 

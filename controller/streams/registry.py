@@ -38,34 +38,34 @@ from strandline.wire.streams import config_to_wire
 class Streams:
     """Every stream by its name, each at most once in memory."""
 
-    def __init__(self, store: Store, committer: Committer, clock: Clock, spell: Term, restores: Restores) -> None:
+    def __init__(self, store: Store, committer: Committer, clock: Clock, term: Term, restores: Restores) -> None:
         self._store = store
         self._committer = committer
         self._clock = clock
-        self._spell = spell
+        self._term = term
         self._restores = restores
-        self._shelf: LoadingCache[LoadedStream] = LoadingCache(self._load)
+        self._cache: LoadingCache[LoadedStream] = LoadingCache(self._load)
         self.load_wait_ms = LOAD_WAIT_MS
-        self.deadlines = Timers(clock, committer.keep)
+        self.timers = Timers(clock, committer.keep)
         self._holding: set[StreamCounts] = set()
         self._counts: dict[str, StreamCounts] = {}  # by name, also while a stream is loaded again
         self.aging: set[str] = set()  # streams in memory whose marks do not stay for ever
 
     # -- finding -------------------------------------------------------------------------------------------------
 
-    def at_hand(self, name: str) -> LoadedStream | None:
+    def find_loaded(self, name: str) -> LoadedStream | None:
         """The stream if it is in memory: the hot path's look, without a wait."""
-        return self._shelf.at_hand(name)
+        return self._cache.find_loaded(name)
 
     async def get(self, name: str, *, wait_ms: int | None = None) -> LoadedStream:
         """The stream; raises UnknownStream, or StoreUnavailable. Not to be kept over an `await`.
 
         Raises StreamLoading where loading it takes longer than `wait_ms`, or else longer than any call is to wait.
         """
-        live = self.at_hand(name) or await self._find(name, wait_ms)
-        if live is None:
+        loaded = self.find_loaded(name) or await self._find(name, wait_ms)
+        if loaded is None:
             raise UnknownStream(stream=name)
-        return live
+        return loaded
 
     async def names(self, after: str, limit: int) -> Sequence[str]:
         """Names in order, those that follow `after`, among what is durable."""
@@ -78,12 +78,12 @@ class Streams:
             present = {key: held for key, held in counts.held.items() if held.holder is not None}
             if not present:
                 self._holding.discard(counts)
-            live = self.at_hand(counts.name)
+            loaded = self.find_loaded(counts.name)
             for key, held in present.items():
-                if live is None or held.told or now - held.since < JOURNAL_HELD_MS:
+                if loaded is None or held.told or now - held.since < JOURNAL_HELD_MS:
                     continue
                 held.told = True
-                holder = live.stream.held_by(key, now)
+                holder = loaded.stream.held_by(key, now)
                 log_event(
                     "time_held",
                     logging.WARNING,
@@ -98,7 +98,7 @@ class Streams:
 
     def in_memory(self) -> list[LoadedStream]:
         """All that are loaded, in no order."""
-        return self._shelf.items()
+        return self._cache.items()
 
     def _counts_of(self, name: str) -> StreamCounts:
         found = self._counts.get(name)
@@ -109,84 +109,84 @@ class Streams:
     async def _find(self, name: str, wait_ms: int | None = None) -> LoadedStream | None:
         check_name("stream", name)
         try:
-            return await self._shelf.find(name, (self.load_wait_ms if wait_ms is None else wait_ms) / 1000)
+            return await self._cache.find(name, (self.load_wait_ms if wait_ms is None else wait_ms) / 1000)
         except StillLoading:
             raise StreamLoading(stream=name) from None
 
     async def stop(self) -> None:
         """Gives up what is being loaded."""
-        await self._shelf.stop()
+        await self._cache.stop()
 
     async def _load(self, name: str) -> LoadedStream | None:
         began = self._clock.moment()
         stored = await self._store.load(stream_steps, name, self._clock.unserved)
         if stored is None:
             return None
-        live = LoadedStream.loaded(stored, self._watch, self._counts_of(name))
+        loaded = LoadedStream.loaded(stored, self._watch, self._counts_of(name))
         moment = self._clock.moment()
-        if len(live.stream.writers) <= STEP_ITEMS:
-            changed = self._bring_up(live, stored.fence, began, moment)
+        if len(loaded.stream.writers) <= STEP_ITEMS:
+            changed = self._bring_up(loaded, stored.fence, began, moment)
         else:
-            changed = await self._store.aside(self._bring_up, live, stored.fence, began, moment)
+            changed = await self._store.aside(self._bring_up, loaded, stored.fence, began, moment)
         if changed:
-            self._committer.keep(live)
-        self._watch(live)
-        return live
+            self._committer.keep(loaded)
+        self._watch(loaded)
+        return loaded
 
-    def _bring_up(self, live: LoadedStream, fence: int, began: Moment, moment: Moment) -> bool:
+    def _bring_up(self, loaded: LoadedStream, fence: int, began: Moment, moment: Moment) -> bool:
         """Brings a stream that was loaded, and which nobody knows of yet, to the present; whether that changed it.
 
-        `fence` is that of the spell that wrote it last. Since `began` nobody could be heard who writes to it.
+        `fence` is that of the term that wrote it last. Since `began` nobody could be heard who writes to it.
         """
-        stream = live.stream
-        stream.clock = max(stream.clock, self._spell.started_at)
+        stream = loaded.stream
+        stream.clock = max(stream.clock, self._term.started_at)
         restored_at = self._restores.since(fence)
         if restored_at is not None:
-            live.begin_anew(restored_at)
+            loaded.begin_anew(restored_at)
         for writer in stream.writers.values():
             writer.forgive(moment.served - began.served, moment.served)
         return bool(stream.advance(moment.now)) or restored_at is not None
 
-    def _watch(self, live: LoadedStream) -> None:
+    def _watch(self, loaded: LoadedStream) -> None:
         """Looks again at when a stream has something to do by itself."""
-        self.deadlines.watch(live)
-        if live.stream.config.mark_retention_ms is not None:
-            self.aging.add(live.name)
+        self.timers.watch(loaded)
+        if loaded.stream.config.mark_retention_ms is not None:
+            self.aging.add(loaded.name)
 
     def settle(self) -> None:
         """Before an orderly end: the next commit has everything, also what may be a little late in the store."""
-        for live in self._shelf.items():
-            if live.settle():
-                self._committer.keep(live)
+        for loaded in self._cache.items():
+            if loaded.settle():
+                self._committer.keep(loaded)
 
-    async def look_again(self, live: LoadedStream, key: str, seq: int) -> None:
+    async def look_again(self, loaded: LoadedStream, key: str, seq: int) -> None:
         """After the store had no mark of a seq that memory knows: returns when memory knows too that it was let go.
 
         Raises StoreCorrupt where it was not.
         """
-        await self.touch(live)
-        live = await self.get(live.name)
-        chain = live.chains.get(key)
-        if chain is not None and live.oldest_seqs[key] <= seq <= chain.last_seq:
-            missing = missing_mark(live.name, key, seq)
+        await self.touch(loaded)
+        loaded = await self.get(loaded.name)
+        chain = loaded.chains.get(key)
+        if chain is not None and loaded.oldest_seqs[key] <= seq <= chain.last_seq:
+            missing = missing_mark(loaded.name, key, seq)
             self._store.damaged(missing)
             raise missing
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    def touch(self, live: LoadedStream, calls: int = 1) -> Durable:
+    def touch(self, loaded: LoadedStream, calls: int = 1) -> Durable:
         """After a call changed a stream: done when that is durable."""
-        return self._committer.join(live, calls)
+        return self._committer.join(loaded, calls)
 
     async def change(
         self, name: str, call: Callable[[Stream, int], Any], act: Act | None = None
     ) -> Any:  # what the call returns
         """Applies a call to a stream and answers when it is durable. `act` is for the journal, if it is done."""
-        live = await self.get(name)
+        loaded = await self.get(name)
         self._committer.admit()
-        with self._journalled(live, act) as now:
-            result = call(live.stream, now)
-        await self.touch(live)
+        with self._journalled(loaded, act) as now:
+            result = call(loaded.stream, now)
+        await self.touch(loaded)
         return result
 
     async def register(
@@ -198,49 +198,49 @@ class Streams:
         registration: str | None = None,
     ) -> Registered:
         """Registers a writer, and answers when that is durable."""
-        live = await self.get(name)
+        loaded = await self.get(name)
         self._committer.admit()
-        with self._journalled(live, None) as now:
-            epochs = live.stream.epochs
-            registered = live.stream.register(writer, keys, now, registration)
-        if live.stream.epochs != epochs:  # else it was made before, and told
-            live.journal.tell(REGISTRATIONS, "registered", now, {"writer": writer, "epoch": registered.epoch}, by=by)
-        await self.touch(live)
+        with self._journalled(loaded, None) as now:
+            epochs = loaded.stream.epochs
+            registered = loaded.stream.register(writer, keys, now, registration)
+        if loaded.stream.epochs != epochs:  # else it was made before, and told
+            loaded.journal.tell(REGISTRATIONS, "registered", now, {"writer": writer, "epoch": registered.epoch}, by=by)
+        await self.touch(loaded)
         return registered
 
     @contextmanager
-    def _journalled(self, live: LoadedStream, act: Act | None) -> Iterator[int]:
+    def _journalled(self, loaded: LoadedStream, act: Act | None) -> Iterator[int]:
         """Tells the journal what was done, or why it was refused."""
         now = self._clock.now()
         try:
             yield now
         except Refused as error:
-            live.counts.refuse(error.code)
+            loaded.counts.refuse(error.code)
             more = {} if act is None else {"call": act.kind}
-            if live.journal.refuse(error, now, by=None if act is None else act.by, **more):
-                self._committer.keep(live)
-                record_refused("stream", live.name, error, **more)
+            if loaded.journal.refuse(error, now, by=None if act is None else act.by, **more):
+                self._committer.keep(loaded)
+                record_refused("stream", loaded.name, error, **more)
             raise
         if act is not None:
-            live.journal.act(act, now)
+            loaded.journal.act(act, now)
 
     async def drop_segment(self, name: str, segment: str, by: str | None = None) -> None:
         """Takes a segment out of an open stream that the log does not have."""
-        live = await self.get(name)
+        loaded = await self.get(name)
         self._committer.admit()
-        with self._journalled(live, Act("segment_dropped", by, {"segment": segment})) as now:
-            live.drop_segment(segment, now)
-        await self.touch(live)
+        with self._journalled(loaded, Act("segment_dropped", by, {"segment": segment})) as now:
+            loaded.drop_segment(segment, now)
+        await self.touch(loaded)
 
     async def evaluate(self, name: str, key: str) -> tuple[Mark | None, Holder | None, SegmentGraph]:
         """Makes a mark now if one is possible; else says who holds time back. Answers when it is durable."""
-        live = await self.get(name)
+        loaded = await self.get(name)
         self._committer.admit()
         now = self._clock.now()
-        mark = live.stream.evaluate(key, now)
-        holder = live.stream.held_by(key, now)
-        graph = live.stream.graph
-        await self.touch(live)
+        mark = loaded.stream.evaluate(key, now)
+        holder = loaded.stream.held_by(key, now)
+        graph = loaded.stream.graph
+        await self.touch(loaded)
         return mark, holder, graph
 
     async def create(
@@ -274,22 +274,22 @@ class Streams:
             return False
         stream = Stream(name, config, graph, now=now, unserved=self._clock.unserved)
         counts = self._counts_of(name)
-        live = LoadedStream(stream, origin, stored_fence=None, watch=self._watch, counts=counts)
-        live.journal.act(Act("created", by, config_to_wire(config)), now)
-        self._shelf.put(name, live)
-        await self.touch(live)
+        loaded = LoadedStream(stream, origin, stored_fence=None, watch=self._watch, counts=counts)
+        loaded.journal.act(Act("created", by, config_to_wire(config)), now)
+        self._cache.put(name, loaded)
+        await self.touch(loaded)
         return True
 
     async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a stream with everything about it, its journal too; also one that is damaged."""
         try:
-            live: LoadedStream | Damaged = await self.get(name)
+            loaded: LoadedStream | Damaged = await self.get(name)
         except StoreCorrupt:
-            live = Damaged(schema.stream, name)
+            loaded = Damaged(schema.stream, name)
         self._committer.admit()
-        ended = self._committer.join(live)
-        if isinstance(live, LoadedStream):
-            live.ending = ended
+        ended = self._committer.join(loaded)
+        if isinstance(loaded, LoadedStream):
+            loaded.ending = ended
         await ended
         counts = self._counts.pop(name, None)
         if counts is not None:

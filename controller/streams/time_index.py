@@ -33,30 +33,30 @@ class TimeIndexes:
         """
         check_key(key)
         while True:
-            live = await self._streams.get(stream)
+            loaded = await self._streams.get(stream)
             try:
-                return await self._looked_up(live, segment, key, from_offset, token, limit)
+                return await self._looked_up(loaded, segment, key, from_offset, token, limit)
             except MarksGone as gone:
-                await self._streams.look_again(live, key, gone.seq)
+                await self._streams.look_again(loaded, key, gone.seq)
 
     async def _looked_up(
-        self, live: LoadedStream, segment: str, key: str, from_offset: int, token: int | None, limit: int
+        self, loaded: LoadedStream, segment: str, key: str, from_offset: int, token: int | None, limit: int
     ) -> tuple[list[IndexEntry], int]:
-        described = live.stream.graph[segment]
-        created_at = described.created_at if live.stream.config.time_domain is TimeDomain.INGESTION else None
-        chain = live.chains.get(key)
+        described = loaded.stream.graph[segment]
+        created_at = described.created_at if loaded.stream.config.time_domain is TimeDomain.INGESTION else None
+        chain = loaded.chains.get(key)
         newest = chain.last_seq if chain is not None else 0
         if token is not None and token > newest:
             raise UnknownSeq(key=key, seq=token, newest=newest)
         if chain is None:
             return ([IndexEntry(0, created_at)] if created_at is not None and token is None else []), 0
-        oldest = live.oldest_seqs[key]
+        oldest = loaded.oldest_seqs[key]
         begins_at = chain.offset_at(chain.first_seq, segment)
         here = token + 1 >= chain.first_seq if token is not None else 0 < from_offset >= begins_at
         if here or oldest == chain.first_seq:
             return time_index(chain, segment, from_offset, token, limit, created_at=created_at)
         return await self._store.read(
-            _in_store, live.name, key, segment, oldest, newest, from_offset, token, limit, created_at
+            _in_store, loaded.name, key, segment, oldest, newest, from_offset, token, limit, created_at
         )
 
 

@@ -29,14 +29,14 @@ class Timers:
         self._room = ROOM_ENTRIES
         self._timer: asyncio.TimerHandle | None = None
 
-    def watch(self, live: LoadedStream) -> None:
+    def watch(self, loaded: LoadedStream) -> None:
         """Looks again at when a stream wants to be woken, after anything about it changed.
 
         A bound will do: woken too early, the stream says exactly when its next moment is.
         """
-        wake = live.stream.next_wake(exact=False)
-        if wake is not None and (live.wake is None or wake < live.wake):
-            self._push(live, wake)
+        wake = loaded.stream.next_wake(exact=False)
+        if wake is not None and (loaded.wake is None or wake < loaded.wake):
+            self._push(loaded, wake)
             self._arm()
 
     @property
@@ -48,11 +48,11 @@ class Timers:
         """Advances every stream whose moment has come."""
         now = self._clock.now()
         while self._heap and self._heap[0][0] <= now:
-            moment, _, live = heappop(self._heap)
-            if live.wake != moment or live.discarded:
+            moment, _, loaded = heappop(self._heap)
+            if loaded.wake != moment or loaded.discarded:
                 continue
-            live.wake = None
-            self._advance(live, now)
+            loaded.wake = None
+            self._advance(loaded, now)
         self._arm()
 
     def stop(self) -> None:
@@ -60,24 +60,24 @@ class Timers:
             self._timer.cancel()
             self._timer = None
 
-    def _advance(self, live: LoadedStream, now: int) -> None:
+    def _advance(self, loaded: LoadedStream, now: int) -> None:
         try:
-            live.stream.advance(now)
-            wake = live.stream.next_wake()
+            loaded.stream.advance(now)
+            wake = loaded.stream.next_wake()
         except Exception:
-            log.exception("stream %r could not be advanced", live.name)
+            log.exception("stream %r could not be advanced", loaded.name)
             wake = now + 1_000
-        self._changed(live)
+        self._changed(loaded)
         if wake is not None:
             # A moment that has come although we just looked must not make this spin: nobody is let go for silence
             # while the store is away.
             pause_ms = HEARTBEAT_MS if self._clock.unserved.is_away(now) else ADVANCE_PAUSE_MS
-            self._push(live, max(wake, now + pause_ms))
+            self._push(loaded, max(wake, now + pause_ms))
 
-    def _push(self, live: LoadedStream, wake: int) -> None:
-        live.wake = wake
+    def _push(self, loaded: LoadedStream, wake: int) -> None:
+        loaded.wake = wake
         self._count += 1
-        heappush(self._heap, (wake, self._count, live))
+        heappush(self._heap, (wake, self._count, loaded))
         if len(self._heap) > self._room:
             # Entries that a sooner one overtook stay behind; a stream with a long timeout would gather them for days.
             self._heap = [entry for entry in self._heap if entry[2].wake == entry[0] and not entry[2].discarded]

@@ -61,13 +61,13 @@ def make_tables() -> None:
 
 def document(row: Any, histories: dict[str, list[Any]]) -> list[Any]:
     """A writer as release 0.1 reads it."""
-    key_states = {}
-    for key, each in json.loads(row.key_states).items():
+    standings = {}
+    for key, each in json.loads(row.standings).items():
         named = [each.get(name) for name in ("floor", "time", "newest")]
         more = [each.get("has_noted", False), each.get("lost_at"), each.get("told_floor")]
-        key_states[key] = [each["phase"], *named, *more, True, histories.get(key, [])]
+        standings[key] = [each["phase"], *named, *more, True, histories.get(key, [])]
     said = [row.name, row.heard_at, bool(row.tail), row.epoch, bool(row.closed), row.closed_epoch, row.excluded_at]
-    return [*said, json.loads(row.noted), json.loads(row.position), key_states]
+    return [*said, json.loads(row.noted), json.loads(row.position), standings]
 
 
 def downgrade() -> None:

@@ -71,17 +71,17 @@ class Remainder:
     newest: int | None = None  # the greatest that one of them contributed
     lacks_newest: bool = False  # whether one of them contributed a position without it
 
-    def with_writer(self, writer: Writer, standing: KeyState) -> Remainder:
+    def with_writer(self, writer: Writer, key_state: KeyState) -> Remainder:
         """The remainder once another writer is forgotten."""
-        known = [newest for newest in (self.newest, standing.newest) if newest is not None]
+        known = [newest for newest in (self.newest, key_state.newest) if newest is not None]
         return Remainder(
             writers=self.writers + 1,
-            noted=self.noted + standing.has_noted,
+            noted=self.noted + key_state.has_noted,
             closed=self.closed or writer.closed,
             heard_at=max(self.heard_at, writer.heard_at),
             served_at=max(self.served_at, writer.served_at),
             newest=max(known, default=None),
-            lacks_newest=self.lacks_newest or (standing.newest is None and bool(writer.position)),
+            lacks_newest=self.lacks_newest or (key_state.newest is None and bool(writer.position)),
         )
 
 
@@ -92,7 +92,7 @@ class Given(NamedTuple):
     """What a writer contributes to a mark."""
 
     writer: Writer
-    standing: KeyState
+    key_state: KeyState
     contribution: Contribution
 
 
@@ -140,11 +140,11 @@ class Aggregate:
 
     def place(self, writer: Writer, now: int) -> None:
         """Takes note of whatever changed about a writer."""
-        name, standing = writer.name, writer.key_states[self.key]
-        role = self._role(writer, standing)
-        value = standing.value
+        name, key_state = writer.name, writer.key_states[self.key]
+        role = self._role(writer, key_state)
+        value = key_state.value
         if self.config.writer_timeout_ms == 0 and role in (COUNTED, BLOCKING) and self._reached(value):
-            standing.lost_at = now
+            key_state.lost_at = now
             self.timed_out.add(name)
             role = WriterRole.LOST
         before = self._roles.get(name)
@@ -159,21 +159,21 @@ class Aggregate:
             heappush(self._by_time, (value, name))
             if len(self._by_time) > 64 + 4 * len(self._roles):
                 self._rebuild_times()
-        if standing.has_noted:
+        if key_state.has_noted:
             self._have_noted.add(name)
-        if not standing.lasting:
+        if not key_state.lasting:
             self._stale.add(name)
         if self._peak_known:
-            self._follow_peak(writer, standing)
+            self._follow_peak(writer, key_state)
 
     def has_passed(self, writer: Writer) -> bool:
         """Whether the last mark has all that a writer gave to this key: its times and its whole position."""
-        standing, last = writer.key_states[self.key], self.last
+        key_state, last = writer.key_states[self.key], self.last
         if last is None:
-            return standing.greatest_time is None and not writer.position
-        if standing.time is not None and standing.time > last.time:
+            return key_state.greatest_time is None and not writer.position
+        if key_state.time is not None and key_state.time > last.time:
             return False
-        if standing.earlier_time is not None and standing.earlier_time > last.upper:
+        if key_state.earlier_time is not None and key_state.earlier_time > last.upper:
             return False
         return writer.position.le(last.cut)
 
@@ -211,21 +211,21 @@ class Aggregate:
         value = self._writers[name].key_states[self.key].value
         return value is not None and (self.last is None or value >= self.last.time)
 
-    def _role(self, writer: Writer, standing: KeyState) -> WriterRole:
+    def _role(self, writer: Writer, key_state: KeyState) -> WriterRole:
         if writer.closed:
             return WriterRole.OUT
-        if writer.lost_since(standing) is not None:
+        if writer.lost_since(key_state) is not None:
             return WriterRole.LOST
-        match standing.phase:
+        match key_state.phase:
             case Phase.NOTED:
-                behind = self.last is not None and standing.time is not None and standing.time < self.last.time
+                behind = self.last is not None and key_state.time is not None and key_state.time < self.last.time
                 return WriterRole.SKIPPED if behind and self.config.late_writers is LateWriters.SKIP else COUNTED
             case Phase.IDLE:
                 return WriterRole.OUT
             case Phase.JOINED:
-                return BLOCKING if standing.floor is None else COUNTED
+                return BLOCKING if key_state.floor is None else COUNTED
             case _:
-                assert_never(standing.phase)
+                assert_never(key_state.phase)
 
     def _reached(self, value: int | None) -> bool:
         """Whether a writer that counts with `value` would hold the next mark, which nobody may without a timeout."""
@@ -269,9 +269,9 @@ class Aggregate:
                 self._follow_peak(writer, writer.key_states[self.key])
         return None if self._peak is None else self._peak[0]
 
-    def _follow_peak(self, writer: Writer, standing: KeyState) -> None:
+    def _follow_peak(self, writer: Writer, key_state: KeyState) -> None:
         """Takes a writer into the highest time; that is unknown then where the writer that had it no longer does."""
-        time = standing.time if writer.excluded_at is None else None
+        time = key_state.time if writer.excluded_at is None else None
         peak = self._peak
         if time is not None and (peak is None or time >= peak[0]):
             self._peak = (time, writer.name)
@@ -300,13 +300,13 @@ class Aggregate:
 
     def _holder(self, name: str, served: int) -> Holder:
         writer = self._writers[name]
-        standing = writer.key_states[self.key]
+        key_state = writer.key_states[self.key]
         silent = max(0, served - writer.served_at)
         timeout = self.config.writer_timeout_ms
         return Holder(
             writer=name,
-            state=str(writer.state(standing, self.last.time if self.last else None)),
-            time=standing.value,
+            state=str(writer.state(key_state, self.last.time if self.last else None)),
+            time=key_state.value,
             last_heard_ms_ago=silent,
             released_in_ms=None if timeout is None else max(0, timeout - silent),
         )
@@ -320,9 +320,9 @@ class Aggregate:
         given = []
         for name in changed:
             writer = self._writers[name]
-            standing = writer.key_states[self.key]
-            standing.drop_below(time)
-            gift = writer.contribution(standing, time)
+            key_state = writer.key_states[self.key]
+            key_state.drop_below(time)
+            gift = writer.contribution(key_state, time)
             if gift.lasting and gift.time is not None:
                 self._expiring.put(name, gift.time)
             self._newest[name] = gift.newest
@@ -330,7 +330,7 @@ class Aggregate:
                 self._lacking.add(name)
             else:
                 self._lacking.discard(name)
-            given.append(Given(writer, standing, gift))
+            given.append(Given(writer, key_state, gift))
         lacking = self._lacking or self.remainder.lacks_newest
         mark = self._mark(time, now, given, None if lacking else self._greatest_newest(given), keep=True)
         self.last = mark
@@ -340,9 +340,9 @@ class Aggregate:
     def survey(self, time: int, now: int) -> Mark:
         """The mark that `make` would make, worked out from everyone and leaving no trace: for a stream at rest."""
         given = [
-            Given(writer, standing, writer.contribution(standing, time))
+            Given(writer, key_state, writer.contribution(key_state, time))
             for writer in self._writers.values()
-            if (standing := writer.key_states.get(self.key)) is not None
+            if (key_state := writer.key_states.get(self.key)) is not None
         ]
         known = [each.contribution.newest for each in given if each.contribution.newest is not None]
         known += [newest for newest in (self.remainder.newest,) if newest is not None]
@@ -356,11 +356,11 @@ class Aggregate:
         last = self.last
         cut = join_all([last.cut if last is not None else NOTHING, *(each.contribution.cut for each in given)])
         upper = time if last is None else max(time, last.upper)
-        for writer, standing, gift in given:
+        for writer, key_state, gift in given:
             alone = self._sharing.is_alone(writer.position, gift.cut, cut)
             if keep:
-                standing.lasting = gift.lasting and alone
-            noted, earlier = gift.time if alone else standing.time, standing.earlier_time
+                key_state.lasting = gift.lasting and alone
+            noted, earlier = gift.time if alone else key_state.time, key_state.earlier_time
             if noted is not None and noted > upper:
                 upper = noted
             if earlier is not None and earlier > upper:
@@ -389,11 +389,11 @@ class Aggregate:
     def _misses(self, name: str, time: int, now: int) -> bool:
         """Whether a lost writer may have written what a mark at `time` does not cover, and is not forgotten."""
         writer = self._writers[name]
-        standing = writer.key_states[self.key]
-        since = writer.lost_since(standing)
+        key_state = writer.key_states[self.key]
+        since = writer.lost_since(key_state)
         if since is None or now - since >= self.config.forget_after_ms:
             return False
-        return standing.value is None or standing.value < time
+        return key_state.value is None or key_state.value < time
 
     def _after_mark(self, mark: Mark, now: int) -> None:
         if self.config.writer_timeout_ms == 0:

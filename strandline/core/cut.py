@@ -1,6 +1,6 @@
 """Cuts: how far into every segment of a stream. They form a lattice, not a line.
 
-A cut is kept *closed*: where it reaches into a segment, it also spells out that segment's predecessors at their
+A cut is kept *closed*: where it reaches into a segment, it also terms out that segment's predecessors at their
 final offsets (`SegmentGraph.cut` sees to it). Then the order is the order of the offsets, segment by segment:
 
     a.le(b)      a lies wholly at or below b

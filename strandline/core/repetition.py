@@ -65,5 +65,5 @@ def _is_all(writer: Writer, last: Note, times: dict[str, int], position: dict[st
 
 
 def _stored(writer: Writer, key: str) -> int | None:
-    standing = writer.key_states.get(key)
-    return standing.time if standing is not None else None
+    key_state = writer.key_states.get(key)
+    return key_state.time if key_state is not None else None

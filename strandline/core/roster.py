@@ -114,11 +114,11 @@ class Roster:
         writers there are."""
         self.writers[writer.name] = writer
         self.sharing.enter(writer.name, writer.position.offsets)
-        for key, standing in writer.key_states.items():
-            standing.lasting = False  # what it gave to the last mark is worked out again
+        for key, key_state in writer.key_states.items():
+            key_state.lasting = False  # what it gave to the last mark is worked out again
             aggregate = self.aggregates.get(key) or self._begin(key)
             aggregate.place(writer, now)
-            standing.seen = writer.state(standing, aggregate.last.time if aggregate.last is not None else None)
+            key_state.seen = writer.state(key_state, aggregate.last.time if aggregate.last is not None else None)
         self._await_lapse(writer)
         self._arm(writer)
 
@@ -128,13 +128,13 @@ class Roster:
         """Tells the aggregates, the deadlines and the journal about a writer that may have changed."""
         self.changes.writers.add(writer.name)
         lost = False
-        for key, standing in writer.key_states.items():
+        for key, key_state in writer.key_states.items():
             aggregate = self.aggregates.get(key) or self._begin(key)
             aggregate.place(writer, now)
             if aggregate.timed_out:
                 aggregate.timed_out.discard(writer.name)
-            self._journal(writer, aggregate, standing, now)
-            lost = lost or standing.lost_at is not None
+            self._journal(writer, aggregate, key_state, now)
+            lost = lost or key_state.lost_at is not None
         if writer.closed or lost:
             self.stay(writer)
             self._await_lapse(writer)
@@ -175,9 +175,9 @@ class Roster:
             writer = self.writers[name]
             deadline = writer.served_at + timeout
             if deadline <= served:
-                for key, standing in writer.key_states.items():
+                for key, key_state in writer.key_states.items():
                     if self.aggregates[key].role(name) in AWAITED:
-                        standing.lost_at = now - (served - deadline)
+                        key_state.lost_at = now - (served - deadline)
                         keys.add(key)
             self.changed(writer, now)
         return keys
@@ -186,8 +186,8 @@ class Roster:
 
     def leave(self, writer: Writer) -> None:
         """A writer is gone: a later call forgets it, once marks have passed it in all of its keys."""
-        for key, standing in writer.key_states.items():
-            self.aggregates[key].passing.put(writer.name, -TIME_BOUND_MS if standing.time is None else standing.time)
+        for key, key_state in writer.key_states.items():
+            self.aggregates[key].passing.put(writer.name, -TIME_BOUND_MS if key_state.time is None else key_state.time)
             self._looking.add(key)
 
     def stay(self, writer: Writer) -> None:
@@ -291,10 +291,10 @@ class Roster:
         if writer.excluded_at is not None:
             return None
         moments = []
-        for standing in writer.key_states.values():
-            if standing.lost_at is not None:
-                moments.append(standing.lost_at)
-            elif standing.phase is not Phase.IDLE:
+        for key_state in writer.key_states.values():
+            if key_state.lost_at is not None:
+                moments.append(key_state.lost_at)
+            elif key_state.phase is not Phase.IDLE:
                 return None
         if not moments:
             return None
@@ -313,11 +313,11 @@ class Roster:
     def _waits_for(self, writer: Writer) -> bool:
         return any(self.aggregates[key].role(writer.name) in AWAITED for key in writer.key_states)
 
-    def _journal(self, writer: Writer, aggregate: Aggregate, standing: KeyState, now: int) -> None:
-        after = writer.state(standing, aggregate.last.time if aggregate.last is not None else None)
-        before = standing.seen
+    def _journal(self, writer: Writer, aggregate: Aggregate, key_state: KeyState, now: int) -> None:
+        after = writer.state(key_state, aggregate.last.time if aggregate.last is not None else None)
+        before = key_state.seen
         if before is not after:
-            standing.seen = after
+            key_state.seen = after
             self.changes.states.append(StateChange(now, writer.name, aggregate.key, before, after))
 
     # -- marks ---------------------------------------------------------------------------------------------------
@@ -411,10 +411,10 @@ class Roster:
         holders: list[tuple[int, str]] = []
         idle = False
         for name, writer in self.writers.items():
-            standing = writer.key_states[DEFAULT_KEY]
-            since = writer.lost_since(standing)
+            key_state = writer.key_states[DEFAULT_KEY]
+            since = writer.lost_since(key_state)
             if since is None:
-                if not (writer.closed or standing.phase is Phase.IDLE):
+                if not (writer.closed or key_state.phase is Phase.IDLE):
                     return None  # one that is behind and skipped keeps it from resting, too
                 idle = True
             elif writer.excluded_at is None and now - since < self.config.forget_after_ms:
@@ -423,11 +423,11 @@ class Roster:
             return None
         since, name = max(holders)
         writer = self.writers[name]
-        standing = writer.key_states[DEFAULT_KEY]
+        key_state = writer.key_states[DEFAULT_KEY]
         return Holder(
             writer=name,
-            state=str(writer.state(standing, self.last_time(DEFAULT_KEY))),
-            time=standing.value,
+            state=str(writer.state(key_state, self.last_time(DEFAULT_KEY))),
+            time=key_state.value,
             last_heard_ms_ago=self.silent_ms(writer, now),
             released_in_ms=since + self.config.forget_after_ms - now,
         )
@@ -438,11 +438,11 @@ class Roster:
             return False
         someone = aggregate.remainder.closed
         for writer in self.writers.values():
-            standing = writer.key_states[DEFAULT_KEY]
-            since = writer.lost_since(standing)
+            key_state = writer.key_states[DEFAULT_KEY]
+            since = writer.lost_since(key_state)
             if writer.excluded_at is not None or (since is not None and now - since >= self.config.forget_after_ms):
                 continue
-            if since is not None or not (writer.closed or standing.phase is Phase.IDLE):
+            if since is not None or not (writer.closed or key_state.phase is Phase.IDLE):
                 return False
             someone = True
         return someone

@@ -201,8 +201,8 @@ class Stream:
         if writer.closed and epoch in (None, writer.closed_epoch):
             return []
         check_epoch(name, writer, epoch)
-        for standing in writer.key_states.values():
-            standing.go_idle()
+        for key_state in writer.key_states.values():
+            key_state.go_idle()
         self._hear(writer, now)
         return self._changed(writer, now)
 
@@ -352,7 +352,9 @@ class Stream:
 
     def states(self, writer: Writer) -> dict[str, WriterState]:
         """What a writer is, by key."""
-        return {key: writer.state(standing, self._roster.last_time(key)) for key, standing in writer.key_states.items()}
+        return {
+            key: writer.state(key_state, self._roster.last_time(key)) for key, key_state in writer.key_states.items()
+        }
 
     def drain(self) -> Changes:
         """What has changed since the last call, for the store."""
@@ -388,11 +390,11 @@ class Stream:
             if writer is None or not self._roster.counts(name, key):
                 floors[key] = self._roster.reached(key, now)
                 continue
-            standing = writer.key_states[key]
-            if standing.floor is not None and time < standing.floor:  # only a joined writer has a floor
-                floors[key] = standing.floor
+            key_state = writer.key_states[key]
+            if key_state.floor is not None and time < key_state.floor:  # only a joined writer has a floor
+                floors[key] = key_state.floor
             else:
-                floors[key] = standing.told_floor if admitted.repeats else None
+                floors[key] = key_state.told_floor if admitted.repeats else None
         return floors
 
     def _take(self, note: Note, admitted: Admitted, floors: Mapping[str, int | None], tail: bool, now: int) -> None:
@@ -424,8 +426,8 @@ class Stream:
         back = [each for key in keys if (each := writer.key_states[key]).lost_at is not None and not writer.closed]
         if back:
             self._roster.store_rest(now)
-        for standing in back:
-            standing.lost_at = None
+        for key_state in back:
+            key_state.lost_at = None
         self._hear(writer, now)
         self._roster.changed(writer, now)
 

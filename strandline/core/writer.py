@@ -179,23 +179,23 @@ class Writer:
     @property
     def lost(self) -> bool:
         """Whether nobody knows what it may have written."""
-        return any(self.lost_since(standing) is not None for standing in self.key_states.values())
+        return any(self.lost_since(key_state) is not None for key_state in self.key_states.values())
 
-    def lost_since(self, standing: KeyState) -> int | None:
+    def lost_since(self, key_state: KeyState) -> int | None:
         """When it was lost in a key, for whichever reason came first; None if it is not."""
         if self.closed:
             return None
-        if self.excluded_at is None or standing.lost_at is None:
-            return standing.lost_at if self.excluded_at is None else self.excluded_at
-        return min(self.excluded_at, standing.lost_at)
+        if self.excluded_at is None or key_state.lost_at is None:
+            return key_state.lost_at if self.excluded_at is None else self.excluded_at
+        return min(self.excluded_at, key_state.lost_at)
 
-    def contribution(self, standing: KeyState, time: int) -> Contribution:
+    def contribution(self, key_state: KeyState, time: int) -> Contribution:
         """What it gives to a mark at `time`: the earliest note at or above that time, else all that it noted,
         whichever key it was noted for."""
-        for entry in standing.history:
+        for entry in key_state.history:
             if entry.time >= time:
                 return Contribution(entry.time, entry.cut, entry.newest, lasting=True)
-        return Contribution(standing.time, self.position, standing.newest, lasting=False)
+        return Contribution(key_state.time, self.position, key_state.newest, lasting=False)
 
     def hear(self, now: int, served: int) -> None:
         """It was heard, at a moment and a served time."""
@@ -218,54 +218,54 @@ class Writer:
 
     def lose(self, now: int) -> None:
         """It is gone, and does not speak for those who write: a tail reporter that closed."""
-        for standing in self.key_states.values():
-            standing.lost_at = now if standing.lost_at is None else standing.lost_at
+        for key_state in self.key_states.values():
+            key_state.lost_at = now if key_state.lost_at is None else key_state.lost_at
         self.epoch = None
 
     def begin_anew(self) -> None:
         """A new life after closing: neither its old time nor its old offsets refuse what comes; positions stay."""
         self.closed = False
         self.noted = {}
-        for standing in self.key_states.values():
-            standing.begin_anew()
+        for key_state in self.key_states.values():
+            key_state.begin_anew()
 
     def move(self, given: Mapping[str, int], cut: Cut, newest: Mapping[str, int]) -> None:
         """Takes in a noted position, as given and closed, and what is known of the newest event below it."""
         before = self.position
         covers = before.le(cut)
         self.position = cut if covers else before.join(cut)
-        for key, standing in self.key_states.items():
-            said, known = newest.get(key), standing.newest
+        for key, key_state in self.key_states.items():
+            said, known = newest.get(key), key_state.newest
             if said is not None and known is not None:
-                standing.newest = max(said, known)
+                key_state.newest = max(said, known)
             elif said is not None:
-                standing.newest = said if covers else None
+                key_state.newest = said if covers else None
             elif known is not None and self.position != before:
-                standing.newest = None
+                key_state.newest = None
         self.noted.update(given)
 
     def forget_segment(self, segment: str) -> None:
         """Takes out a segment that the log never had."""
         self.noted.pop(segment, None)
         self.position = self.position.without(segment)
-        for standing in self.key_states.values():
-            standing.forget_segment(segment)
+        for key_state in self.key_states.values():
+            key_state.forget_segment(segment)
 
-    def state(self, standing: KeyState, last_time: int | None) -> WriterState:
+    def state(self, key_state: KeyState, last_time: int | None) -> WriterState:
         """Its state in a key, given the time of that key's last mark."""
         if self.closed:
             return WriterState.CLOSED
         if self.excluded_at is not None:
             return WriterState.EXCLUDED
-        if standing.lost_at is not None:
+        if key_state.lost_at is not None:
             return WriterState.TIMED_OUT
-        match standing.phase:
+        match key_state.phase:
             case Phase.NOTED:
-                behind = last_time is not None and standing.time is not None and standing.time < last_time
+                behind = last_time is not None and key_state.time is not None and key_state.time < last_time
                 return WriterState.BEHIND if behind else WriterState.ACTIVE
             case Phase.IDLE:
                 return WriterState.IDLE
             case Phase.JOINED:
                 return WriterState.JOINED
             case _:
-                assert_never(standing.phase)
+                assert_never(key_state.phase)

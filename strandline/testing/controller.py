@@ -113,7 +113,7 @@ class InProcessController:
 
     async def _pass_time(self, milliseconds: int) -> None:
         controller: Controller = self.app.state.controller
-        deadlines, until = controller.streams.deadlines, self.clock.now + milliseconds
+        deadlines, until = controller.streams.timers, self.clock.now + milliseconds
         while (moment := deadlines.next_moment) is not None:
             wait_ms = max(0, moment - controller.clock.now())
             if self.clock.now + wait_ms >= until:

@@ -105,7 +105,7 @@ def test_the_same_goes_for_times_of_the_ingestion_domain(notes: list[Note], cloc
 def test_one_note_alone_that_goes_back_is_refused_whatever_was_done(notes: list[Note], later: int) -> None:
     made = stream()
     send(made, notes)
-    highest = {key: standing.time or 0 for key, standing in made.writers["w"].key_states.items()}
+    highest = {key: key_state.time or 0 for key, key_state in made.writers["w"].key_states.items()}
     back = note({key: time - later for key, time in highest.items()}, {})
     assert send(made, [back]) == ["time_went_back"]
 

@@ -190,48 +190,48 @@ STEPS = st.lists(
 
 @given(STEPS, st.integers(1, 6))
 def test_what_a_history_tells_to_the_store_makes_the_same_history_there(steps: list[str], bound: int) -> None:
-    standing = KeyState(Phase.NOTED)
+    key_state = KeyState(Phase.NOTED)
     stored: list[KeptNote] = []
     time = last_time = 0
     for step in [*steps, "drain"]:
         match step:
             case "note":
                 time += 1
-                standing.remember(KeptNote(time, Cut({"0": time, "1": 1}), None), last_time, bound)
-                assert len(standing.history) <= bound
-            case "again" if standing.history:
-                before = list(standing.history)
-                standing.remember(KeptNote(time, Cut({"0": 10**9}), None), last_time, bound)
-                assert standing.history == before  # the first is the tighter one
+                key_state.remember(KeptNote(time, Cut({"0": time, "1": 1}), None), last_time, bound)
+                assert len(key_state.history) <= bound
+            case "again" if key_state.history:
+                before = list(key_state.history)
+                key_state.remember(KeptNote(time, Cut({"0": 10**9}), None), last_time, bound)
+                assert key_state.history == before  # the first is the tighter one
             case "mark":
                 last_time = time
-                standing.drop_below(time)
+                key_state.drop_below(time)
             case "begin again":
-                standing.begin_anew()
+                key_state.begin_anew()
             case "forget":
-                standing.forget_segment("1")
+                key_state.forget_segment("1")
             case "drain":
-                whole, came = standing.drain()
+                whole, came = key_state.drain()
                 stored = [*([] if whole else stored), *came]
                 stored = [each for each in stored if each.time >= last_time]  # who has the mark can forget it too
-                assert stored == [each for each in standing.history if each.time >= last_time]
-                assert standing.drain() == (False, [])
+                assert stored == [each for each in key_state.history if each.time >= last_time]
+                assert key_state.drain() == (False, [])
 
 
 def history(*times: int, last_time: int | None, bound: int) -> list[int]:
-    standing = KeyState(Phase.NOTED)
+    key_state = KeyState(Phase.NOTED)
     for time in times:
-        standing.remember(KeptNote(time, Cut({"0": time}), None), last_time, bound)
-    return [entry.time for entry in standing.history]
+        key_state.remember(KeptNote(time, Cut({"0": time}), None), last_time, bound)
+    return [entry.time for entry in key_state.history]
 
 
 def test_a_history_that_is_full_loses_first_what_marks_left_behind_and_then_every_second_note() -> None:
     assert history(20, 30, 40, last_time=20, bound=2) == [30, 40]
     assert history(20, 30, 40, last_time=None, bound=2) == [20, 40]
     assert history(1, 2, 3, 4, 5, last_time=None, bound=4) == [1, 3, 5]
-    standing = KeyState(Phase.NOTED, history=[KeptNote(time, NOTHING, None) for time in (10, 20, 30)])
-    standing.drop_below(20)
-    assert [entry.time for entry in standing.history] == [20, 30]
+    key_state = KeyState(Phase.NOTED, history=[KeptNote(time, NOTHING, None) for time in (10, 20, 30)])
+    key_state.drop_below(20)
+    assert [entry.time for entry in key_state.history] == [20, 30]
 
 
 @pytest.mark.parametrize("cut", [NOTHING, Cut({"b": 2, "a": 1})])

@@ -65,8 +65,8 @@ def answer_before_the_commit() -> None:
 
 def drop_a_writer_of_each_commit() -> None:
     def make(write: Any) -> Any:
-        def broken(self: WriterLog, writers: Any, changed: Any, writing: Any) -> None:
-            write(self, writers, sorted(changed)[1:] if len(changed) > 1 else changed, writing)
+        def broken(self: WriterLog, writers: Any, changed: Any, commit: Any) -> None:
+            write(self, writers, sorted(changed)[1:] if len(changed) > 1 else changed, commit)
 
         return broken
 
@@ -77,15 +77,15 @@ def show_marks_before_they_are_durable() -> None:
     """On a disk that takes 30 ms, so that a kill in between is likely."""
 
     def slow(commit: Any) -> Any:
-        def broken(self: Store, writing: Any) -> None:
+        def broken(self: Store, commit: Any) -> None:
             time.sleep(0.03)
-            commit(self, writing)
+            commit(self, commit)
 
         return broken
 
     def early(write: Any) -> Any:
-        def broken(self: LoadedStream, writing: Any) -> Callable[[], None]:
-            write(self, writing)()
+        def broken(self: LoadedStream, commit: Any) -> Callable[[], None]:
+            write(self, commit)()
             return lambda: None
 
         return broken
@@ -109,9 +109,9 @@ def say_that_nothing_changed_after_a_commit() -> None:
     commits = 0
 
     def make(commit: Any) -> Any:
-        def broken(self: Store, writing: Any) -> None:
+        def broken(self: Store, commit: Any) -> None:
             nonlocal commits
-            commit(self, writing)
+            commit(self, commit)
             commits += 1
             if commits % 40 == 0:
                 raise RuntimeError("the commit is done")
@@ -160,9 +160,9 @@ def call_every_window_complete() -> None:
 
 def let_joined_writers_not_hold() -> None:
     def make(role: Any) -> Any:
-        def broken(self: Aggregate, writer: Any, standing: Any) -> WriterRole:
-            found: WriterRole = role(self, writer, standing)
-            return WriterRole.OUT if standing.phase is Phase.JOINED and found is WriterRole.COUNTED else found
+        def broken(self: Aggregate, writer: Any, key_state: Any) -> WriterRole:
+            found: WriterRole = role(self, writer, key_state)
+            return WriterRole.OUT if key_state.phase is Phase.JOINED and found is WriterRole.COUNTED else found
 
         return broken
 
@@ -223,9 +223,9 @@ def let_the_clock_step_back() -> None:
 
 def forget_what_readers_reported() -> None:
     def make(write: Any) -> Any:
-        def broken(self: LoadedGroup, writing: Any) -> Any:
+        def broken(self: LoadedGroup, commit: Any) -> Any:
             self.membership.touched.places.clear()
-            return write(self, writing)
+            return write(self, commit)
 
         return broken
 

@@ -337,8 +337,8 @@ class _World:
         load.programs_over.set()
         load.over.set()
         deadline = time.monotonic() + CALM_S
-        writing = load.tasks[: len(load.raw) + 3]
-        _, late = await asyncio.wait(writing, timeout=CALM_S)
+        commit = load.tasks[: len(load.raw) + 3]
+        _, late = await asyncio.wait(commit, timeout=CALM_S)
         for thread, program in zip(load.threads, load.programs, strict=False):
             await asyncio.to_thread(thread.join, max(0.1, deadline - time.monotonic()))
             if thread.is_alive():

@@ -108,16 +108,16 @@ def expected(inputs: int, mode: str, history: Sequence[Call]) -> list[list[Emiss
     emitted: dict[str, int] = {}
     was_idle = False
     for length in range(1, len(history) + 1):
-        standing = Standing(inputs, history[:length])
+        key_state = Standing(inputs, history[:length])
         step: list[Emission] = []
         for key in sorted(KEYS):
-            claim = standing.claim(key, mode)
+            claim = key_state.claim(key, mode)
             if claim is not None and claim > emitted.get(key, claim - 1):
                 emitted[key] = claim
                 step.append(Watermark(key, claim))
-        if standing.all_idle() and not was_idle:
+        if key_state.all_idle() and not was_idle:
             step.append(Idle())
-        was_idle = standing.all_idle()
+        was_idle = key_state.all_idle()
         out.append(step)
     return out
 
@@ -146,12 +146,12 @@ def test_every_call_makes_known_what_the_whole_history_says(case: tuple[int, lis
     inputs, history = case[0], legal(case[1])
     merged = Coalescer(inputs, mode)
     assert [tell(merged, call) for call in history] == expected(inputs, mode, history)
-    standing = Standing(inputs, history)
-    assert merged.is_idle == standing.all_idle()
-    assert merged.is_done == (len(standing.done()) == inputs)
+    key_state = Standing(inputs, history)
+    assert merged.is_idle == key_state.all_idle()
+    assert merged.is_done == (len(key_state.done()) == inputs)
     for key in KEYS:
         for input in range(inputs):
-            assert merged.input_value(input, key) == standing.times(key).get(input)
+            assert merged.input_value(input, key) == key_state.times(key).get(input)
 
 
 @given(inputs_and_calls, modes)
@@ -172,10 +172,10 @@ def test_with_hold_no_emission_is_above_the_own_time_of_an_active_input(case: tu
     inputs, history = case[0], legal(case[1])
     merged = Coalescer(inputs)
     for length, call in enumerate(history, start=1):
-        standing = Standing(inputs, history[:length])
+        key_state = Standing(inputs, history[:length])
         for emission in tell(merged, call):
             if isinstance(emission, Watermark):
-                own = [merged.input_value(input, emission.key) for input in standing.active()]
+                own = [merged.input_value(input, emission.key) for input in key_state.active()]
                 assert own
                 assert all(value is not None and value >= emission.value for value in own)
 
@@ -294,12 +294,12 @@ def test_who_holds_a_key_back_is_an_active_input_and_only_it_can_raise_the_water
     merged = Coalescer(inputs, mode)
     for call in history:
         tell(merged, call)
-    standing = Standing(inputs, history)
+    key_state = Standing(inputs, history)
     for key in KEYS:
-        holder, times = merged.held_by(key), standing.times(key)
-        if not standing.active():
+        holder, times = merged.held_by(key), key_state.times(key)
+        if not key_state.active():
             assert holder is None
             continue
-        assert holder in standing.active()
+        assert holder in key_state.active()
         assert isinstance(holder, int)
-        assert times.get(holder, -100) == min(times.get(input, -100) for input in standing.active())
+        assert times.get(holder, -100) == min(times.get(input, -100) for input in key_state.active())

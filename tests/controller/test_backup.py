@@ -235,7 +235,7 @@ def test_the_same_backup_restored_twice_gives_out_no_epoch_twice(start: Any, dat
 
 
 def fence_of(controller: Any) -> int:
-    fence: int = controller.app.state.controller.streams._spell.fence
+    fence: int = controller.app.state.controller.streams._term.fence
     return fence
 
 

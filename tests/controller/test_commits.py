@@ -30,8 +30,8 @@ class HeldStore:
         self.writings: list[Commit] = []
         self._ends: list[asyncio.Future[None]] = []
 
-    def commit(self, writing: Commit) -> asyncio.Future[None]:
-        self.writings.append(writing)
+    def commit(self, commit: Commit) -> asyncio.Future[None]:
+        self.writings.append(commit)
         self._ends.append(asyncio.get_running_loop().create_future())
         return self._ends[-1]
 
@@ -89,8 +89,8 @@ def test_calls_that_come_during_a_commit_go_together_in_the_next() -> None:
         await rest.pop()
 
         assert [mark.time for mark in live.chains[""]] == [1, 2, 3, 4]
-        assert [len(writing.added.get(schema.mark, [])) for writing in store.writings] == [1, 3]
-        assert [len(writing.added[schema.writer_change]) for writing in store.writings] == [1, 1]
+        assert [len(commit.added.get(schema.mark, [])) for commit in store.writings] == [1, 3]
+        assert [len(commit.added[schema.writer_change]) for commit in store.writings] == [1, 1]
 
     run(scene)
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_shown_is_discarded_with_what_was_applied_on_top_of_it() 
     class Unshowable:
         discarded = False
 
-        def write(self, writing: Commit) -> Callable[[], None]:
+        def write(self, commit: Commit) -> Callable[[], None]:
             return self._show
 
         def _show(self) -> None:

@@ -70,11 +70,11 @@ def test_a_dropped_segment_is_told(controller: Any) -> None:
 def test_who_acted_is_told_where_the_caller_is_known() -> None:
     journal = Journal(JOURNAL_OF_STREAM)
     journal.act(Act("sealed", "ops-team"), 5)
-    writing = Commit(Term(fence=1, owner="me", started_at=0), served_until=0, clock_bound=0)
+    commit = Commit(Term(fence=1, owner="me", started_at=0), served_until=0, clock_bound=0)
 
-    journal.write("s", writing)
+    journal.write("s", commit)
 
-    ((row,),) = writing.put.values()
+    ((row,),) = commit.put.values()
     assert (row["by"], row["kind"], row["at"], row["seq"]) == ("ops-team", "sealed", 5, 1)
 
 
@@ -253,25 +253,25 @@ def test_each_topic_is_a_ring_that_leaves_the_others_alone(start: Any) -> None:
 
 def test_an_entry_goes_with_the_commit_of_what_it_tells_of(controller: Any) -> None:
     controller.call("PUT", STREAM, CONFIG)
-    live = controller.app.state.controller.streams.at_hand("s")
-    writing = Commit(Term(fence=live._stored_fence, owner="test", started_at=0), served_until=0, clock_bound=0)
+    live = controller.app.state.controller.streams.find_loaded("s")
+    commit = Commit(Term(fence=live._stored_fence, owner="test", started_at=0), served_until=0, clock_bound=0)
 
     async def change() -> None:
         live.stream.register("a", (), live.stream.clock)
-        live.write(writing)
+        live.write(commit)
 
     controller.portal.call(change)
 
-    assert (schema.journal in writing.put, schema.writer_change in writing.added) == (True, True)
+    assert (schema.journal in commit.put, schema.writer_change in commit.added) == (True, True)
 
 
 def test_nothing_is_written_for_a_note_that_changes_nothing_else() -> None:
     journal = Journal(JOURNAL_OF_STREAM)
-    writing = Commit(Term(fence=1, owner="me", started_at=0), served_until=0, clock_bound=0)
+    commit = Commit(Term(fence=1, owner="me", started_at=0), served_until=0, clock_bound=0)
 
-    journal.write("s", writing)
+    journal.write("s", commit)
 
-    assert writing.put == {}
+    assert commit.put == {}
 
 
 @pytest.mark.parametrize("query", ["after=-1", "after=x", "limit=0", "limit=1001"])

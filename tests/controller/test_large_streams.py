@@ -27,14 +27,14 @@ DEADLINE_S = 60
 def fill(database: Path, writers: int = WRITERS) -> None:
     """A store with a large stream and a small one."""
     with open_database(str(database)) as store:
-        spell, _ = begin_term(store.writer, "test", NOON)
-        writing = Commit(spell, served_until=NOON, clock_bound=NOON)
+        term, _ = begin_term(store.writer, "test", NOON)
+        commit = Commit(term, served_until=NOON, clock_bound=NOON)
         for name, count in (("large", writers), ("small", 1)):
             stream = Stream(name, AT_ONCE, SegmentGraph.equal_shares(1, NOON), now=NOON)
             for number in range(count):
                 stream.note(Note(writer=f"w{number}", times={"": NOON}, position={"0": number}), NOON)
-            LoadedStream(stream, StreamOrigin(NOON, None), stored_fence=None, watch=lambda _: None).write(writing)
-        CommitWriter(store.writer).commit(writing)
+            LoadedStream(stream, StreamOrigin(NOON, None), stored_fence=None, watch=lambda _: None).write(commit)
+        CommitWriter(store.writer).commit(commit)
 
 
 @pytest.fixture
@@ -77,5 +77,5 @@ def test_time_spent_on_loading_counts_as_silence_of_nobody(filled: InProcess) ->
     assert filled.request("GET", "/v1/streams/large").status_code == 503
     filled.clock.now += 5_000
     until_loaded(filled, "large")
-    live = filled.app.state.controller.streams.at_hand("large")
+    live = filled.app.state.controller.streams.find_loaded("large")
     assert {live.stream.silent_ms(each, filled.clock.now) for each in live.stream.writers.values()} == {0}

@@ -121,12 +121,12 @@ class FaultyCommits:
         self.states: list[int] = []  # how many writers each commit wrote
         self.fail_at: int | None = None
 
-    async def __call__(self, writing: Commit) -> None:
-        rows = writing.added.get(schema.writer_change, [])
+    async def __call__(self, commit: Commit) -> None:
+        rows = commit.added.get(schema.writer_change, [])
         self.states.append(sum(len(json.loads(row["writers"])) for row in rows))
         if len(self.states) == self.fail_at:
             raise OSError("no room")
-        await self.store.commit(writing)
+        await self.store.commit(commit)
 
 
 def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -> None:
@@ -134,11 +134,11 @@ def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -
 
     async def whole() -> None:
         database = open_database(str(path))
-        spell, restores = begin_term(database.writer, "test", NOON)
-        store, clock = Store(database, spell), Clock(ManualClock(NOON))
+        term, restores = begin_term(database.writer, "test", NOON)
+        store, clock = Store(database, term), Clock(ManualClock(NOON))
         commits = FaultyCommits(store)
-        committer = Committer(commits, spell, clock)
-        streams = Streams(store, committer, clock, spell, restores)
+        committer = Committer(commits, term, clock)
+        streams = Streams(store, committer, clock, term, restores)
         committer.start()
         await streams.create("s", 1, {"mark_interval_ms": None})
         commits.states.clear()

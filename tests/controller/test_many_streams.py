@@ -34,17 +34,17 @@ def filled(database: Path) -> Path:
         StreamOrigin(NOON, (("0", 0.0, 0.5), ("1", 0.5, 1.0))),
     )
     with open_database(str(database)) as store:
-        spell, _ = begin_term(store.writer, "test", NOON)
+        term, _ = begin_term(store.writer, "test", NOON)
         scribe = CommitWriter(store.writer)
         for first in range(0, STREAMS, AT_ONCE):
-            writing = Commit(spell, served_until=NOON, clock_bound=NOON)
+            commit = Commit(term, served_until=NOON, clock_bound=NOON)
             for number in range(first, min(STREAMS, first + AT_ONCE)):
                 stream = Stream(name(number), config, SegmentGraph.equal_shares(2, NOON), now=NOON)
                 for writer in range(WRITERS):
                     position = {str(writer % 2): 10 + writer}
                     stream.note(Note(writer=f"w{writer}", times={"": NOON + writer}, position=position), NOON)
-                LoadedStream(stream, origin, stored_fence=None, watch=lambda _: None).write(writing)
-            scribe.commit(writing)
+                LoadedStream(stream, origin, stored_fence=None, watch=lambda _: None).write(commit)
+            scribe.commit(commit)
     return database
 
 

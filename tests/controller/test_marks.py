@@ -194,7 +194,9 @@ def test_a_stream_has_no_end_before_its_last_marks_are_durable(controller: Any) 
     controller.call("PUT", "/v1/streams/s", {**CONFIG, "min_writers": 2})
     controller.note("a", 100, {"0": 5})
     streams = controller.app.state.controller.streams
-    controller.portal.call(streams.at_hand("s").stream.seal, {}, controller.clock.now)  # applied, and not yet written
+    controller.portal.call(
+        streams.find_loaded("s").stream.seal, {}, controller.clock.now
+    )  # applied, and not yet written
 
     def end() -> tuple[bool, bool]:
         window = controller.call("POST", "/v1/streams/s/time-window", {"position": {"0": 5}})
@@ -206,7 +208,7 @@ def test_a_stream_has_no_end_before_its_last_marks_are_durable(controller: Any) 
     assert not waiting.done()
 
     controller.pass_time(0)
-    controller.portal.call(streams.touch, streams.at_hand("s"))
+    controller.portal.call(streams.touch, streams.find_loaded("s"))
     controller.pass_time(0)
 
     assert [mark["time"] for mark in waiting.result(10).json()["marks"]] == [100]

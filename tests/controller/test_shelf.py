@@ -58,7 +58,7 @@ def test_a_discarded_thing_is_loaded_again() -> None:
         first = await shelf.find("x")
         assert first is not None
         first.discarded = True
-        assert shelf.at_hand("x") is None
+        assert shelf.find_loaded("x") is None
         assert await shelf.find("x") is not first and store.loads == 2
 
     asyncio.run(scene())

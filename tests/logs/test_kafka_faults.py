@@ -110,19 +110,19 @@ def test_a_leader_that_is_killed_takes_nothing_with_it_that_a_position_covers(
             while not over.is_set():
                 account.step()
 
-        writing = threading.Thread(target=write)
-        writing.start()
+        commit = threading.Thread(target=write)
+        commit.start()
         try:
             dead = three_brokers.leader(topic, 0)
             killed(dead)
             while three_brokers.leader(topic, 0) in (dead, -1):
-                assert writing.is_alive()
+                assert commit.is_alive()
             steps = len(account.covered)
             while len(account.covered) < steps + 3:  # writing goes on
-                assert writing.is_alive()
+                assert commit.is_alive()
         finally:
             over.set()
-            writing.join()
+            commit.join()
     account.check(stored(three_brokers, topic))
 
 

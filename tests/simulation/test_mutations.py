@@ -49,7 +49,7 @@ def floor_ignores_own_stored_time(patch: Patch) -> None:
 
     def broken(self: Stream, name: str, keys: Any, now: int, *rest: Any) -> Registered:
         writer = self.writers.get(name)
-        times = {key: standing.time for key, standing in writer.key_states.items()} if writer else {}
+        times = {key: key_state.time for key, key_state in writer.key_states.items()} if writer else {}
         for key in times:
             self.writers[name].key_states[key].time = None
         try:
@@ -64,8 +64,8 @@ def floor_ignores_own_stored_time(patch: Patch) -> None:
 def joined_writers_do_not_hold(patch: Patch) -> None:
     role = Aggregate._role
 
-    def broken(self: Aggregate, writer: Writer, standing: KeyState) -> WriterRole:
-        return WriterRole.OUT if standing.phase is Phase.JOINED else role(self, writer, standing)
+    def broken(self: Aggregate, writer: Writer, key_state: KeyState) -> WriterRole:
+        return WriterRole.OUT if key_state.phase is Phase.JOINED else role(self, writer, key_state)
 
     patch.setattr(Aggregate, "_role", broken)
 
@@ -80,22 +80,22 @@ def last_position_only_of_the_same_key(patch: Patch) -> None:
 
     def noting(self: Stream, said: Note, now: int, *, tail: bool = False) -> NoteResult:
         before = (
-            {key: standing.time for key, standing in self.writers[said.writer].key_states.items()}
+            {key: key_state.time for key, key_state in self.writers[said.writer].key_states.items()}
             if (said.writer in self.writers)
             else {}
         )
         answer = note(self, said, now, tail=tail)
         writer = self.writers[said.writer]
-        for key, standing in writer.key_states.items():
+        for key, key_state in writer.key_states.items():
             if key in said.times or key not in before:
-                positions[said.writer, id(standing)] = writer.position
+                positions[said.writer, id(key_state)] = writer.position
         return answer
 
-    def broken(self: Writer, standing: KeyState, time: int) -> Contribution:
-        gift = contribution(self, standing, time)
+    def broken(self: Writer, key_state: KeyState, time: int) -> Contribution:
+        gift = contribution(self, key_state, time)
         if gift.lasting:
             return gift
-        return Contribution(gift.time, positions.get((self.name, id(standing)), self.position), gift.newest, False)
+        return Contribution(gift.time, positions.get((self.name, id(key_state)), self.position), gift.newest, False)
 
     patch.setattr(Stream, "__init__", begins)
     patch.setattr(Stream, "note", noting)
@@ -109,8 +109,8 @@ def closing_drops_positions(patch: Patch) -> None:
         close(self, epoch, now)
         if self.closed:
             self.position = NOTHING
-            for standing in self.key_states.values():
-                standing.history = []
+            for key_state in self.key_states.values():
+                key_state.history = []
 
     patch.setattr(Writer, "close", broken)
 
@@ -119,7 +119,7 @@ def a_new_life_keeps_the_notes_of_the_old_one(patch: Patch) -> None:
     begin_anew = Writer.begin_anew
 
     def broken(self: Writer) -> None:
-        kept = {key: standing.history for key, standing in self.key_states.items()}
+        kept = {key: key_state.history for key, key_state in self.key_states.items()}
         begin_anew(self)
         for key, history in kept.items():
             self.key_states[key].history = history
@@ -159,9 +159,9 @@ def epochs_are_reused_after_a_restart(patch: Patch) -> None:
 def a_repeated_note_wakes_an_idle_writer(patch: Patch) -> None:
     def broken(self: Stream, writer: Writer, times: Mapping[str, int], now: int) -> None:
         for key in times:
-            standing = writer.key_states[key]
-            if standing.phase is Phase.IDLE:
-                standing.phase = Phase.NOTED
+            key_state = writer.key_states[key]
+            if key_state.phase is Phase.IDLE:
+                key_state.phase = Phase.NOTED
         self._hear(writer, now)
         self._roster.changed(writer, now)
 
@@ -306,11 +306,11 @@ def newest_is_believed_for_a_part_of_the_position(patch: Patch) -> None:
     move = Writer.move
 
     def broken(self: Writer, given: Mapping[str, int], cut: Cut, newest: Mapping[str, int]) -> None:
-        known = {key: standing.newest for key, standing in self.key_states.items()}
+        known = {key: key_state.newest for key, key_state in self.key_states.items()}
         move(self, given, cut, newest)
-        for key, standing in self.key_states.items():
-            if standing.newest is None:
-                standing.newest = newest.get(key, known.get(key))
+        for key, key_state in self.key_states.items():
+            if key_state.newest is None:
+                key_state.newest = newest.get(key, known.get(key))
 
     patch.setattr(Writer, "move", broken)
 
@@ -392,7 +392,7 @@ def an_idle_writer_is_forgotten(patch: Patch) -> None:
     lapses_at = Roster._lapses_at
 
     def broken(self: Roster, writer: Writer) -> int | None:
-        idle = all(standing.phase is Phase.IDLE for standing in writer.key_states.values()) and not writer.lost
+        idle = all(key_state.phase is Phase.IDLE for key_state in writer.key_states.values()) and not writer.lost
         return writer.heard_at if idle and not writer.closed else lapses_at(self, writer)
 
     changed = Roster.changed
@@ -411,8 +411,8 @@ def without_remainder(**left: Any) -> Mutation:
     def mutation(patch: Patch) -> None:
         with_writer = Remainder.with_writer
 
-        def broken(self: Remainder, writer: Writer, standing: KeyState) -> Remainder:
-            return replace(with_writer(self, writer, standing), **left)
+        def broken(self: Remainder, writer: Writer, key_state: KeyState) -> Remainder:
+            return replace(with_writer(self, writer, key_state), **left)
 
         patch.setattr(Remainder, "with_writer", broken)
 

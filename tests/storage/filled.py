@@ -37,14 +37,14 @@ class Filled:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        spell, _ = begin_term(database.writer, "one", 0)
+        term, _ = begin_term(database.writer, "one", 0)
         scribe = CommitWriter(database.writer)
 
         def flush(*kept: LoadedStream | LoadedGroup) -> None:
-            writing = Commit(spell, served_until=0, clock_bound=0)
+            commit = Commit(term, served_until=0, clock_bound=0)
             for each in kept:
-                each.write(writing)
-            scribe.commit(writing)
+                each.write(commit)
+            scribe.commit(commit)
 
         streams = [stream("s"), stream("t")]
         flush(*streams, group("g"), group("h"))

@@ -147,7 +147,7 @@ def test_a_damaged_group_is_listed_for_those_alone_who_may_read_every_stream(fil
 
 def test_a_segment_that_is_dropped_leaves_damaged_marks_as_they_are(store_url: str) -> None:
     with open_database(store_url) as database:
-        spell, _ = begin_term(database.writer, "one", 0)
+        term, _ = begin_term(database.writer, "one", 0)
         live = LoadedStream(
             Stream("s", StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph(open=True), now=0),
             StreamOrigin(0, None),
@@ -159,9 +159,9 @@ def test_a_segment_that_is_dropped_leaves_damaged_marks_as_they_are(store_url: s
         scribe = CommitWriter(database.writer)
 
         def flush() -> None:
-            writing = Commit(spell, served_until=0, clock_bound=0)
-            live.write(writing)
-            scribe.commit(writing)
+            commit = Commit(term, served_until=0, clock_bound=0)
+            live.write(commit)
+            scribe.commit(commit)
 
         flush()
         with database.writer.begin():

@@ -45,10 +45,10 @@ def ending(live: LoadedStream) -> LoadedStream:
     return live
 
 
-def writing_of(live: LoadedStream, spell: Term) -> Commit:
-    writing = Commit(spell, served_until=0, clock_bound=0)
-    live.write(writing)
-    return writing
+def writing_of(live: LoadedStream, term: Term) -> Commit:
+    pending = Commit(term, served_until=0, clock_bound=0)
+    live.write(pending)
+    return pending
 
 
 def loaded(database: Database) -> LoadedStream:
@@ -89,14 +89,14 @@ def test_two_owners_never_both_append_a_mark(store_url: str) -> None:
         ours = made()
         note(ours, 1)
         scribe.commit(writing_of(ours, first))
-        spell, _ = begin_term(database.writer, "second", 0)
+        term, _ = begin_term(database.writer, "second", 0)
         one, other = loaded(database), loaded(database)  # as two controllers have it that both believe it is theirs
         note(one, 2)
         note(other, 3)
-        scribe.commit(writing_of(one, spell))
+        scribe.commit(writing_of(one, term))
 
         with pytest.raises(OwnershipLost, match="'s'"):
-            scribe.commit(writing_of(other, spell))  # what it wants to take is not there any more
+            scribe.commit(writing_of(other, term))  # what it wants to take is not there any more
 
         assert times(database) == [1, 2]
 
@@ -104,17 +104,17 @@ def test_two_owners_never_both_append_a_mark(store_url: str) -> None:
 def test_a_mark_is_never_overwritten_even_by_its_owner(store_url: str) -> None:
     with open_database(store_url) as database:
         scribe = CommitWriter(database.writer)
-        spell, _ = begin_term(database.writer, "one", 0)
+        term, _ = begin_term(database.writer, "one", 0)
         live = made()
         note(live, 1)
-        scribe.commit(writing_of(live, spell))
+        scribe.commit(writing_of(live, term))
         one, other = loaded(database), loaded(database)
         note(one, 2)
         note(other, 3)
-        scribe.commit(writing_of(one, spell))
+        scribe.commit(writing_of(one, term))
 
         with pytest.raises(IntegrityError):
-            scribe.commit(writing_of(other, spell))
+            scribe.commit(writing_of(other, term))
 
         assert times(database) == [1, 2]
 
@@ -125,8 +125,8 @@ def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any
         early, _ = begin_term(database.writer, "early", 0)
         scribe, ours = CommitWriter(database.writer), made()
         note(ours, 1)
-        writing = writing_of(ours, early)
-        commit = scribe._begin(writing)
+        pending = writing_of(ours, early)
+        commit = scribe._begin(pending)
         engine = create_engine(make_url(postgres_url).set(drivername="postgresql+psycopg"))
         began: list[Term] = []
 
@@ -142,7 +142,7 @@ def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any
         while not postgres.execute(waits) and time.monotonic() < deadline and thread.is_alive():
             pass
         assert began == []
-        scribe._write(writing)
+        scribe._write(pending)
         commit.commit()
         thread.join(30)
 
@@ -173,12 +173,12 @@ def test_a_stream_that_an_earlier_spell_wrote_can_be_deleted_in_the_next_one_by_
 def test_a_stream_is_deleted_once(store_url: str) -> None:
     with open_database(store_url) as database:
         scribe, ours = CommitWriter(database.writer), made()
-        spell, _ = begin_term(database.writer, "one", 0)
-        scribe.commit(writing_of(ours, spell))
+        term, _ = begin_term(database.writer, "one", 0)
+        scribe.commit(writing_of(ours, term))
         again = loaded(database)
-        scribe.commit(writing_of(ending(ours), spell))
+        scribe.commit(writing_of(ending(ours), term))
         with pytest.raises(OwnershipLost, match="'s'"):
-            scribe.commit(writing_of(ending(again), spell))
+            scribe.commit(writing_of(ending(again), term))
 
 
 def test_a_spell_begins_no_earlier_than_any_time_that_one_before_it_may_have_told(store_url: str) -> None:
@@ -194,7 +194,7 @@ def test_a_stream_is_restored_that_was_written_before_the_last_restore() -> None
 
 
 def test_served_time_goes_on_where_the_last_commit_of_the_spell_before_left_it(store_url: str) -> None:
-    #   spell         1 ─────────────── 300       1000 ────────────────── 1700       1000, its clock behind
+    #   term          1 ─────────────── 300       1000 ────────────────── 1700       1000, its clock behind
     #   unserved      0   70 of them     70            770                 790            790
     with open_database(store_url) as database:
         scribe = CommitWriter(database.writer)
@@ -210,11 +210,11 @@ def test_served_time_goes_on_where_the_last_commit_of_the_spell_before_left_it(s
 
 def test_of_rows_with_the_same_key_the_last_counts(store_url: str) -> None:
     with open_database(store_url) as database:
-        spell, _ = begin_term(database.writer, "one", 0)
-        writing = Commit(spell, served_until=0, clock_bound=0)
+        term, _ = begin_term(database.writer, "one", 0)
+        pending = Commit(term, served_until=0, clock_bound=0)
         for owner in ("first", "last"):
-            writing.put_row(schema.stream, row(owner))
-        CommitWriter(database.writer).commit(writing)
+            pending.put_row(schema.stream, row(owner))
+        CommitWriter(database.writer).commit(pending)
 
         with database.reader.begin():
             assert database.reader.execute(select(schema.stream.c.owner)).scalars().all() == ["last"]
@@ -223,10 +223,10 @@ def test_of_rows_with_the_same_key_the_last_counts(store_url: str) -> None:
 def test_what_is_hard_to_say_in_a_statement_is_stored_as_it_is(store_url: str) -> None:
     hard = '%(x)s \':y \\u0041 \\ "é" 漢 {0} %%'
     with open_database(store_url) as database:
-        spell, _ = begin_term(database.writer, "one", 0)
-        writing = Commit(spell, served_until=0, clock_bound=0)
-        writing.add_row(schema.stream, {**row("one"), "config": hard, "clock": 2**63 - 1, "epochs": -(2**63)})
-        CommitWriter(database.writer).commit(writing)
+        term, _ = begin_term(database.writer, "one", 0)
+        pending = Commit(term, served_until=0, clock_bound=0)
+        pending.add_row(schema.stream, {**row("one"), "config": hard, "clock": 2**63 - 1, "epochs": -(2**63)})
+        CommitWriter(database.writer).commit(pending)
 
         with database.reader.begin():
             (stored,) = database.reader.execute(select(schema.stream)).all()

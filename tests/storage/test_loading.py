@@ -40,22 +40,22 @@ def note(live: LoadedStream, writer: str, time: int, *keys: str, now: int = 0) -
 
 
 class Served:
-    """A store, and one spell of serving after the other."""
+    """A store, and one term of serving after the other."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self._scribe = CommitWriter(database.writer)
-        self.begin_spell(0)
+        self.begin_term(0)
 
-    def begin_spell(self, now: int) -> None:
-        self.spell, _ = begin_term(self.database.writer, "test", now)
-        self.unserved = Unserved(self.spell.unserved_ms)
+    def begin_term(self, now: int) -> None:
+        self.term, _ = begin_term(self.database.writer, "test", now)
+        self.unserved = Unserved(self.term.unserved_ms)
 
     def flush(self, live: LoadedStream) -> None:
-        now = self.spell.started_at
-        writing = Commit(self.spell, served_until=now, clock_bound=now, unserved_ms=self.unserved.total_ms)
-        publish = live.write(writing)
-        self._scribe.commit(writing)
+        now = self.term.started_at
+        commit = Commit(self.term, served_until=now, clock_bound=now, unserved_ms=self.unserved.total_ms)
+        publish = live.write(commit)
+        self._scribe.commit(commit)
         publish()
 
     def loaded(self) -> LoadedStream:
@@ -84,11 +84,11 @@ def test_loading_and_the_first_flush_after_it_cost_what_is_there_and_not_keys_ti
         with served.database.writer.begin():
             served.database.writer.execute(schema.stream.delete())
         fill(served, writers, keys)
-        served.begin_spell(served.spell.started_at + 60_000)
+        served.begin_term(served.term.started_at + 60_000)
 
         def first() -> None:
             live = served.loaded()
-            note(live, "w1", 2, now=served.spell.started_at)
+            note(live, "w1", 2, now=served.term.started_at)
             served.flush(live)
 
         return counted(first)
@@ -100,7 +100,7 @@ def test_loading_and_the_first_flush_after_it_cost_what_is_there_and_not_keys_ti
 
 def test_a_restart_writes_no_writer_anew(served: Served) -> None:
     fill(served, 50, 1)
-    served.begin_spell(60_000)
+    served.begin_term(60_000)
     live = served.loaded()
     note(live, "w7", 2, now=60_000)
     served.flush(live)
@@ -110,17 +110,17 @@ def test_a_restart_writes_no_writer_anew(served: Served) -> None:
 
 
 def test_silence_while_nobody_served_counts_against_nobody_however_many_controllers_there_were(served: Served) -> None:
-    #   spells   │ a, b note │ gap │ b notes │ gap │ … │ gap
+    #   terms   │ a, b note │ gap │ b notes │ gap │ … │ gap
     live, often = new(), 5
     note(live, "a", 1)
     for turn in range(20):
         if turn % often == 0:
             live = served.loaded() if turn else live
-            note(live, "b", turn, now=served.spell.started_at)
+            note(live, "b", turn, now=served.term.started_at)
             served.flush(live)
-        served.begin_spell(served.spell.started_at + 10_000)
+        served.begin_term(served.term.started_at + 10_000)
     stream = served.loaded().stream
-    silent = {name: stream.silent_ms(each, served.spell.started_at) for name, each in stream.writers.items()}
+    silent = {name: stream.silent_ms(each, served.term.started_at) for name, each in stream.writers.items()}
     assert silent == {"a": 0, "b": 0}
     with served.database.reader.begin():
         kept = served.database.reader.execute(select(func.count()).select_from(schema.served)).scalar_one()

@@ -19,7 +19,7 @@ from tests.postgres import Postgres
 
 
 @pytest.fixture
-def writing(postgres_url: str) -> Iterator[Engine]:
+def commit(postgres_url: str) -> Iterator[Engine]:
     engine = writing_engine(parse_url(postgres_url))
     yield engine
     engine.dispose()
@@ -45,30 +45,30 @@ def sessions(postgres: Postgres, url: str) -> list[str]:
 
 @pytest.mark.parametrize(("given", "ours"), [("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")])
 def test_a_commit_is_durable_when_it_is_answered_and_no_less_than_the_database_asks_for(
-    postgres: Postgres, postgres_url: str, writing: Engine, given: str, ours: str
+    postgres: Postgres, postgres_url: str, commit: Engine, given: str, ours: str
 ) -> None:
     postgres.execute(f"ALTER DATABASE {postgres_url.rpartition('/')[2]} SET synchronous_commit = {given}")
 
-    with writing.connect() as connection:
+    with commit.connect() as connection:
         assert setting(connection, "synchronous_commit") == ours
 
 
-def test_only_the_lock_of_the_controller_is_waited_for_in_vain(writing: Engine) -> None:
-    with writing.connect() as connection:
+def test_only_the_lock_of_the_controller_is_waited_for_in_vain(commit: Engine) -> None:
+    with commit.connect() as connection:
         assert setting(connection, "lock_timeout") == "0"
 
 
 def test_a_session_that_holds_the_lock_waits_outside_of_a_transaction(
-    postgres: Postgres, postgres_url: str, writing: Engine
+    postgres: Postgres, postgres_url: str, commit: Engine
 ) -> None:
-    with writing.connect():
+    with commit.connect():
         assert sessions(postgres, postgres_url) == ["idle"]
 
 
 def test_who_is_refused_the_lock_leaves_no_session_behind(
-    postgres: Postgres, postgres_url: str, writing: Engine
+    postgres: Postgres, postgres_url: str, commit: Engine
 ) -> None:
-    with writing.connect():
+    with commit.connect():
         with pytest.raises(AlreadyServed):
             open_database(postgres_url)
 
@@ -78,9 +78,9 @@ def test_who_is_refused_the_lock_leaves_no_session_behind(
         assert len(left) == 1
 
 
-def test_another_failure_while_the_lock_is_taken_is_told_as_it_is(postgres_url: str, writing: Engine) -> None:
+def test_another_failure_while_the_lock_is_taken_is_told_as_it_is(postgres_url: str, commit: Engine) -> None:
     hasty = writing_engine(parse_url(postgres_url), statement_timeout_ms=1)
-    with writing.connect(), pytest.raises(OperationalError, match="statement timeout"):
+    with commit.connect(), pytest.raises(OperationalError, match="statement timeout"):
         hasty.connect()
     hasty.dispose()
 
@@ -91,8 +91,8 @@ def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
         open_database("postgresql://strandline@127.0.0.1:1/none")
 
 
-def test_a_reader_sees_one_moment_and_writes_nothing(writing: Engine, reading: Engine) -> None:
-    with writing.connect() as writer, reading.connect() as reader:
+def test_a_reader_sees_one_moment_and_writes_nothing(commit: Engine, reading: Engine) -> None:
+    with commit.connect() as writer, reading.connect() as reader:
         with writer.begin():
             writer.exec_driver_sql("CREATE TABLE one (n int)")
         with reader.begin():
@@ -104,9 +104,9 @@ def test_a_reader_sees_one_moment_and_writes_nothing(writing: Engine, reading: E
             reader.exec_driver_sql("INSERT INTO one VALUES (2)")
 
 
-def test_a_writers_statements_each_see_what_was_committed_before_them(postgres_url: str, writing: Engine) -> None:
+def test_a_writers_statements_each_see_what_was_committed_before_them(postgres_url: str, commit: Engine) -> None:
     beside = sharing_engine(parse_url(postgres_url))  # which needs no lock to come beside the one who serves
-    with writing.connect() as writer, beside.connect() as other:
+    with commit.connect() as writer, beside.connect() as other:
         with writer.begin():
             writer.exec_driver_sql("CREATE TABLE one (n int)")
         with writer.begin():
@@ -117,8 +117,8 @@ def test_a_writers_statements_each_see_what_was_committed_before_them(postgres_u
     beside.dispose()
 
 
-def test_a_statement_ends_in_time_unless_it_may_take_its_own(postgres_url: str, writing: Engine) -> None:
-    with writing.connect() as connection:
+def test_a_statement_ends_in_time_unless_it_may_take_its_own(postgres_url: str, commit: Engine) -> None:
+    with commit.connect() as connection:
         assert setting(connection, "statement_timeout") == str(STATEMENT_TIMEOUT_MS)
     patient = writing_engine(parse_url(postgres_url), statement_timeout_ms=0)
     with patient.connect() as connection:
@@ -126,8 +126,8 @@ def test_a_statement_ends_in_time_unless_it_may_take_its_own(postgres_url: str, 
     patient.dispose()
 
 
-def test_the_server_lets_go_of_a_controller_that_vanished(writing: Engine) -> None:
-    with writing.connect() as connection:
+def test_the_server_lets_go_of_a_controller_that_vanished(commit: Engine) -> None:
+    with commit.connect() as connection:
         idle, interval, count = (
             int(setting(connection, f"tcp_keepalives_{name}")) for name in ("idle", "interval", "count")
         )
@@ -136,8 +136,8 @@ def test_the_server_lets_go_of_a_controller_that_vanished(writing: Engine) -> No
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux tells a socket's patience")
-def test_we_let_go_of_a_server_that_vanished(writing: Engine) -> None:
-    with writing.connect() as connection:
+def test_we_let_go_of_a_server_that_vanished(commit: Engine) -> None:
+    with commit.connect() as connection:
         driver = connection.connection.driver_connection
         assert driver is not None
         with socket.fromfd(driver.fileno(), socket.AF_INET, socket.SOCK_STREAM) as ours:

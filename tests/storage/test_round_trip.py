@@ -81,9 +81,9 @@ CONFIGS = st.builds(
 class Kept:
     """A stream whose every flush is written to a real database."""
 
-    def __init__(self, database: Database, spell: Term, stream: Stream) -> None:
+    def __init__(self, database: Database, term: Term, stream: Stream) -> None:
         self._database = database
-        self._spell = spell
+        self._term = term
         self._scribe = CommitWriter(database.writer)
         self._live = LoadedStream(stream, StreamOrigin(0, None), stored_fence=None, watch=lambda _: None)
         self._live.log = WriterLog("s", StoredLog(), states_per_writer=1)  # so that rows go all the time
@@ -100,9 +100,9 @@ class Kept:
         self._live.drop_segment(segment, now)
 
     def flush(self) -> None:
-        writing = Commit(self._spell, served_until=0, clock_bound=0)
-        publish = self._live.write(writing)
-        self._scribe.commit(writing)
+        commit = Commit(self._term, served_until=0, clock_bound=0)
+        publish = self._live.write(commit)
+        self._scribe.commit(commit)
         publish()
 
     def load_again(self) -> None:
@@ -128,16 +128,16 @@ def state(stream: Stream, now: int) -> object:
             name: (
                 (writer.heard_at, writer.tail, writer.epoch, writer.closed, writer.closed_epoch, writer.excluded_at),
                 (writer.registration, writer.noted, writer.position, stream.states(writer)),
-                {key: replaced(standing) for key, standing in sorted(writer.key_states.items())},
+                {key: replaced(key_state) for key, key_state in sorted(writer.key_states.items())},
             )
             for name, writer in sorted(stream.writers.items())
         },
     )
 
 
-def replaced(standing: Any) -> tuple[Any, ...]:
+def replaced(key_state: Any) -> tuple[Any, ...]:
     fields = ("phase", "floor", "time", "earlier_time", "newest", "has_noted", "lost_at", "history")
-    return tuple(getattr(standing, name) for name in fields)
+    return tuple(getattr(key_state, name) for name in fields)
 
 
 def answer(stream: Any, call: Call, now: int) -> object:
@@ -160,8 +160,8 @@ def test_a_stream_goes_on_exactly_however_often_it_is_written_and_loaded(
     with open_database(store_url) as database:
         with database.writer.begin():
             database.writer.execute(delete(schema.stream))
-        spell, _ = begin_term(database.writer, "test", 0)
-        plain, kept = made(), Kept(database, spell, made())
+        term, _ = begin_term(database.writer, "test", 0)
+        plain, kept = made(), Kept(database, term, made())
         now = 0
         marks: list[Mark] = []
         for call, wait, restart, flush in steps:
@@ -184,8 +184,8 @@ def test_a_stream_goes_on_exactly_however_often_it_is_written_and_loaded(
 def test_a_segment_that_comes_after_one_was_dropped_and_a_restart_stands_behind_those_before_it(store_url: str) -> None:
     #   places   b 1   z 2   a 3        b is dropped; restart; m comes: behind a, which keeps its place
     with open_database(store_url) as database:
-        spell, _ = begin_term(database.writer, "test", 0)
-        kept = Kept(database, spell, Stream("s", StreamConfig(), SegmentGraph(open=True), now=0))
+        term, _ = begin_term(database.writer, "test", 0)
+        kept = Kept(database, term, Stream("s", StreamConfig(), SegmentGraph(open=True), now=0))
         kept.note(Note(writer="w", times={"": 1}, position={"b": 1, "z": 1, "a": 1}), 0)
         kept.load_again()
         kept.drop_segment("b", 0)
@@ -203,8 +203,8 @@ def test_a_segment_that_was_dropped_and_comes_again_stands_behind_the_others_als
     store_url: str,
 ) -> None:
     with open_database(store_url) as database:
-        spell, _ = begin_term(database.writer, "test", 0)
-        kept = Kept(database, spell, Stream("s", StreamConfig(), SegmentGraph(open=True), now=0))
+        term, _ = begin_term(database.writer, "test", 0)
+        kept = Kept(database, term, Stream("s", StreamConfig(), SegmentGraph(open=True), now=0))
         kept.note(Note(writer="w", times={"": 1}, position={"b": 1, "a": 1}), 0)
         kept.flush()
         kept.drop_segment("b", 0)
@@ -216,8 +216,8 @@ def test_a_segment_that_was_dropped_and_comes_again_stands_behind_the_others_als
 
 def test_offsets_of_an_earlier_life_refuse_nothing_after_a_restart_either(store_url: str) -> None:
     with open_database(store_url) as database:
-        spell, _ = begin_term(database.writer, "test", 0)
-        kept = Kept(database, spell, Stream("s", StreamConfig(), SegmentGraph.equal_shares(2, 0), now=0))
+        term, _ = begin_term(database.writer, "test", 0)
+        kept = Kept(database, term, Stream("s", StreamConfig(), SegmentGraph.equal_shares(2, 0), now=0))
         kept.note(Note(writer="w", times={"": 1}, position={"0": 5}), 0)
         kept.close("w", None, 0)
         kept.note(Note(writer="w", times={"": 1}, position={"1": 1}), 0)

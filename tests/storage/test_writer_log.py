@@ -31,7 +31,7 @@ class Flushes:
         config = StreamConfig(mark_interval_ms=None, max_ahead_ms=None)
         stream = Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0, gone_kept_ms=0)
         self.live = LoadedStream(stream, StreamOrigin(0, None), stored_fence=None, watch=lambda _: None)
-        self._spell, _ = begin_term(database.writer, "test", 0)
+        self._term, _ = begin_term(database.writer, "test", 0)
         self._scribe = CommitWriter(database.writer)
 
     def note(self, time: int, *writers: str) -> None:
@@ -52,9 +52,9 @@ class Flushes:
         self.flush()
 
     def flush(self) -> None:
-        writing = Commit(self._spell, served_until=0, clock_bound=0)
-        self.live.write(writing)
-        self._scribe.commit(writing)
+        commit = Commit(self._term, served_until=0, clock_bound=0)
+        self.live.write(commit)
+        self._scribe.commit(commit)
 
 
 def counted(database: Database, table: Table) -> int:
@@ -196,6 +196,6 @@ def test_writers_from_before_the_log_are_taken_along_with_their_histories(store_
     assert stored is not None
     (writer,) = stored.stream.writers.values()
     assert (writer.heard_at, writer.epoch, writer.noted, writer.position) == (7, 3, {"0": 5}, Cut({"0": 5}))
-    standing = writer.key_states["k"]
-    assert (standing.time, standing.has_noted, standing.lost_at) == (9, True, None)
-    assert standing.history == [(8, Cut({"0": 4}), None), (9, Cut({"0": 5}), 2)]
+    key_state = writer.key_states["k"]
+    assert (key_state.time, key_state.has_noted, key_state.lost_at) == (9, True, None)
+    assert key_state.history == [(8, Cut({"0": 4}), None), (9, Cut({"0": 5}), 2)]

@@ -51,11 +51,11 @@ def add(app: FastAPI) -> None:
 class StreamView:
     """The page of one visitor."""
 
-    def __init__(self, controller: Controller, who: Visitor, live: LoadedStream) -> None:
+    def __init__(self, controller: Controller, who: Visitor, loaded: LoadedStream) -> None:
         self._controller = controller
         self._who = who
-        self._name = live.name
-        self._keys = sorted(live.stream.keys) or [DEFAULT_KEY]
+        self._name = loaded.name
+        self._keys = sorted(loaded.stream.keys) or [DEFAULT_KEY]
         self._key = self._keys[0]
         self._news = News()
 
@@ -155,9 +155,9 @@ class StreamView:
         )
 
     async def _configure(self) -> None:
-        live = await self._controller.streams.get(self._name)
+        loaded = await self._controller.streams.get(self._name)
         try:
-            settings = await actions.edit(live.stream.config)
+            settings = await actions.edit(loaded.stream.config)
         except StrandlineError as error:
             ui.notify(str(error), type="negative", multi_line=True)
             return

@@ -240,9 +240,9 @@ class SegmentsCard:
                 columns, noun="segments", row=self._row, text=lambda each: each.id, rows_per_page=10
             )
 
-    def show(self, live: LoadedStream, details: StreamDetails, now: int) -> None:
-        self._now, self._noted_at, self._noted = now, live.noted_at, dict(details.noted)
-        segments = list(live.stream.graph)
+    def show(self, loaded: LoadedStream, details: StreamDetails, now: int) -> None:
+        self._now, self._noted_at, self._noted = now, loaded.noted_at, dict(details.noted)
+        segments = list(loaded.stream.graph)
         self._table.show(segments)
         shown = segments[-SEGMENTS_DRAWN:]
         drawn = [(each.id, tuple(each.predecessors), each.final_offset is not None) for each in shown]

@@ -47,10 +47,10 @@ def add(app: FastAPI) -> None:
         return None
 
 
-def _writer(live: LoadedStream, name: str) -> Writer:
-    writer = live.stream.writers.get(name)
+def _writer(loaded: LoadedStream, name: str) -> Writer:
+    writer = loaded.stream.writers.get(name)
     if writer is None:
-        raise UnknownWriter(stream=live.name, writer=name)
+        raise UnknownWriter(stream=loaded.name, writer=name)
     return writer
 
 
@@ -107,12 +107,12 @@ class WriterView:
         self._who.check(self._stream)
         now = self._controller.clock.now()
         await self._read_journal(now)
-        live = await self._controller.streams.get(self._stream)
-        writer = _writer(live, self._name)
-        self._show_keys(live, writer, now)
-        self._show_tiles(live, writer, now)
-        self._graph = live.stream.graph
-        entries = [(key, entry) for key, standing in writer.key_states.items() for entry in standing.history]
+        loaded = await self._controller.streams.get(self._stream)
+        writer = _writer(loaded, self._name)
+        self._show_keys(loaded, writer, now)
+        self._show_tiles(loaded, writer, now)
+        self._graph = loaded.stream.graph
+        entries = [(key, entry) for key, key_state in writer.key_states.items() for entry in key_state.history]
         entries.sort(key=lambda each: each[1].time, reverse=True)
         self._notes.show(entries[:NOTES_SHOWN])
         self._no_notes.set_visibility(not entries)
@@ -121,11 +121,11 @@ class WriterView:
             self._exclude.set_visibility(not excluded and not writer.closed)
             self._include.set_visibility(excluded)
 
-    def _show_keys(self, live: LoadedStream, writer: Writer, now: int) -> None:
+    def _show_keys(self, loaded: LoadedStream, writer: Writer, now: int) -> None:
         rows = []
-        for key, state in sorted(live.stream.states(writer).items()):
-            time, holder = writer.key_states[key].value, live.stream.held_by(key, now)
-            holds, since = holder is not None and holder.writer == self._name, live.held_since(key)
+        for key, state in sorted(loaded.stream.states(writer).items()):
+            time, holder = writer.key_states[key].value, loaded.stream.held_by(key, now)
+            holds, since = holder is not None and holder.writer == self._name, loaded.held_since(key)
             ago = f", since {moment(since, now)}, for {span(now - since)}" if since is not None else ""
             rows.append(
                 {
@@ -139,19 +139,19 @@ class WriterView:
             )
         self._keys.show(rows)
 
-    def _show_tiles(self, live: LoadedStream, writer: Writer, now: int) -> None:
-        silent, timeout = live.stream.silent_ms(writer, now), live.stream.config.writer_timeout_ms
+    def _show_tiles(self, loaded: LoadedStream, writer: Writer, now: int) -> None:
+        silent, timeout = loaded.stream.silent_ms(writer, now), loaded.stream.config.writer_timeout_ms
         in_play = not writer.closed and writer.excluded_at is None and not writer.lost
         letting = letting_go(None if timeout is None else max(0, timeout - silent)).removeprefix("let go ")
-        late = live.counts.late_by_writer[self._name]
-        refused = live.counts.refused_by_writer[self._name]
+        late = loaded.counts.late_by_writer[self._name]
+        refused = loaded.counts.refused_by_writer[self._name]
         since = "since this controller started"
         self._tiles["Last heard"].show(f"{span(max(0, now - writer.heard_at))} ago")
         self._tiles["Let go"].show(letting.removesuffix(" let go by itself") if in_play else "already")
         self._tiles["Epoch"].show(NOTHING if writer.epoch is None else str(writer.epoch))
         self._tiles["Late notes"].show(str(late), "sl-warn" if late else "", since)
         self._tiles["Refused"].show(str(refused), "sl-warn" if refused else "", since)
-        self._tiles["Position"].show(offsets(live.stream.graph.frontier(writer.position)))
+        self._tiles["Position"].show(offsets(loaded.stream.graph.frontier(writer.position)))
 
     def _note_row(self, each: tuple[str, KeptNote]) -> dict[str, Any]:
         key, entry = each

@@ -74,8 +74,8 @@ async def create(group: str, request: Request, controller: Served, by: Caller) -
     check_streams(request.scope, settings.streams)
     created = await controller.groups.create(group, settings, by)
     with kept():
-        live = await controller.groups.get(group)
-    return answer(describe(live, controller.clock.moment()), 201 if created else 200)
+        loaded = await controller.groups.get(group)
+    return answer(describe(loaded, controller.clock.moment()), 201 if created else 200)
 
 
 @router.get("", summary="List the reader groups")
@@ -104,8 +104,8 @@ async def configure(group: str, request: Request, controller: Served, by: Caller
     start = None if body.start is UNSET else _start(body.start)
     await controller.groups.configure(group, changes, start, by)
     with kept():
-        live = await controller.groups.get(group)
-    return answer(describe(live, controller.clock.moment()))
+        loaded = await controller.groups.get(group)
+    return answer(describe(loaded, controller.clock.moment()))
 
 
 @router.delete("/{group}", summary="Delete a reader group", status_code=204)
@@ -175,9 +175,9 @@ async def offline(group: str, reader: str, request: Request, controller: Served,
     return answer({"window": group_window_to_wire(window)})
 
 
-def describe(live: LoadedGroup, moment: Moment) -> dict[str, Any]:
+def describe(loaded: LoadedGroup, moment: Moment) -> dict[str, Any]:
     """What `GET` tells of a group. A silent reader owns nothing any more, whether or not a call has let it go yet."""
-    members = live.membership
+    members = loaded.membership
     readers = [
         {
             "reader": name,
@@ -191,7 +191,7 @@ def describe(live: LoadedGroup, moment: Moment) -> dict[str, Any]:
     return {
         "group": members.name,
         **group_to_wire(members.settings),
-        "created_at": live.created_at,
+        "created_at": loaded.created_at,
         "readers": readers,
     }
 

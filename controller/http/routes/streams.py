@@ -57,8 +57,8 @@ async def create(stream: str, request: Request, controller: Served, by: Caller) 
     body = await read_as(request, StreamBody, InvalidConfig)
     created = await controller.streams.create(stream, _segments(body.segments), _settings(body), by)
     with kept():
-        live = await controller.streams.get(stream)
-    return answer(describe(live, controller.clock.now()), 201 if created else 200)
+        loaded = await controller.streams.get(stream)
+    return answer(describe(loaded, controller.clock.now()), 201 if created else 200)
 
 
 @router.get("", summary="List the streams")
@@ -82,8 +82,8 @@ async def configure(stream: str, request: Request, controller: Served, by: Calle
     act = Act("configured", by, settings)
     await controller.streams.change(stream, lambda each, now: each.configure(settings, now), act)
     with kept():
-        live = await controller.streams.get(stream)
-    return answer(describe(live, controller.clock.now()))
+        loaded = await controller.streams.get(stream)
+    return answer(describe(loaded, controller.clock.now()))
 
 
 @router.delete("/{stream}", summary="Delete a stream with everything about it", status_code=204)
@@ -100,8 +100,8 @@ async def scale(stream: str, request: Request, controller: Served, by: Caller) -
     act = Act("scaled", by, _scaling(body))
     await controller.streams.change(stream, lambda each, now: each.scale(body.seal, create, now), act)
     with kept():
-        live = await controller.streams.get(stream)
-    return answer({"segments": _segments_json(live)})
+        loaded = await controller.streams.get(stream)
+    return answer({"segments": _segments_json(loaded)})
 
 
 @router.delete("/{stream}/segments/{segment}", summary="Drop a segment that the log does not have", status_code=204)
@@ -139,28 +139,28 @@ async def tail(stream: str, request: Request, controller: Served, by: Caller) ->
     return answer(noted_json(await controller.notes.take(stream, note, tail=True, by=by), keyed=False))
 
 
-def describe(live: LoadedStream, now: int) -> dict[str, Any]:
+def describe(loaded: LoadedStream, now: int) -> dict[str, Any]:
     """What `GET` tells of a stream."""
-    stream = live.stream
-    latest = {key: chain.last for key, chain in live.chains.items() if chain.last is not None}
+    stream = loaded.stream
+    latest = {key: chain.last for key, chain in loaded.chains.items() if chain.last is not None}
     holders = {key: stream.held_by(key, now) for key in sorted(stream.keys | {DEFAULT_KEY})}
     states = Counter(str(state) for writer in stream.writers.values() for state in set(stream.states(writer).values()))
     return {
         "stream": stream.name,
         **config_to_wire(stream.config),
-        "segments": _segments_json(live),
+        "segments": _segments_json(loaded),
         "open": stream.graph.open,
-        "sealed": live.sealed,
+        "sealed": loaded.sealed,
         "head": stream.graph.frontier(stream.head),
-        "created_at": live.origin.created_at,
+        "created_at": loaded.origin.created_at,
         "latest_marks": {key: mark_to_wire(mark, stream.graph) for key, mark in sorted(latest.items())},
         "writers": dict(states),
         "held_by": {key: None if each is None else holder_to_wire(each) for key, each in holders.items()},
     }
 
 
-def _segments_json(live: LoadedStream) -> list[dict[str, Any]]:
-    return [segment_to_wire(segment, live.noted_at.get(segment.id)) for segment in live.stream.graph]
+def _segments_json(loaded: LoadedStream) -> list[dict[str, Any]]:
+    return [segment_to_wire(segment, loaded.noted_at.get(segment.id)) for segment in loaded.stream.graph]
 
 
 def _scaling(body: ScaleBody) -> dict[str, Any]:

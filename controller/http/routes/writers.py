@@ -97,7 +97,7 @@ def state_of(stream: Stream, writer: Writer) -> WriterState:
 
 
 def _writer_json(stream: Stream, writer: Writer, held: dict[str, str | None]) -> dict[str, Any]:
-    times = {key: standing.time for key, standing in sorted(writer.key_states.items())}
+    times = {key: key_state.time for key, key_state in sorted(writer.key_states.items())}
     return {
         "writer": writer.name,
         "state": state_of(stream, writer),
