@@ -30,7 +30,8 @@ from tests.chaos.facts import (
     facts_of,
     problem_of,
 )
-from tests.chaos.history import Answered, Call, Delivered, Record, Watermark, Window
+from tests.chaos.history import PAUSE, Answered, Call, Delivered, Record, Watermark, Window
+from tests.chaos.limits import COUNTED_PAUSE_S
 
 NEVER: Final = float("inf")
 TOLD_PER_RULE: Final = 20  # violations of one rule that are reported; the rest is counted
@@ -115,9 +116,11 @@ def bringing_answer(facts: Facts, place: Place, seq: int) -> Sight | None:
 
 
 def outage_s(facts: Facts, began: float, ended: float) -> float:
-    """For how many of the seconds between two moments nobody served."""
+    """For how many of the seconds between two moments nobody served, of those that do not count as silence."""
     total, covered = 0.0, began
     for outage in sorted(facts.outages, key=lambda each: each.began):
+        if outage.fault == PAUSE and outage.ended - outage.began < COUNTED_PAUSE_S:
+            continue
         first, last = max(outage.began, covered), min(outage.ended, ended)
         if last > first:
             total += last - first

@@ -11,7 +11,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+
+PAUSE: Final = "pause"  # the fault that stops the process, and lets it go on
 
 
 @dataclass(frozen=True, slots=True)

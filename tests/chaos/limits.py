@@ -12,6 +12,7 @@ PROJECT_DEADLINE_MS: Final = 10_000
 # Processes
 READY_S: Final = 30.0  # until a controller serves
 READY_LOOK_S: Final = 0.01
+COUNTED_PAUSE_S: Final = 1.5  # a process that stands still for less is silence like any other (decision 0050)
 END_S: Final = 30.0  # until a controller that was told to stop has ended
 
 # A round

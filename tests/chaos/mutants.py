@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from controller import clock as clock_module
 from controller.clock import Clock
 from controller.commit.group_commit import Durable
 from controller.commit.store import Store
@@ -173,6 +174,10 @@ def count_silence_while_nobody_served() -> None:
     patch(Unserved, "served", lambda _: lambda self, now: now)
 
 
+def count_silence_while_the_process_is_stopped() -> None:
+    patch(clock_module, "LOOP_STALL_MS", lambda _: float("inf"))
+
+
 def leave_a_writer_out_of_each_cut() -> None:
     def make(mark: Any) -> Any:
         def broken(self: Aggregate, time: int, now: int, given: Any, newest: int | None, *, keep: bool) -> Mark:
@@ -318,6 +323,7 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
         (call_every_window_complete, ("windows",)),
         (let_joined_writers_not_hold, ("late_notes", "truth_of_marks")),
         (count_silence_while_nobody_served, ("excluded",)),
+        (count_silence_while_the_process_is_stopped, ("excluded",)),
         (leave_a_writer_out_of_each_cut, ("truth_of_marks",)),
         (bound_nothing_by_upper, ("upper",)),
         (say_that_nothing_is_newer_than_the_mark, ("newest",)),

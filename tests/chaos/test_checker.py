@@ -217,6 +217,16 @@ def a_writer_that_was_lost() -> Story:
     return story
 
 
+def a_writer_that_was_lost_over_a_short_pause() -> Story:
+    """The process stood still for 1.2 seconds, which are silence like any other (decision 0050)."""
+    story = Story(timeout_ms=5_000)
+    story.note("a", 50, {"0": 1})
+    story.records.append(Outage(story.now, story.now + 1.2, "pause"))
+    story.now += 4.5
+    story.note("b", 90, {"1": 2}, story.mark(1, 90, {"0": 1, "1": 2}, excluded=["a"]))
+    return story
+
+
 def a_group_that_shares() -> Story:
     story = Story()
     story.group()
@@ -237,6 +247,7 @@ def a_group_that_shares() -> Story:
         a_batch_that_is_sent_again,
         a_registration_that_is_sent_again,
         a_writer_that_was_lost,
+        a_writer_that_was_lost_over_a_short_pause,
         a_group_that_shares,
     ],
 )
@@ -505,6 +516,15 @@ def silence_that_counts_while_nobody_served() -> Story:
     return story
 
 
+def silence_that_counts_while_the_process_is_stopped() -> Story:
+    story = Story(timeout_ms=5_000)
+    story.note("a", 50, {"0": 1})
+    story.records.append(Outage(story.now, story.now + 2, "pause"))
+    story.now += 4.5
+    story.note("b", 90, {"1": 2}, story.mark(1, 90, {"0": 1, "1": 2}, excluded=["a"]))
+    return story
+
+
 def two_marks(story: Story) -> None:
     story.note("a", 50, {"0": 2}, story.mark(1, 50, {"0": 2}))
     story.note("a", 60, {"0": 4}, story.mark(2, 60, {"0": 4}))
@@ -659,6 +679,7 @@ BROKEN: list[tuple[str, Callable[..., Any]]] = [
     ("excluded", a_writer_that_is_named_where_nobody_can_be_lost),
     ("excluded", a_writer_that_is_named_too_early),
     ("excluded", silence_that_counts_while_nobody_served),
+    ("excluded", silence_that_counts_while_the_process_is_stopped),
     ("windows", a_lower_that_was_not_passed),
     ("windows", a_lower_that_is_behind_what_others_had_seen),
     ("windows", an_upper_of_a_window_that_is_no_marks),
@@ -682,6 +703,7 @@ STARTS_ITSELF = (
     a_time_of_ingestion_that_overtakes_an_event,
     a_writer_that_is_named_too_early,
     silence_that_counts_while_nobody_served,
+    silence_that_counts_while_the_process_is_stopped,
 )
 
 
