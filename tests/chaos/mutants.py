@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from controller import clock as clock_module
-from controller.clock import Clock
+from controller.clock import Clock, HostClock
 from controller.commit.group_commit import Durable
 from controller.commit.store import Store
 from controller.commit.writer_log import WriterLog
@@ -213,13 +213,26 @@ def say_that_nothing_is_newer_than_the_mark() -> None:
     patch(Aggregate, "_mark", make)
 
 
+@dataclass(frozen=True, slots=True)
+class _Behind:
+    """A host whose wall clock is behind."""
+
+    host: HostClock
+    by_ms: int
+
+    def wall(self) -> int:
+        return self.host.wall() - self.by_ms
+
+    def monotonic(self) -> int:
+        return self.host.monotonic()
+
+
 def let_the_clock_step_back() -> None:
     """Each process takes the time of a host of its own, whose clock is behind, and none heeds what was told before."""
 
     def make(init: Any) -> Any:
-        def broken(self: Clock, source: Any, floor: int | None = None, *, by_hand: bool = False) -> None:
-            behind_ms = os.getpid() % 7 * 700
-            init(self, lambda: source() - behind_ms, None, by_hand=by_hand)
+        def broken(self: Clock, host: HostClock, floor: int | None = None, **options: Any) -> None:
+            init(self, _Behind(host, os.getpid() % 7 * 700), None, **options)
 
         return broken
 
