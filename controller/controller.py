@@ -114,6 +114,7 @@ class Controller:
         committer = Committer(store.commit, term, clock, health=health)
         controller = cls(store, committer, clock, term, restores, health, stopwatch)
         await controller.tokens.refresh()
+        clock.unserved.skip(clock.now() - term.started_at)  # nobody could be heard before this
         committer.start()
         controller._doorman = asyncio.create_task(controller._look_at_tokens(), name="tokens")
         if not by_hand:

@@ -36,6 +36,19 @@ def started(controller: InProcess) -> int:
     return epoch
 
 
+class SlowStart(ManualClock):
+    """The clock of a host on which a start takes long: so much passes once the store was told when it begins."""
+
+    def __init__(self, now: int, takes_ms: int) -> None:
+        super().__init__(now)
+        self._takes_ms = takes_ms
+
+    def wall(self) -> int:
+        told = super().wall()
+        self.now, self._takes_ms = self.now + self._takes_ms, 0
+        return told
+
+
 def held_by(controller: InProcess) -> Any:
     return controller.call("GET", "/v1/streams/s")["held_by"][""]
 
@@ -116,6 +129,21 @@ class TestOnEachStore:
         assert again.marks()[-1]["excluded"] == []
         again.pass_time(1)
         assert again.marks()[-1]["excluded"] == ["w1"]
+
+    def test_a_start_that_takes_long_makes_nobody_silent(
+        self, controller: InProcess, database: str, clock: ManualClock
+    ) -> None:
+        started(controller)
+        controller.note("w0", 20, {"0": 20})
+        controller.__exit__(None, None, None)
+        with InProcess(database, SlowStart(clock.now, takes_ms=60_000)) as again:
+            held = held_by(again)
+            assert (held["writer"], held["last_heard_ms_ago"], held["released_in_ms"]) == ("w1", 1_000, 2_000)
+            assert again.call("GET", "/v1/reader-groups/g")["readers"][0]["owned"] == {"s": {"0": 99, "1": 99}}
+            again.pass_time(1_999)
+            assert again.marks()[-1]["excluded"] == []
+            again.pass_time(1)
+            assert again.marks()[-1]["excluded"] == ["w1"]
 
     def test_a_group_takes_no_stream_for_idle_whose_writers_could_not_be_heard(
         self, controller: InProcess, away: Any
