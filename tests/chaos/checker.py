@@ -84,6 +84,11 @@ def le(lesser: Mapping[str, int], greater: Mapping[str, int]) -> bool:
     return all(offset <= greater.get(segment, 0) for segment, offset in lesser.items())
 
 
+def reached_by(note: NoteTry) -> Iterator[str]:
+    """The segments that a note reaches into: the offset 0 means nothing of a segment."""
+    return (segment for segment, offset in note.position.items() if offset)
+
+
 def known_seqs(facts: Facts, place: Place) -> Greatest:
     """The newest mark that somebody had seen, by moment. A window that is no cached one shows its mark, too."""
     seen = [(sight.call.ended, seq) for seq, sights in facts.sights[place].items() for sight in sights]
@@ -628,7 +633,7 @@ def upper(facts: Facts) -> Iterator[str]:
     """`upper` bounds every time noted for anything below the cut, and no more than it has to where that is known.
 
     For each writer it is at least the time of its first note that covers the cut in every segment that the writer has
-    named, or of its last one. Only the notes of the writer's present life count.
+    reached, or of its last one. Only the notes of the writer's present life count.
     """
     for place in list(facts.sights):
         described = facts.streams.get(place[0])
@@ -672,12 +677,12 @@ class _Life:
         self._by_call: dict[int, list[NoteTry]] = defaultdict(list)
         for note in done:
             self._by_call[id(note.call)].append(note)
-        self._named: dict[str, tuple[float, float]] = {}  # by segment, the first end and the first clock of a note
+        self._reached: dict[str, tuple[float, float]] = {}  # by segment, the first end and the first clock of a note
         for note in done:
-            for segment in note.position:
-                ended, clock = self._named.get(segment, (NEVER, NEVER))
+            for segment in reached_by(note):
+                ended, clock = self._reached.get(segment, (NEVER, NEVER))
                 told = NEVER if note.clock is None else note.clock
-                self._named[segment] = min(ended, note.call.ended), min(clock, told)
+                self._reached[segment] = min(ended, note.call.ended), min(clock, told)
         self._key = key
 
     def least_upper(self, mark: Json, brought: Sight | None) -> int | None:
@@ -689,9 +694,9 @@ class _Life:
         certain = [time for time in known if time is not None] + [note.times[self._key] for note in own]
         if not certain:
             return None
-        named = {name for name, (ended, clock) in self._named.items() if ended < began or clock < created_at}
-        named |= {segment for note in own for segment in note.position}
-        cut = {segment: offset for segment, offset in mark["cut"].items() if segment in named}
+        reached = {name for name, (ended, clock) in self._reached.items() if ended < began or clock < created_at}
+        reached |= {segment for note in own for segment in reached_by(note)}
+        cut = {segment: offset for segment, offset in mark["cut"].items() if segment in reached}
         covering = bisect_left(self._positions, True, key=lambda position: le(cut, position))
         latest = max(certain)
         return min(latest, self._times[covering]) if covering < len(self._times) else latest
@@ -718,7 +723,7 @@ def _shares_segments(facts: Facts, stream: str) -> bool:
     owner: dict[str, str] = {}
     for (of, writer), tries in facts.notes.items():
         for note in tries if of == stream else ():
-            for segment in note.position:
+            for segment in reached_by(note):
                 if owner.setdefault(segment, writer) != writer:
                     return True
     return False

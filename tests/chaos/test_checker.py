@@ -227,6 +227,15 @@ def a_writer_that_was_lost_over_a_short_pause() -> Story:
     return story
 
 
+def a_writer_that_has_seen_a_segment_empty() -> Story:
+    """The offset 0 means nothing: what a noted 22 for reaches into no segment where it lies below the cut."""
+    story = Story()
+    story.note("a", 15, {"0": 2, "1": 0})
+    story.note("a", 22, {"0": 4, "1": 0})
+    story.note("b", 10, {"1": 2}, story.mark(1, 10, {"0": 2, "1": 2}, upper=15))
+    return story
+
+
 def a_group_that_shares() -> Story:
     story = Story()
     story.group()
@@ -248,6 +257,7 @@ def a_group_that_shares() -> Story:
         a_registration_that_is_sent_again,
         a_writer_that_was_lost,
         a_writer_that_was_lost_over_a_short_pause,
+        a_writer_that_has_seen_a_segment_empty,
         a_group_that_shares,
     ],
 )
