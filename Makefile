@@ -7,7 +7,7 @@ KILLS ?= 1000
 CHAOS ?=
 BIN := .venv/bin
 
-.PHONY: help environment servers jars demo bench pictures soak chaos test coverage check reference format lock clean
+.PHONY: help environment servers jars demo bench pictures soak chaos test quick coverage check reference format lock clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -47,6 +47,11 @@ chaos: environment servers ## Kill controllers under load and judge what their c
 
 test: environment servers ## Run the tests, in two processes side by side; TESTS=tests/repository runs some of them
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder $(TESTS)
+
+# What needs no server, no browser and no Java: the core, the wire, the clients' protocol, and this repository's own rules.
+QUICK := $(addprefix tests/,admission aggregate async_work backlog chain client clock coalesce cut disorder event_time event_windows order progress repository segment time_index tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window wire)
+quick: environment ## Run the tests that need no server, in a minute
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile $(QUICK)
 
 # What a test of the core has to reach: every branch. Those of the simulation come on top, and find other things.
 CORE := $(addprefix tests/,admission aggregate async_work backlog chain clock coalesce cut event_time event_windows model order progress segment time_index tokens/test_patterns.py tokens/test_redaction.py door/test_hosts.py window wire/test_problems.py)

@@ -1,4 +1,4 @@
-"""How a stream behaves: its time domain and the settings that `design.md` names."""
+"""How a stream behaves: its time domain and its settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of `design.md` written down a second time, as plainly as possible.
+"""The rules of `docs/explanation/rules.md` written down a second time, as plainly as possible.
 
 Nothing is worked out ahead or kept up to date: every question is answered from everything that was ever said, by
 looking at every writer and every note. Slow on purpose, and without a line of the core's own aggregate.

@@ -146,8 +146,14 @@ def test_the_tests_that_run_pages_name_them(root: Path) -> None:
 def test_the_index_has_every_page_once(root: Path) -> None:
     linked = LINK.findall((root / "docs" / "README.md").read_text())
     there = {str(file.relative_to(root / "docs")) for file in (root / "docs").rglob("*.md")}
-    expected = {each for each in there if not each.startswith("decisions/")} - {"README.md"} | {"decisions"}
+    expected = {each for each in there if not each.startswith("decisions/")} - {"README.md"} | {"decisions/README.md"}
     assert sorted(linked) == sorted(expected)
+
+
+def test_the_index_of_decisions_has_every_note_once(root: Path) -> None:
+    folder = root / "docs" / "decisions"
+    linked = LINK.findall((folder / "README.md").read_text())
+    assert sorted(linked) == sorted(file.name for file in folder.glob("0*.md"))
 
 
 def test_every_link_leads_somewhere(root: Path) -> None:
