@@ -37,8 +37,8 @@ def blocks(language: str) -> list[str]:
 def address(tmp_path: Path) -> Iterator[str]:
     """Where a controller listens that was started as the README says, but for the port."""
     (serve,) = [line for block in blocks("sh") for line in block.splitlines() if line.endswith("strandline serve")]
-    command = [serve.replace(".venv/bin", str(Path(sys.executable).parent)), *["--port", "0"]]
-    process = subprocess.Popen(" ".join(command).split(), cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    command = [str(Path(sys.executable).with_name("strandline")), *serve.split()[1:], "--port", "0"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         ready = re.search(r"http://(127\.0\.0\.1:\d+)", process.stdout.readline())
@@ -59,13 +59,14 @@ def test_the_call_of_the_readme_creates_a_stream_and_its_writer_notes_a_time(add
     assert len(created["segments"]) == 2
     script = tmp_path / "writer.py"
     script.write_text(blocks("python")[0].replace("127.0.0.1:8433", address))
-    subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True)
+    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "1700000000001\n"
     (mark,) = httpx.get(f"http://{address}/v1/streams/orders/marks").raise_for_status().json()["marks"]
     assert (mark["time"], mark["newest"]) == (1_700_000_000_001, 1_700_000_000_000)
 
 
-def test_six_lines_are_six_lines() -> None:
-    assert [len([line for line in block.splitlines() if line]) for block in blocks("python")] == [6, 6]
+def test_the_first_example_has_nine_lines_and_the_one_for_spark_six() -> None:
+    assert [len([line for line in block.splitlines() if line]) for block in blocks("python")] == [9, 6]
 
 
 def test_what_a_delay_loses_is_what_comes_out() -> None:

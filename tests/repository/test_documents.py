@@ -19,7 +19,8 @@ RUN_BY = {
     ".venv/bin/python -m benchmarks --quick": BENCHMARKS,
     ".venv/bin/python -m benchmarks.disorder": "tests/disorder/test_disorder.py::test_the_table_shows_both",
     ".venv/bin/python -m benchmarks.order": "tests/disorder/test_order.py::test_the_table_shows_all_of_them",
-    ".venv/bin/strandline serve": README_CALLS,
+    "pip install": "tests/repository/test_wheel.py::test_the_readmes_pip_install_gives_the_packages_and_the_command",
+    "strandline serve": README_CALLS,
 }
 TASKS = "tests/readme/test_pages.py::test_a_task_can_be_done_as_its_page_says"
 SPARK_TASKS = "tests/spark/test_documents.py::test_a_task_for_spark_can_be_done_as_its_page_says"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -156,6 +157,18 @@ def test_a_writers_install_is_httpx_with_its_needs_and_that_is_enough_to_write_a
     modules = {name.replace("-", "_") for name in brought} | {"reader_client", "strandline", "writer_client"}
     modules.add("__main__")
     assert set(found["loaded"]) - modules == set()
+
+
+def test_the_readmes_pip_install_gives_the_packages_and_the_command(
+    root: Path, packages: list[str], tmp_path: Path
+) -> None:
+    """What it needs is installed here already, so pip fetches nothing."""
+    (line,) = [line for line in (root / "README.md").read_text().splitlines() if line.startswith("pip install ")]
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--target", str(tmp_path)]
+    command = [sys.executable, "-m", *shlex.split(line), *offline]
+    subprocess.run(command, cwd=root, capture_output=True, check=True)
+    assert [package for package in packages if not (tmp_path / package / "__init__.py").exists()] == []
+    assert (tmp_path / "bin" / "strandline").exists()
 
 
 def test_the_description_says_what_a_writer_gets(description: Message, pyproject: dict[str, Any]) -> None:
