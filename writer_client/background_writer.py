@@ -89,9 +89,10 @@ class BackgroundWriter:
         was made before may cover what is not there.
         """
         outbox, session = self._outbox, self._session
-        log, rows = session.bound_log("write()"), list(events)
+        log = session.bound_log("write()")
         self._check()
         with outbox.writing():
+            rows = list(events)
             self._hold()
             with outbox.holding_back():
                 position = log.append(rows)

@@ -92,6 +92,7 @@ class Outbox:
         self._idle_after_ms = idle_after_ms
         self._active_at = monotonic()  # when something was written, or noted by hand
         self._writing = 0
+        self._before_write: int | None = None  # what the clock said when the write that is under way was given
         self._tired = False  # long without a write: the clock is not noted any more
         self._idling = False
         self._said: _Said | None = None
@@ -278,7 +279,11 @@ class Outbox:
         return automatic.period_ms if own else min(automatic.period_ms, TRANSACTION_LOOK_MS)
 
     def _say_clock(self, automatic: AutomaticTime) -> None:
-        now = automatic.clock() - automatic.lag_ms
+        """Notes the application's clock. While a write is under way, which may be younger than its events by then, what
+        it said before that."""
+        now = self._before_write if self._writing else automatic.clock() - automatic.lag_ms
+        if now is None:
+            return
         for key in self.session.keys or (DEFAULT_KEY,):
             self.fresh[key] = self.last[key] = max(now, self.last.get(key, now))
 
@@ -353,18 +358,27 @@ class Outbox:
     def writing(self) -> Iterator[None]:
         """A write, and the registration before it: the writer does not go idle in between."""
         with self.changed:
-            if not self.changed.wait_for(lambda: not self._idling, DRAIN_DEFAULT_MS / 1000):
-                raise self._stuck or NotDrained(
-                    writer=self.session.writer, count=self.count(), waited_ms=DRAIN_DEFAULT_MS
-                )
-            self._writing += 1
-            self._wake()
+            self._write_begins()
         try:
+            with self.changed:
+                if not self.changed.wait_for(lambda: not self._idling, DRAIN_DEFAULT_MS / 1000):
+                    raise self._stuck or NotDrained(
+                        writer=self.session.writer, count=self.count(), waited_ms=DRAIN_DEFAULT_MS
+                    )
             yield
         finally:
             with self.changed:
                 self._writing -= 1
                 self._wake()
+
+    def _write_begins(self) -> None:
+        self._wake()
+        self._writing += 1
+        automatic = self.automatic
+        if self._writing == 1 and automatic is not None and automatic.domain == "event":
+            self._before_write = None
+            with suppress(Exception):  # the next note of the clock tells of it
+                self._before_write = automatic.clock() - automatic.lag_ms
 
     def beyond_the_clock(self, times: Mapping[str, int]) -> Mapping[str, int]:
         """Those times of a commit that say more than the clock has said."""

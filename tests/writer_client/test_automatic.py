@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
@@ -11,32 +13,11 @@ import pytest
 from strandline.client import calls
 from strandline.core.config import StreamConfig, TimeDomain
 from strandline.errors import InvalidConfig
+from strandline.logs import Position
+from tests.writer_client.clocks import SOON, Clock, mark_after, wait_for_notes
+from tests.writer_client.conftest import LateLog, Wire
 from writer_client import AutomaticTime, Event, ManualNote, NoLog
 from writer_client.limits import NOTE_PERIOD_DEFAULT_MS
-
-SOON = 5  # ms
-
-
-class Clock:
-    """The application's clock, as a test sets it."""
-
-    def __init__(self, now: int) -> None:
-        self.now = now
-
-    def __call__(self) -> int:
-        return self.now
-
-
-def mark_after(controller: Any, stream: str, time: int) -> Any:
-    """The first mark later than this, which it waits for."""
-    after = 0
-    while True:
-        page = controller.run(calls.marks(stream, after=after, wait_ms=20_000)).marks
-        assert page, f"no mark after {time}"
-        for mark in page:
-            if mark.time > time:
-                return mark
-        after = page[-1].seq
 
 
 def test_the_clock_is_noted_again_and_again_also_when_nothing_is_written(
@@ -157,6 +138,37 @@ def test_a_write_that_failed_stops_the_clock_until_the_application_says_what_bec
         writer.write([Event(b"a", segment="0")])
         writer.resume()
         assert mark_after(controller, stream, 1_000).cut == {"0": 1}
+
+
+class BlockedLog(LateLog):
+    """Appends when a test lets it."""
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(wire)
+        self.appends = threading.Event()
+        self.lets = threading.Event()
+
+    def append(self, events: Iterable[Event]) -> Position:
+        self.appends.set()
+        assert self.lets.wait(30)
+        return super().append(events)
+
+
+def test_the_clock_does_not_pass_a_write_that_is_under_way(controller: Any, make_background: Any, wire: Any) -> None:
+    stream, clock, log = controller.stream(), Clock(1_000), BlockedLog(wire)
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
+    with make_background(stream, wire=wire, log=log, automatically_note_time=automatic) as writer:
+        assert mark_after(controller, stream, 0).time == 1_000
+        write = threading.Thread(target=writer.write, args=([Event(b"stamped 1500", segment="0")],))
+        clock.now = 1_500
+        write.start()
+        assert log.appends.wait(30)
+        clock.now = 2_000
+        wait_for_notes(wire)
+        assert [mark.time for mark in controller.marks(stream) if mark.time > 1_500] == []
+        log.lets.set()
+        assert mark_after(controller, stream, 1_500).cut == {"0": 1}
+        write.join()
 
 
 def test_a_clock_that_fails_is_told_of_and_asked_again(controller: Any, make_background: Any, late_log: Any) -> None:

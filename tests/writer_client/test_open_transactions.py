@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,22 +17,15 @@ from strandline.logs.kafka_producer import TrackedProducer
 from strandline.logs.sqlite import SqliteLog
 from strandline.testing import Acknowledge, ScriptedLog
 from tests.kafka import Kafka
+from tests.writer_client.clocks import SOON, Clock, noted_times, wait_for, wait_for_notes
 from writer_client import AutomaticTime, Event, TransactionUnderWay, Writer
 
 NUMBERS = count(1)
-SOON = 5  # ms
 INGESTION = StreamConfig(time_domain=TimeDomain.INGESTION, mark_interval_ms=0)
 
 
 def to(segment: str, *values: bytes) -> list[Event]:
     return [Event(value, segment=segment) for value in values]
-
-
-def wait_for(condition: Callable[[], object], bound_s: float = 30) -> None:
-    deadline = time.monotonic() + bound_s
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.001)
 
 
 class RefusingLog(SqliteLog):
@@ -93,28 +84,9 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     made.close()
 
 
-class Clock:
-    """The application's clock, as a test sets it."""
-
-    def __init__(self, now: int) -> None:
-        self.now = now
-
-    def __call__(self) -> int:
-        return self.now
-
-
 def marks(controller: Any, stream: str) -> list[tuple[int, int]]:
     """Time, and how far the cut reaches."""
     return [(mark.time, sum(mark.cut.values())) for mark in controller.marks(stream)]
-
-
-def noted_times(wire: Any) -> list[int]:
-    return [
-        note["time"]
-        for request in wire.requests
-        if request.path.endswith("/notes")
-        for note in request.body.get("notes", [request.body])
-    ]
 
 
 def wait_until_noted(writer: Any, time: int) -> None:
@@ -127,12 +99,6 @@ def wait_until_noted_beyond(writer: Any, time: int) -> None:
 
 def wait_until_cut(controller: Any, stream: str, reach: int) -> None:
     wait_for(lambda: marks(controller, stream)[-1][1] == reach)
-
-
-def wait_for_notes(wire: Any) -> None:
-    """Periods pass, and the controller goes on hearing from the writer."""
-    sent = len(noted_times(wire))
-    wait_for(lambda: len(noted_times(wire)) > sent + 2)
 
 
 # -- by hand -------------------------------------------------------------------------------------------------------

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +10,12 @@ import pytest
 
 from strandline.errors import InvalidConfig
 from strandline.logs.sqlite import SqliteLog
+from tests.writer_client.clocks import SOON, wait_for, wait_until_idle
 from writer_client import AutomaticTime, Event
-
-SOON = 5  # ms
 
 
 def to(segment: str, *values: bytes) -> list[Event]:
     return [Event(value, segment=segment) for value in values]
-
-
-def wait_for(condition: Callable[[], object], bound_s: float = 30) -> None:
-    deadline = time.monotonic() + bound_s
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.001)
-
-
-def wait_until_idle(controller: Any, stream: str) -> None:
-    wait_for(lambda: controller.states(stream).get("idle") == 1)
 
 
 def test_a_writer_without_anything_to_write_goes_idle_and_registers_before_it_writes_again(
