@@ -10,14 +10,13 @@ from typing import Self
 
 from strandline.client.http import Connection
 from strandline.core.changes import Registered
-from strandline.core.checks import check_whole
 from strandline.core.note import DEFAULT_KEY, check_key, check_position, check_time
 from strandline.errors import PositionWentBack, StrandlineError, TimeWentBack
 from strandline.fork import OwningProcess
 from strandline.logs import Event, Log, Position
 from strandline.wire.streams import NoteAnswer
 from writer_client import process_exit
-from writer_client.automatic_notes import AutomaticTime
+from writer_client.automatic_notes import AutomaticTime, automatic_of
 from writer_client.errors import ManualNote, WriterClosed
 from writer_client.limits import DRAIN_DEFAULT_MS, EXIT_DRAIN_MS
 from writer_client.loop import do
@@ -57,19 +56,15 @@ class BackgroundWriter:
     ) -> None:
         """`controller` is a URL, a connection, or, for many writers in one process, a `Background` that they share.
 
-        With `automatically_note_time` the writer notes the clock every few seconds, from entering or registering on; it
-        needs a log. `AutomaticTime` has the period, and what else can be set.
+        With `automatically_note_time` the writer notes the clock every few seconds, from entering or registering on.
+        `AutomaticTime` has the period, and what else can be set; without a log, where the positions come from.
 
         With `idle_after_ms` a writer that has written nothing and noted nothing by hand for so long says that it is
         idle, and has no transaction open then. It registers before it writes again; what is older than the floor that
         it is given then is late.
         """
-        if idle_after_ms is not None:
-            check_whole("idle_after_ms", idle_after_ms, least=1)
-        automatic = AutomaticTime() if automatically_note_time is True else automatically_note_time or None
-        self._session = WriterSession(stream, name, keys, log)
-        if automatic is not None:
-            self._session.bound_log("automatically_note_time")
+        automatic = automatic_of(automatically_note_time, name, log, idle_after_ms)
+        self._session = WriterSession(stream, name, keys, log, automatic)
         self._outbox = Outbox(self._session, automatic, on_report, idle_after_ms)
         self._rests = idle_after_ms is not None
         self._origin = OwningProcess(f"writer {name!r} of stream {stream!r}")
@@ -173,7 +168,7 @@ class BackgroundWriter:
         """
         self._check()
         with self._claimed(drain=True, timeout_ms=timeout_ms):
-            do(self._session.idle(None), self._background.connection)
+            do(self._session.idle(None, self._outbox.last_words()), self._background.connection)
             self._outbox.wants_registration = False
 
     def close(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> None:
@@ -186,8 +181,10 @@ class BackgroundWriter:
             return
         self._raise_unheard()
         with self._claimed(drain=True, timeout_ms=timeout_ms):
+            if self._outbox.is_told_positions:  # what it has written without being registered
+                do(self._session.hold(), self._background.connection)
             if self._session.epoch is not None:
-                do(self._session.close(None), self._background.connection)
+                do(self._session.close(None, self._outbox.last_words()), self._background.connection)
         self.release()
 
     def release(self) -> None:

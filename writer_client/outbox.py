@@ -27,10 +27,10 @@ from strandline.errors import (
     UnknownSegment,
     says_nothing_changed,
 )
-from strandline.logs import Log, Position, Transaction
+from strandline.logs import Position, Transaction
 from strandline.logs.errors import TransactionUnderWay
 from strandline.wire.streams import NoteAnswer
-from writer_client.automatic_notes import AutomaticTime
+from writer_client.automatic_notes import AutomaticTime, TellsPositions
 from writer_client.batches import Addressed
 from writer_client.errors import NeverNoted, NotDrained
 from writer_client.limits import DRAIN_DEFAULT_MS, TRANSACTION_LOOK_MS
@@ -49,7 +49,7 @@ class Todo:
     """What the background has to do next."""
 
     register: Job[Registered] | None = None
-    flush: Log | None = None
+    flush: TellsPositions | None = None
     send: bool = False
     unsettled: bool = False  # there are notes that are not answered
 
@@ -92,7 +92,7 @@ class Outbox:
         self._idle_after_ms = idle_after_ms
         self._active_at = monotonic()  # when something was written, or noted by hand
         self._writing = 0
-        self._before_write: int | None = None  # what the clock said when the write that is under way was given
+        self._before_write: int | Exception = 0  # what the clock said when the write that is under way was given
         self._tired = False  # long without a write: the clock is not noted any more
         self._idling = False
         self._said: _Said | None = None
@@ -100,7 +100,7 @@ class Outbox:
         self._may_be_done: Pending | None = None  # how far the notes reach whose answers were lost
         self._stuck: Exception | None = None
         self._failed_write = False
-        self._put_off: TransactionUnderWay | None = None  # the log says no position now
+        self._put_off: Exception | None = None  # there is no position now: the log has an open transaction, mostly
         self._missed = False  # the clock was not noted, since a transaction was open
         self._repeat_at = 0.0
         self._refused: Exception | None = None
@@ -122,7 +122,7 @@ class Outbox:
                 return Todo(register=self.session.register(), unsettled=unsettled)
             log = None
             if self.fresh and not self._flushing and not self._failed_write and self._put_off is None:
-                self._flushing, log = True, self.session.log
+                self._flushing, log = True, self.session.positions
             return Todo(flush=log, send=bool(self.waiting) and not self._under_way, unsettled=unsettled)
 
     def registered(self, done: Registered | None, error: Exception | None) -> bool:
@@ -174,12 +174,15 @@ class Outbox:
             self.fresh, self.fresh_newest = {}, {}
 
     def flushed(self, own: Position | None, error: Exception | None) -> bool:
-        """Returns whether the log has an open transaction, and is to be asked again in a moment."""
+        """Returns whether there is no position now, and it is to be asked for again in a moment."""
         with self._telling():
             said, self._said, self._flushing = self._said, None, False
             assert said is not None
             if isinstance(error, TransactionUnderWay):
                 self._put_off = error
+            elif error is not None and self.session.log is None:  # it says nothing of what is written
+                self._put_off = error
+                self._stick(error)
             elif error is not None:
                 self._hold_back(error)
             if own is None or self._failed_write:  # a failure that an append was told of is not told here again
@@ -197,7 +200,7 @@ class Outbox:
             return False
 
     def flush_again(self) -> None:
-        """The log may have no open transaction any more."""
+        """There may be a position again."""
         with self.changed:
             self._put_off = None
 
@@ -248,10 +251,11 @@ class Outbox:
         with self._telling():
             if self.closed or self._leaving or automatic is None:
                 return None
-            about_to_be = self._claimed or self._draining or self._tired
-            if about_to_be or not (self.session.holds or self.wants_registration):
+            if self._claimed or self._draining:  # by a call that registers or ends it, and is over soon
+                return min(automatic.period_ms, TRANSACTION_LOOK_MS)
+            if self._tired or self.session.fenced or not (self.session.holds or self.wants_registration):
                 return automatic.period_ms  # idle
-            if self.session.in_transaction or self._put_off is not None:
+            if self.session.in_transaction or isinstance(self._put_off, TransactionUnderWay):
                 return self._miss(automatic)
             self._missed = False
             if automatic.domain == "event":
@@ -282,14 +286,33 @@ class Outbox:
         """Notes the application's clock. While a write is under way, which may be younger than its events by then, what
         it said before that."""
         now = self._before_write if self._writing else automatic.clock() - automatic.lag_ms
-        if now is None:
-            return
+        if isinstance(now, Exception):
+            raise now
         for key in self.session.keys or (DEFAULT_KEY,):
             self.fresh[key] = self.last[key] = max(now, self.last.get(key, now))
 
     def _say_heard(self, clock: int) -> None:
         """Notes the controller's clock, as it was heard before the position is read."""
         self.fresh[DEFAULT_KEY] = self.last[DEFAULT_KEY] = max(clock, self.last.get(DEFAULT_KEY, clock))
+
+    def last_words(self) -> Mapping[str, int]:
+        """What the clock says when the writer goes, for one that has noted nothing yet."""
+        automatic, clock = self.automatic, self.session.clock
+        with self.changed:
+            if automatic is None or self._failed_write:
+                return {}
+            if automatic.domain == "event":
+                with suppress(Exception):  # then it has said nothing
+                    now = automatic.clock() - automatic.lag_ms
+                    return dict.fromkeys(self.session.keys or (DEFAULT_KEY,), now)
+            elif clock is not None:
+                return {DEFAULT_KEY: clock}
+            return {}
+
+    @property
+    def is_told_positions(self) -> bool:
+        """Whether the clock is noted without a log: the application tells the positions."""
+        return self.automatic is not None and self.session.log is None
 
     def begins(self, transaction: Transaction) -> Begun:
         """A transaction is open. What the clock says until then is true all the while."""
@@ -333,7 +356,7 @@ class Outbox:
             left_ms = round((self._active_at - monotonic()) * 1000) + self._idle_after_ms
             if left_ms > 0:
                 return left_ms, None
-            if not self.session.holds:
+            if self.session.fenced or not self.session.holds:
                 return self._idle_after_ms, None
             self._tired = not (self._writing or self.session.in_transaction)
             at_work = self._claimed or self._draining or self._registering or self._flushing or self._writing > 0
@@ -376,9 +399,10 @@ class Outbox:
         self._writing += 1
         automatic = self.automatic
         if self._writing == 1 and automatic is not None and automatic.domain == "event":
-            self._before_write = None
-            with suppress(Exception):  # the next note of the clock tells of it
+            try:
                 self._before_write = automatic.clock() - automatic.lag_ms
+            except Exception as error:  # the next note of the clock tells of it
+                self._before_write = error
 
     def beyond_the_clock(self, times: Mapping[str, int]) -> Mapping[str, int]:
         """Those times of a commit that say more than the clock has said."""

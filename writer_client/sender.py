@@ -26,9 +26,10 @@ from strandline.client.http import Connection
 from strandline.client.retry import Patience
 from strandline.core.changes import Registered
 from strandline.fork import OwningProcess
-from strandline.logs import Log, Position
+from strandline.logs import Position
 from strandline.wire.streams import NoteAnswer
 from writer_client import process_exit
+from writer_client.automatic_notes import TellsPositions
 from writer_client.batches import Addressed, Results, call_for, count_for_batch
 from writer_client.limits import (
     BATCHES_AT_ONCE,
@@ -56,7 +57,7 @@ _log = logging.getLogger(__name__)
 class _Flush:
     """Flushing one log, for those that wait for it."""
 
-    log: Log
+    log: TellsPositions
     waiting: list[Outbox] = field(default_factory=list)
     under_way: bool = False
 
@@ -257,7 +258,7 @@ class Background:
 
     # -- logs --------------------------------------------------------------------------------------------------
 
-    def _flush(self, outbox: Outbox, log: Log) -> None:
+    def _flush(self, outbox: Outbox, log: TellsPositions) -> None:
         """Flushes a log, once for all outboxes that wait for it, and once at a time."""
         flush = self._flushing.setdefault(id(log), _Flush(log))
         flush.waiting.append(outbox)

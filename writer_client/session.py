@@ -25,6 +25,7 @@ from strandline.logs import Event, Log, Memo, Position, Transaction
 from strandline.logs.errors import TransactionUnderWay
 from strandline.names import check_name
 from strandline.wire.streams import NoteAnswer
+from writer_client.automatic_notes import AutomaticTime, TellsPositions, ToldPositions
 from writer_client.batches import Addressed
 from writer_client.errors import CommittedWithoutNote, NeverNoted, NoLog, WriterClosed
 from writer_client.limits import REGISTRATION_BYTES
@@ -54,11 +55,16 @@ Job: TypeAlias = Generator[Step, Any, Value]
 class WriterSession:
     """One writer of one stream. Its jobs are done one after the other: notes that overtake each other are refused."""
 
-    def __init__(self, stream: str, writer: str, keys: Iterable[str], log: Log | None) -> None:
+    def __init__(
+        self, stream: str, writer: str, keys: Iterable[str], log: Log | None, automatic: AutomaticTime | None = None
+    ) -> None:
         self.stream = check_name("stream", stream)
         self.writer = check_name("writer", writer)
         self.keys = tuple(check_key(key) for key in keys)
         self.log = log
+        self.positions: TellsPositions | None = log  # what tells its positions
+        if automatic is not None and automatic.position is not None:
+            self.positions = ToldPositions(automatic.position)
         self.closed = False
         self.epoch: int | None = None
         self.floors: Mapping[str, int | None] = {}
@@ -145,14 +151,15 @@ class WriterSession:
             refused = isinstance(error, Refused)
             raise CommittedWithoutNote(writer=self.writer, reason=str(error), refused=refused) from error
 
-    def idle(self, position: Mapping[str, int] | None) -> Job[None]:
+    def idle(self, position: Mapping[str, int] | None, said: Mapping[str, int] | None = None) -> Job[None]:
+        """`said` are times to note where none was noted yet."""
         self._check_not_fenced()
-        yield from self._settle(position, "idle()")
+        yield from self._settle(position, said, "idle()")
         yield from self._changing(self._guarded(remote(calls.idle(self.stream, self.writer, self.epoch))))
 
-    def close(self, position: Mapping[str, int] | None) -> Job[None]:
+    def close(self, position: Mapping[str, int] | None, said: Mapping[str, int] | None = None) -> Job[None]:
         self._check_not_fenced()
-        yield from self._settle(position, "close()")
+        yield from self._settle(position, said, "close()")
         if self._left_memo and self.log is not None:
             # Whoever opens a writer of this name next starts again, and owes nothing.
             log, memo = self.log, Memo(self.writer, "")
@@ -283,31 +290,31 @@ class WriterSession:
             except StrandlineError as error:
                 self.repaired = error
 
-    def _settle(self, position: Mapping[str, int] | None, call: str) -> Job[None]:
+    def _settle(self, position: Mapping[str, int] | None, said: Mapping[str, int] | None, call: str) -> Job[None]:
         """Before going: notes the final position, where more was written than was noted.
 
         As nothing older will follow, any time is true: the last ones that may have been noted, or the floors. Where
-        there are neither, a writer that has written must say one.
+        there are neither, the clock has said one, or a writer that has written must.
         """
         wrote = bool(position)
         known: Mapping[str, int] = {}
         times: Mapping[str, int]
-        if position is None and self.log is not None:
+        if position is None and self.positions is not None:
             own = yield from self._flush()
             position, known, wrote = self.reached(own), self.known(own, {}), bool(own)
         covered = all(offset <= self._position.get(name, 0) for name, offset in (position or {}).items())
         if covered and not self._owed:
             return
         floors = {key: floor for key, floor in self.floors.items() if floor is not None}
-        times = self._with_owed(_greatest(floors, self._may_have_noted))
+        times = self._with_owed(_greatest(floors, self._may_have_noted)) or said or {}
         if times:
             yield from self._note(times, position or {}, known)
         elif wrote:
             raise NeverNoted(writer=self.writer, call=call)
 
     def _flush(self) -> Job[Position]:
-        assert self.log is not None
-        return (yield from self._counted(self.log.flush))
+        assert self.positions is not None
+        return (yield from self._counted(self.positions.flush))
 
     def _counted(self, work: Callable[[], Value]) -> Job[Value]:
         """Work of the log: where it fails, it is not known any more what was appended."""

@@ -14,9 +14,10 @@ from strandline.client import calls
 from strandline.core.config import StreamConfig, TimeDomain
 from strandline.errors import InvalidConfig
 from strandline.logs import Position
-from tests.writer_client.clocks import SOON, Clock, mark_after, wait_for_notes
+from strandline.testing import ScriptedLog
+from tests.writer_client.clocks import SOON, Clock, mark_after, wait_for, wait_for_notes
 from tests.writer_client.conftest import LateLog, Wire
-from writer_client import AutomaticTime, Event, ManualNote, NoLog
+from writer_client import AutomaticTime, Event, ManualNote, NoLog, NotesStuck, TransactionUnderWay
 from writer_client.limits import NOTE_PERIOD_DEFAULT_MS
 
 
@@ -187,9 +188,116 @@ def test_a_clock_that_fails_is_told_of_and_asked_again(controller: Any, make_bac
     assert isinstance(reports[0].error, ZeroDivisionError)
 
 
-def test_the_clock_needs_a_log(make_background: Any) -> None:
+def test_the_clock_needs_a_log_or_somebody_who_tells_the_position(make_background: Any) -> None:
     with pytest.raises(NoLog):
         make_background("orders", automatically_note_time=True)
+
+
+def test_what_was_written_before_the_first_note_of_the_clock_is_noted_on_leaving(
+    controller: Any, make_background: Any, late_log: Any
+) -> None:
+    stream, is_set = controller.stream(), threading.Event()
+
+    def clock() -> int:
+        if not is_set.is_set():
+            raise ZeroDivisionError
+        return 1_000
+
+    automatic, reports = AutomaticTime(period_ms=600_000, lag_ms=0, clock=clock), list[Any]()
+    with make_background(stream, log=late_log, on_report=reports.append, automatically_note_time=automatic) as writer:
+        writer.write([Event(b"a", segment="0")])
+        wait_for(lambda: reports)  # the clock has failed, and the next period is far
+        is_set.set()
+    assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(1_000, {"0": 1})]
+
+
+def test_a_block_that_is_left_before_the_writer_was_registered_notes_what_it_has_written(
+    controller: Any, make_background: Any
+) -> None:
+    stream = controller.stream()
+    automatic = AutomaticTime(lag_ms=0, clock=Clock(1_000), position=lambda: {"0": 1})
+    with make_background(stream, automatically_note_time=automatic):
+        pass
+    assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(1_000, {"0": 1})]
+
+
+class Positions:
+    """An application that keeps its own count of what it has written; what it raises it raises once."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.position: Any = {"0": 0}
+        self.failures: list[Exception] = []
+
+    def __call__(self) -> Any:
+        if self.failures:
+            raise self.failures.pop(0)
+        return self.position
+
+
+@pytest.mark.parametrize("domain", ["event", "ingestion"])
+def test_without_a_log_the_application_tells_the_positions(
+    controller: Any, make_background: Any, wire: Any, domain: Any
+) -> None:
+    config = StreamConfig(time_domain=TimeDomain(domain), mark_interval_ms=0)
+    stream, clock = controller.stream(config=config), Clock(1_000)
+    positions = Positions(clock)
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock, domain=domain, position=positions)
+    with make_background(stream, wire=wire, automatically_note_time=automatic):
+        first = mark_after(controller, stream, 0)
+        positions.position = {"0": 1}
+        clock.now = 2_000
+        wait_for(lambda: controller.marks(stream)[-1].cut == {"0": 1})
+        assert controller.marks(stream)[-1].time > first.time
+        positions.position = {"0": 1, "1": 7}  # and the last of it is noted on leaving
+    assert wire.requests[-2].body["position"] == {"0": 1, "1": 7}
+    assert controller.states(stream) == {"closed": 1}
+
+
+@pytest.mark.parametrize("failure", [ConnectionError("away"), TransactionUnderWay(call="position()")])
+def test_while_the_application_tells_no_position_nothing_is_noted_and_it_is_asked_again(
+    controller: Any, make_background: Any, failure: Exception
+) -> None:
+    stream, clock = controller.stream(), Clock(1_000)
+    positions, reports = Positions(clock), list[Any]()
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock, position=positions)
+    with make_background(stream, on_report=reports.append, automatically_note_time=automatic):
+        assert mark_after(controller, stream, 0).time == 1_000
+        positions.failures = [failure] * 3
+        positions.position = {"0": 1}
+        clock.now = 2_000
+        assert mark_after(controller, stream, 1_000).cut == {"0": 1}
+        wait_for(lambda: len(reports) % 2 == 0)
+    stuck = [report.error for report in reports if isinstance(report, NotesStuck)]
+    assert set(stuck) == (set() if isinstance(failure, TransactionUnderWay) else {failure})
+
+
+@pytest.mark.parametrize("wrong", [None, {"0": -1}, {"0": "1"}, {"a/b": 1}], ids=str)
+def test_what_is_no_position_is_told_of_and_not_noted(controller: Any, make_background: Any, wrong: Any) -> None:
+    stream, clock = controller.stream(), Clock(1_000)
+    positions = Positions(clock)
+    positions.position = wrong
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock, position=positions)
+    with make_background(stream, automatically_note_time=automatic) as writer:
+        wait_for(lambda: writer.status().stuck is not None)
+        assert controller.marks(stream) == ()
+        positions.position = {"0": 1}
+        assert mark_after(controller, stream, 0).cut == {"0": 1}
+
+
+@pytest.mark.parametrize(
+    ("automatic", "options"),
+    [
+        (AutomaticTime(position=dict), {"log": ScriptedLog(3).writer()}),
+        (AutomaticTime(position=dict), {"idle_after_ms": 1_000}),
+    ],
+    ids=["two that tell", "nobody who tells"],
+)
+def test_what_a_writer_without_a_log_cannot_know_is_refused(
+    make_background: Any, automatic: AutomaticTime, options: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidConfig, match="log"):
+        make_background("orders", automatically_note_time=automatic, **options)
 
 
 @pytest.mark.parametrize(
