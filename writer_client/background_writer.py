@@ -179,7 +179,7 @@ class BackgroundWriter:
         self._origin.check()
         if self._outbox.closed:
             return
-        self._raise_unheard()
+        self._outbox.raise_unheard()
         with self._claimed(drain=True, timeout_ms=timeout_ms):
             if self._outbox.is_told_positions:  # what it has written without being registered
                 do(self._session.hold(), self._background.connection)
@@ -191,9 +191,7 @@ class BackgroundWriter:
         """Lets go of everything, and tells the controller nothing. The writer cannot be used any more."""
         if not self._origin.is_here:
             return  # it is the parent's
-        with self._outbox.changed:
-            self._session.closed = self._outbox.closed = True
-            self._outbox.changed.notify_all()
+        self._outbox.release()
         if self._owns_background:
             self._background.close()
 
@@ -307,14 +305,9 @@ class BackgroundWriter:
         if self._outbox.closed:
             raise WriterClosed(writer=self._session.writer)
         if self._outbox.unheard is not None:
-            self._raise_unheard()
+            self._outbox.raise_unheard()
         if self._session.fenced is not None:
             raise self._session.fenced
-
-    def _raise_unheard(self) -> None:
-        error, self._outbox.unheard = self._outbox.unheard, None
-        if error is not None:
-            raise error
 
     def _hold(self) -> None:
         if not self._session.holds:

@@ -11,12 +11,13 @@ import itertools
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from strandline.client import calls
 from strandline.client.calls import Call, Clocked, clocked
 from strandline.client.http import AsyncConnection
+from strandline.client.retry import Patience
 from strandline.core.note import Note
 from strandline.errors import StrandlineError
 from strandline.wire.streams import NoteAnswer
@@ -67,11 +68,24 @@ def _single(each: Addressed) -> Call[Results]:
 class AsyncNotes:
     """Sends the notes of all async writers that share a connection."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
+    def __init__(self, connection: AsyncConnection, turn: asyncio.Semaphore | None = None) -> None:
         self._connection = connection
         self._waiting: deque[tuple[Addressed, asyncio.Future[Clocked[NoteAnswer]]]] = deque()
         self._senders: set[asyncio.Task[None]] = set()
-        self._turn = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._turn = turn if turn is not None else asyncio.Semaphore(CALLS_AT_ONCE)
+        self._once: AsyncNotes | None = None
+
+    @property
+    def patience(self) -> Patience:
+        return self._connection.patience
+
+    @property
+    def once(self) -> AsyncNotes:
+        """The same with one attempt for each call, for those who repeat it themselves."""
+        if self._once is None:
+            connection = self._connection.with_patience(replace(self.patience, attempts=1))
+            self._once = AsyncNotes(connection, self._turn)
+        return self._once
 
     async def run(self, call: Call[Any]) -> Any:
         """Another call than a note, when it is its turn."""

@@ -24,5 +24,6 @@ TRANSACTION_LOOK_MS: Final = 100  # between looks whether a producer's own trans
 EXIT_DRAIN_MS: Final = 5_000  # how long a process that ends waits for them, and a block that ends with an exception
 EXIT_PAUSE_MS: Final = 200  # at most between attempts then
 UNSENT_WRITERS_TOLD: Final = 20  # of those whose notes could not be sent then
+CLOCK_JOIN_MS: Final = 5_000  # how long a waiting writer that lets go waits for a note by the clock under way
 NOTE_PERIOD_DEFAULT_MS: Final = 5_000  # between two notes that are made automatically
 NOTE_LAG_DEFAULT_MS: Final = 1_000  # how old an event may be when it is written: these notes are so far behind

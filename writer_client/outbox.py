@@ -20,6 +20,7 @@ from strandline.core.changes import Registered
 from strandline.core.note import DEFAULT_KEY
 from strandline.errors import (
     Fenced,
+    OutcomeUnknown,
     PositionWentBack,
     Refused,
     StrandlineError,
@@ -380,8 +381,7 @@ class Outbox:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """A write, and the registration before it: the writer does not go idle in between."""
-        with self.changed:
-            self._write_begins()
+        self.write_begins()
         try:
             with self.changed:
                 if not self.changed.wait_for(lambda: not self._idling, DRAIN_DEFAULT_MS / 1000):
@@ -390,19 +390,26 @@ class Outbox:
                     )
             yield
         finally:
-            with self.changed:
-                self._writing -= 1
-                self._wake()
+            self.write_ends()
 
-    def _write_begins(self) -> None:
-        self._wake()
-        self._writing += 1
-        automatic = self.automatic
-        if self._writing == 1 and automatic is not None and automatic.domain == "event":
-            try:
-                self._before_write = automatic.clock() - automatic.lag_ms
-            except Exception as error:  # the next note of the clock tells of it
-                self._before_write = error
+    def write_begins(self) -> bool:
+        """Returns whether the writer is registered and stays so; else it registers first, when it no longer goes
+        idle."""
+        with self.changed:
+            self._wake()
+            self._writing += 1
+            automatic = self.automatic
+            if self._writing == 1 and automatic is not None and automatic.domain == "event":
+                try:
+                    self._before_write = automatic.clock() - automatic.lag_ms
+                except Exception as error:  # the next note of the clock tells of it
+                    self._before_write = error
+            return self.session.holds and not self._idling
+
+    def write_ends(self) -> None:
+        with self.changed:
+            self._writing -= 1
+            self._wake()
 
     def beyond_the_clock(self, times: Mapping[str, int]) -> Mapping[str, int]:
         """Those times of a commit that say more than the clock has said."""
@@ -411,6 +418,50 @@ class Outbox:
             if self.automatic is not None and self.automatic.domain == "ingestion" and clock is not None:
                 times = {key: min(time, clock) for key, time in times.items()}  # read before the position
             return {key: time for key, time in times.items() if time > self.last.get(key, time - 1)}
+
+    # -- for a writer that notes by hand as well -----------------------------------------------------------------
+
+    def say_again(self, times: Mapping[str, int]) -> None:
+        """Notes what the writer noted itself, and got no answer to."""
+        with self.changed:
+            self.say({key: max(time, self.last.get(key, time)) for key, time in times.items()}, {})
+
+    def overtaken(self, times: Mapping[str, int]) -> None:
+        """The writer noted these times itself: what waits of their keys is older, and covered."""
+        with self.changed:
+            self.last.update(times)
+            self.fresh = {key: time for key, time in self.fresh.items() if key not in times}
+            self.waiting = WaitingNotes(rest for each in self.waiting if (rest := each.without(times.keys())))
+
+    def before_leaving(self) -> Mapping[str, int]:
+        """As `last_words`. Raises the failure of a write that holds the clock back."""
+        with self.changed:
+            if self.automatic is not None and self._failed_write and self._stuck is not None:
+                raise self._stuck
+        return self.last_words()
+
+    def settled(self) -> None:
+        """The writer is idle, or closed, and has noted its last position: what waits is covered."""
+        with self.changed:
+            self.waiting.take()
+            self.fresh, self._missed, self._put_off = {}, False, None
+            self.last = dict(self.session.times)
+
+    def release(self) -> None:
+        """Nothing is noted any more."""
+        with self.changed:
+            self.session.closed = self.closed = True
+            self.changed.notify_all()
+
+    def active(self) -> None:
+        """A call of the writer is over."""
+        with self.changed:
+            self._wake()
+
+    def raise_unheard(self) -> None:
+        error, self.unheard = self.unheard, None
+        if error is not None:
+            raise error
 
     # -- for the writer ----------------------------------------------------------------------------------------
 
@@ -475,6 +526,12 @@ class Outbox:
         except Exception as error:
             with self._telling():
                 self._hold_back(error)
+            raise
+        except BaseException:  # cancelled, or Ctrl-C
+            with self._telling():
+                self._hold_back(
+                    OutcomeUnknown(call="write()", reason="it was interrupted", tried_ms=0, repeatable=False)
+                )
             raise
 
     def resume(self) -> None:

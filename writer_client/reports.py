@@ -1,9 +1,9 @@
-"""What a background writer tells: what happens to its notes, as it happens, and how it stands."""
+"""What a writer tells of the notes that it makes by itself, or sends in the background: what happens, how it stands."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 
@@ -44,7 +44,7 @@ Report: TypeAlias = NoteLate | NoteRefused | NotesStuck | NotesMoving
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """How a background writer stands.
+    """How a writer stands, as to what it notes in the background or by itself.
 
     `noted` are the times that the controller has taken, `waiting` counts the notes that it has not answered. `late`
     and `floors` are of the last answer, as in `NoteLate`; `refused` is the last refusal since a note was taken, and
@@ -53,10 +53,10 @@ class Status:
 
     epoch: int | None
     noted: Mapping[str, int]
-    waiting: int
-    late: bool
-    floors: Mapping[str, int]
-    refused: Exception | None
-    refusals: int
-    stuck: Exception | None
-    failed_write: bool
+    waiting: int = 0
+    late: bool = False
+    floors: Mapping[str, int] = field(default_factory=dict)
+    refused: Exception | None = None
+    refusals: int = 0
+    stuck: Exception | None = None
+    failed_write: bool = False

@@ -9,7 +9,7 @@ job yields                   the writer
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, TypeAlias, TypeVar
@@ -26,7 +26,7 @@ from strandline.logs.errors import TransactionUnderWay
 from strandline.names import check_name
 from strandline.wire.streams import NoteAnswer
 from writer_client.automatic_notes import AutomaticTime, TellsPositions, ToldPositions
-from writer_client.batches import Addressed
+from writer_client.batches import Addressed, Results, call_for
 from writer_client.errors import CommittedWithoutNote, NeverNoted, NoLog, WriterClosed
 from writer_client.limits import REGISTRATION_BYTES
 from writer_client.newest_time import NewestTime
@@ -136,13 +136,21 @@ class WriterSession:
             yield from local(begun.transaction.commit)
             self.ended(begun)
             return None
-        self.check_no_transaction("commit() with a time", besides=begun)
-        self._check_times(times)
-        # What a note would be refused for is found before the commit, not after it.
-        Note(writer=self.writer, times=times, position={}, epoch=self.epoch)
+        self.check_commit(begun, times)
         memo = self.memo_of(times)
         yield from local(lambda: begun.transaction.commit(memo))
         self.ended(begun)
+        return (yield from self.note_commit(times))
+
+    def check_commit(self, begun: Begun, times: Mapping[str, int], *, may_be_passed: bool = False) -> None:
+        """What the commit's note would be refused for is found before the commit, not after it."""
+        self.check_no_transaction("commit() with a time", besides=begun)
+        if not may_be_passed:
+            self._check_times(times)
+        Note(writer=self.writer, times=times, position={}, epoch=self.epoch)
+
+    def note_commit(self, times: Mapping[str, int]) -> Job[NoteAnswer]:
+        """Notes the time of a commit that is done. Raises CommittedWithoutNote."""
         self._owed = self._with_owed(times)
         try:
             own = yield from self._flush()  # what was written beside the transaction may be under way
@@ -153,12 +161,12 @@ class WriterSession:
 
     def idle(self, position: Mapping[str, int] | None, said: Mapping[str, int] | None = None) -> Job[None]:
         """`said` are times to note where none was noted yet."""
-        self._check_not_fenced()
+        self.check_usable()
         yield from self._settle(position, said, "idle()")
         yield from self._changing(self._guarded(remote(calls.idle(self.stream, self.writer, self.epoch))))
 
     def close(self, position: Mapping[str, int] | None, said: Mapping[str, int] | None = None) -> Job[None]:
-        self._check_not_fenced()
+        self.check_usable()
         yield from self._settle(position, said, "close()")
         if self._left_memo and self.log is not None:
             # Whoever opens a writer of this name next starts again, and owes nothing.
@@ -203,7 +211,7 @@ class WriterSession:
 
     def hold(self) -> Job[None]:
         """Registers a writer that does not hold time: it is new, or was idle. A fenced one does nothing more."""
-        self._check_not_fenced()
+        self.check_usable()
         if not self.holds:
             yield from self.register()
 
@@ -264,17 +272,44 @@ class WriterSession:
         self, times: Mapping[str, int], position: Mapping[str, int], newest: Mapping[str, int]
     ) -> Job[NoteAnswer]:
         addressed = self.note_of(times, position, newest)
-        before, self._may_have_noted = self._may_have_noted, _greatest(self._may_have_noted, times)
         try:
-            answer = yield from _noting(addressed)
+            answer = yield from self._sending(addressed)
         except StrandlineError as error:
-            if says_nothing_changed(error):
-                self._may_have_noted = before
             self.refused(addressed.note, error)
             raise
         self.clock = answer.clock
         self.noted(addressed.note)
         return answer.value
+
+    def _sending(self, addressed: Addressed) -> Job[Clocked[NoteAnswer]]:
+        """Sends a note, which may have been taken unless the answer says otherwise."""
+        before, self._may_have_noted = self._may_have_noted, _greatest(self._may_have_noted, addressed.note.times)
+        try:
+            return (yield from _noting(addressed))
+        except StrandlineError as error:
+            if says_nothing_changed(error):
+                self._may_have_noted = before
+            raise
+
+    def sending(self, batch: Sequence[Addressed]) -> Job[Clocked[Results]]:
+        """Sends notes that fit into one request, oldest first."""
+        if len(batch) == 1:
+            answer = yield from self._sending(batch[0])
+            return Clocked((answer.value,), answer.clock)
+        before = self._may_have_noted
+        for each in batch:
+            self._may_have_noted = _greatest(self._may_have_noted, each.note.times)
+        try:
+            told = yield from remote(call_for(batch))
+        except StrandlineError as error:
+            if says_nothing_changed(error):
+                self._may_have_noted = before
+            raise
+        self._may_have_noted = before
+        for each, result in zip(batch, told.value, strict=True):
+            if isinstance(result, NoteAnswer) or not says_nothing_changed(result):
+                self._may_have_noted = _greatest(self._may_have_noted, each.note.times)
+        return told
 
     def _repair(self, memo: str | None) -> Job[None]:
         """Notes what an earlier process committed a time for and did not live to note. Whatever comes of it is kept,
@@ -360,7 +395,7 @@ class WriterSession:
         if self.closed:
             raise WriterClosed(writer=self.writer)
 
-    def _check_not_fenced(self) -> None:
+    def check_usable(self) -> None:
         self._check_open()
         if self._fenced is not None:
             raise self._fenced

@@ -150,15 +150,19 @@ class AsyncConnection:
         if transport is None:
             transport = AsyncHttpxTransport(controller, token=find_token(token, token_file), trusted=trust(ca_file))
         self._transport = transport
-        self._patience = patience if patience is not None else Patience()
+        self.patience = patience if patience is not None else Patience()
         self._seams = seams if seams is not None else Seams()
+
+    def with_patience(self, patience: Patience) -> AsyncConnection:
+        """See `Connection.with_patience`."""
+        return AsyncConnection(self.controller, patience=patience, transport=self._transport, seams=self._seams)
 
     async def run(self, call: Call[Value]) -> Value:
         """See `Connection.run`."""
         self._origin.check()
         seams = self._seams
         steps = persist(
-            call, patience=self._patience, random=seams.random, controller=self.controller, now_ms=seams.now_ms()
+            call, patience=self.patience, random=seams.random, controller=self.controller, now_ms=seams.now_ms()
         )
         return await drive_async(steps, self._take)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from strandline.client import calls
+from writer_client import BackgroundWriter
 
 SOON = 5  # ms
 
@@ -58,3 +59,9 @@ def mark_after(controller: Any, stream: str, time: int) -> Any:
 
 def wait_until_idle(controller: Any, stream: str) -> None:
     wait_for(lambda: controller.states(stream).get("idle") == 1)
+
+
+def wait_until_answered(writer: Any) -> None:
+    """What a waiting writer has noted is answered."""
+    if isinstance(writer, BackgroundWriter):
+        assert writer.wait_until_answered()

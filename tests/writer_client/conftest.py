@@ -7,6 +7,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -158,6 +159,91 @@ def make_background(controller: Controller) -> Iterator[Callable[..., Background
         yield make
 
 
+class Looping:
+    """An AsyncWriter, or its transaction, that is used like a Writer's: its event loop runs in another thread."""
+
+    def __init__(self, writer: AsyncWriter | AsyncWriterTransaction, loop: asyncio.AbstractEventLoop) -> None:
+        self._writer, self._loop = writer, loop
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._writer, name)
+        return partial(self._run, value) if asyncio.iscoroutinefunction(value) else value
+
+    def _run(self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, **named: Any) -> Any:
+        result = asyncio.run_coroutine_threadsafe(function(*arguments, **named), self._loop).result(60)
+        return Looping(result, self._loop) if isinstance(result, AsyncWriterTransaction) else result
+
+    def __enter__(self) -> Looping:
+        self._run(self._writer.__aenter__)
+        return self
+
+    def __exit__(self, *left: Any) -> None:
+        self._run(self._writer.__aexit__, *left)
+
+
+@contextlib.contextmanager
+def running_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture(params=["background", "waiting", "awaiting"])
+def make_any(request: pytest.FixtureRequest, controller: Controller) -> Iterator[MakeWriter]:
+    """Makes writers of all three kinds, to be used in the same way: `make_any(stream, name, wire=…, log=…, …)`. What
+    they do by themselves goes on meanwhile."""
+    if request.param == "background":
+        yield request.getfixturevalue("make_background")
+        return
+    patient = Patience(deadline_ms=60_000, first_pause_ms=1, pause_bound_ms=1)
+    with contextlib.ExitStack() as made:
+        if request.param == "waiting":
+
+            def make(
+                stream: str,
+                name: str = "w1",
+                *,
+                wire: Wire | None = None,
+                patience: Patience = patient,
+                **options: Any,
+            ) -> Any:
+                transport = FaultyTransport(HttpxTransport(controller.url), wire if wire is not None else Wire())
+                connection = Connection(controller.url, transport=transport, patience=patience, seams=INSTANT)
+                made.callback(connection.close)
+                writer = Writer(connection, stream, name, **options)
+                made.callback(writer.release)
+                return writer
+
+            yield make
+            return
+        loop = made.enter_context(running_loop())
+
+        def make_async(
+            stream: str, name: str = "w1", *, wire: Wire | None = None, patience: Patience = patient, **options: Any
+        ) -> Any:
+            async def open_() -> AsyncWriter:
+                transport = AsyncFaultyTransport(
+                    AsyncHttpxTransport(controller.url), wire if wire is not None else Wire()
+                )
+                connection = AsyncConnection(controller.url, transport=transport, patience=patience, seams=INSTANT)
+                connections.append(connection)
+                return AsyncWriter(connection, stream, name, **options)
+
+            writer = Looping(asyncio.run_coroutine_threadsafe(open_(), loop).result(60), loop)
+            made.callback(lambda: asyncio.run_coroutine_threadsafe(connections.pop().close(), loop).result(60))
+            made.callback(writer.release)
+            return writer
+
+        connections: list[AsyncConnection] = []
+        yield make_async
+
+
 @pytest.fixture
 def wire() -> Wire:
     return Wire()
@@ -216,6 +302,20 @@ class LateLog:
         return None
 
     def close(self) -> None: ...
+
+
+class BlockedLog(LateLog):
+    """Appends when a test lets it."""
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(wire)
+        self.appends = threading.Event()
+        self.lets = threading.Event()
+
+    def append(self, events: Iterable[Event]) -> Position:
+        self.appends.set()
+        assert self.lets.wait(30)
+        return super().append(events)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
@@ -13,20 +12,19 @@ import pytest
 from strandline.client import calls
 from strandline.core.config import StreamConfig, TimeDomain
 from strandline.errors import InvalidConfig
-from strandline.logs import Position
 from strandline.testing import ScriptedLog
 from tests.writer_client.clocks import SOON, Clock, mark_after, wait_for, wait_for_notes
-from tests.writer_client.conftest import LateLog, Wire
+from tests.writer_client.conftest import BlockedLog
 from writer_client import AutomaticTime, Event, ManualNote, NoLog, NotesStuck, TransactionUnderWay
 from writer_client.limits import NOTE_PERIOD_DEFAULT_MS
 
 
 def test_the_clock_is_noted_again_and_again_also_when_nothing_is_written(
-    controller: Any, make_background: Any, late_log: Any
+    controller: Any, make_any: Any, late_log: Any
 ) -> None:
     stream, clock = controller.stream(), Clock(1_000)
     automatic = AutomaticTime(period_ms=SOON, lag_ms=10, clock=clock)
-    with make_background(stream, log=late_log, automatically_note_time=automatic) as writer:
+    with make_any(stream, log=late_log, automatically_note_time=automatic) as writer:
         assert mark_after(controller, stream, 0).time == 990
         writer.write([Event(b"a", segment="0")])
         clock.now = 2_000
@@ -39,39 +37,37 @@ def test_the_clock_is_noted_again_and_again_also_when_nothing_is_written(
     assert controller.states(stream) == {"closed": 1}
 
 
-def test_every_key_of_the_writer_is_noted(controller: Any, make_background: Any, late_log: Any) -> None:
+def test_every_key_of_the_writer_is_noted(controller: Any, make_any: Any, late_log: Any) -> None:
     stream = controller.stream()
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=Clock(1_000))
-    with make_background(stream, log=late_log, keys=["a", "b"], automatically_note_time=automatic) as writer:
+    with make_any(stream, log=late_log, keys=["a", "b"], automatically_note_time=automatic) as writer:
         writer.register()
-        assert writer.wait_until_answered()
         for key in ("a", "b"):
             assert controller.run(calls.marks(stream, key=key, wait_ms=20_000)).marks[0].time == 1_000
 
 
 def test_a_manual_note_is_an_error_while_time_is_noted_automatically(
-    controller: Any, make_background: Any, late_log: Any
+    controller: Any, make_any: Any, late_log: Any
 ) -> None:
-    writer = make_background(controller.stream(), log=late_log, automatically_note_time=True)
+    writer = make_any(controller.stream(), log=late_log, automatically_note_time=True)
     with pytest.raises(ManualNote, match=f"every {NOTE_PERIOD_DEFAULT_MS} ms"):
         writer.note_time(100)
 
 
 def test_a_clock_that_is_behind_the_floor_says_nothing_until_it_is_there(
-    controller: Any, make_background: Any, make_writer: Any, late_log: Any, wire: Any
+    controller: Any, make_any: Any, make_writer: Any, late_log: Any, wire: Any
 ) -> None:
     stream, clock = controller.stream(), Clock(900)
     make_writer(stream, "w0").note_time(1_000, {"1": 1})
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
-    with make_background(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
+    with make_any(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
         writer.register()
         late_log.flushes.clear()
         assert late_log.flushes.wait(30)  # a period has passed
         assert "POST notes" not in wire.lines
         assert controller.states(stream) == {"active": 1, "joined": 1}
         clock.now = 1_100
-        while not writer.status().noted:
-            assert writer.wait_until_answered()
+        wait_for(lambda: writer.status().noted)
         assert dict(writer.status().noted)[""] == 1_100
 
 
@@ -87,13 +83,14 @@ def test_a_fast_clock_keeps_nobody_waiting_for_what_it_said_before(
 
 
 def test_the_controllers_clock_is_read_before_the_position(
-    controller: Any, make_background: Any, late_log: Any, wire: Any
+    controller: Any, make_any: Any, late_log: Any, wire: Any
 ) -> None:
     stream = controller.stream(config=StreamConfig(time_domain=TimeDomain.INGESTION, mark_interval_ms=0))
     automatic = AutomaticTime(period_ms=SOON, domain="ingestion")
-    with make_background(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
+    with make_any(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
         writer.write([Event(b"a", segment="0")])
-        first = mark_after(controller, stream, 0)
+        wait_for(lambda: [mark for mark in controller.marks(stream) if mark.cut])
+        first = next(mark for mark in controller.marks(stream) if mark.cut)
         second = mark_after(controller, stream, first.time)
         assert (first.cut, second.cut) == ({"0": 1}, {"0": 1})
         assert first.time < second.time <= second.created_at
@@ -104,19 +101,17 @@ def test_the_controllers_clock_is_read_before_the_position(
     assert bodies[1]["time"] == bodies[0]["time"] < bodies[2]["time"]
 
 
-def test_an_idle_writer_is_left_alone_until_it_writes(
-    controller: Any, make_background: Any, late_log: Any, wire: Any
-) -> None:
+def test_an_idle_writer_is_left_alone_until_it_writes(controller: Any, make_any: Any, late_log: Any, wire: Any) -> None:
     stream, clock = controller.stream(), Clock(1_000)
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
     other = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
-    with make_background(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
+    with make_any(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
         writer.write([Event(b"a", segment="0")])
         assert mark_after(controller, stream, 0).time == 1_000
         writer.idle()
         sent = len(wire.lines)
         clock.now = 2_000
-        with make_background(stream, "w2", log=late_log, automatically_note_time=other):
+        with make_any(stream, "w2", log=late_log, automatically_note_time=other):
             assert mark_after(controller, stream, 1_000).time == 2_000  # several periods of the idle one have passed
         assert len(wire.lines) == sent
         writer.write([Event(b"b", segment="0")])
@@ -124,11 +119,11 @@ def test_an_idle_writer_is_left_alone_until_it_writes(
 
 
 def test_a_write_that_failed_stops_the_clock_until_the_application_says_what_became_of_it(
-    controller: Any, make_background: Any, late_log: Any, wire: Any
+    controller: Any, make_any: Any, late_log: Any, wire: Any
 ) -> None:
     stream, clock = controller.stream(), Clock(1_000)
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
-    with make_background(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
+    with make_any(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
         assert mark_after(controller, stream, 0).time == 1_000
         late_log.refusal = ConnectionError("the log is gone")
         with pytest.raises(ConnectionError):
@@ -141,24 +136,10 @@ def test_a_write_that_failed_stops_the_clock_until_the_application_says_what_bec
         assert mark_after(controller, stream, 1_000).cut == {"0": 1}
 
 
-class BlockedLog(LateLog):
-    """Appends when a test lets it."""
-
-    def __init__(self, wire: Wire) -> None:
-        super().__init__(wire)
-        self.appends = threading.Event()
-        self.lets = threading.Event()
-
-    def append(self, events: Iterable[Event]) -> Position:
-        self.appends.set()
-        assert self.lets.wait(30)
-        return super().append(events)
-
-
-def test_the_clock_does_not_pass_a_write_that_is_under_way(controller: Any, make_background: Any, wire: Any) -> None:
+def test_the_clock_does_not_pass_a_write_that_is_under_way(controller: Any, make_any: Any, wire: Any) -> None:
     stream, clock, log = controller.stream(), Clock(1_000), BlockedLog(wire)
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
-    with make_background(stream, wire=wire, log=log, automatically_note_time=automatic) as writer:
+    with make_any(stream, wire=wire, log=log, automatically_note_time=automatic) as writer:
         assert mark_after(controller, stream, 0).time == 1_000
         write = threading.Thread(target=writer.write, args=([Event(b"stamped 1500", segment="0")],))
         clock.now = 1_500
@@ -172,7 +153,7 @@ def test_the_clock_does_not_pass_a_write_that_is_under_way(controller: Any, make
         write.join()
 
 
-def test_a_clock_that_fails_is_told_of_and_asked_again(controller: Any, make_background: Any, late_log: Any) -> None:
+def test_a_clock_that_fails_is_told_of_and_asked_again(controller: Any, make_any: Any, late_log: Any) -> None:
     stream = controller.stream()
     readings = iter([ZeroDivisionError, ZeroDivisionError])
     reports: list[Any] = []
@@ -183,18 +164,18 @@ def test_a_clock_that_fails_is_told_of_and_asked_again(controller: Any, make_bac
         return 1_000
 
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
-    with make_background(stream, log=late_log, on_report=reports.append, automatically_note_time=automatic):
+    with make_any(stream, log=late_log, on_report=reports.append, automatically_note_time=automatic):
         assert mark_after(controller, stream, 0).time == 1_000
     assert isinstance(reports[0].error, ZeroDivisionError)
 
 
-def test_the_clock_needs_a_log_or_somebody_who_tells_the_position(make_background: Any) -> None:
+def test_the_clock_needs_a_log_or_somebody_who_tells_the_position(make_any: Any) -> None:
     with pytest.raises(NoLog):
-        make_background("orders", automatically_note_time=True)
+        make_any("orders", automatically_note_time=True)
 
 
 def test_what_was_written_before_the_first_note_of_the_clock_is_noted_on_leaving(
-    controller: Any, make_background: Any, late_log: Any
+    controller: Any, make_any: Any, late_log: Any
 ) -> None:
     stream, is_set = controller.stream(), threading.Event()
 
@@ -204,7 +185,7 @@ def test_what_was_written_before_the_first_note_of_the_clock_is_noted_on_leaving
         return 1_000
 
     automatic, reports = AutomaticTime(period_ms=600_000, lag_ms=0, clock=clock), list[Any]()
-    with make_background(stream, log=late_log, on_report=reports.append, automatically_note_time=automatic) as writer:
+    with make_any(stream, log=late_log, on_report=reports.append, automatically_note_time=automatic) as writer:
         writer.write([Event(b"a", segment="0")])
         wait_for(lambda: reports)  # the clock has failed, and the next period is far
         is_set.set()
@@ -212,11 +193,11 @@ def test_what_was_written_before_the_first_note_of_the_clock_is_noted_on_leaving
 
 
 def test_a_block_that_is_left_before_the_writer_was_registered_notes_what_it_has_written(
-    controller: Any, make_background: Any
+    controller: Any, make_any: Any
 ) -> None:
     stream = controller.stream()
     automatic = AutomaticTime(lag_ms=0, clock=Clock(1_000), position=lambda: {"0": 1})
-    with make_background(stream, automatically_note_time=automatic):
+    with make_any(stream, automatically_note_time=automatic):
         pass
     assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(1_000, {"0": 1})]
 
@@ -237,13 +218,13 @@ class Positions:
 
 @pytest.mark.parametrize("domain", ["event", "ingestion"])
 def test_without_a_log_the_application_tells_the_positions(
-    controller: Any, make_background: Any, wire: Any, domain: Any
+    controller: Any, make_any: Any, wire: Any, domain: Any
 ) -> None:
     config = StreamConfig(time_domain=TimeDomain(domain), mark_interval_ms=0)
     stream, clock = controller.stream(config=config), Clock(1_000)
     positions = Positions(clock)
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock, domain=domain, position=positions)
-    with make_background(stream, wire=wire, automatically_note_time=automatic):
+    with make_any(stream, wire=wire, automatically_note_time=automatic):
         first = mark_after(controller, stream, 0)
         positions.position = {"0": 1}
         clock.now = 2_000
@@ -256,12 +237,12 @@ def test_without_a_log_the_application_tells_the_positions(
 
 @pytest.mark.parametrize("failure", [ConnectionError("away"), TransactionUnderWay(call="position()")])
 def test_while_the_application_tells_no_position_nothing_is_noted_and_it_is_asked_again(
-    controller: Any, make_background: Any, failure: Exception
+    controller: Any, make_any: Any, failure: Exception
 ) -> None:
     stream, clock = controller.stream(), Clock(1_000)
     positions, reports = Positions(clock), list[Any]()
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock, position=positions)
-    with make_background(stream, on_report=reports.append, automatically_note_time=automatic):
+    with make_any(stream, on_report=reports.append, automatically_note_time=automatic):
         assert mark_after(controller, stream, 0).time == 1_000
         positions.failures = [failure] * 3
         positions.position = {"0": 1}
@@ -273,12 +254,12 @@ def test_while_the_application_tells_no_position_nothing_is_noted_and_it_is_aske
 
 
 @pytest.mark.parametrize("wrong", [None, {"0": -1}, {"0": "1"}, {"a/b": 1}], ids=str)
-def test_what_is_no_position_is_told_of_and_not_noted(controller: Any, make_background: Any, wrong: Any) -> None:
+def test_what_is_no_position_is_told_of_and_not_noted(controller: Any, make_any: Any, wrong: Any) -> None:
     stream, clock = controller.stream(), Clock(1_000)
     positions = Positions(clock)
     positions.position = wrong
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock, position=positions)
-    with make_background(stream, automatically_note_time=automatic) as writer:
+    with make_any(stream, automatically_note_time=automatic) as writer:
         wait_for(lambda: writer.status().stuck is not None)
         assert controller.marks(stream) == ()
         positions.position = {"0": 1}
@@ -294,10 +275,10 @@ def test_what_is_no_position_is_told_of_and_not_noted(controller: Any, make_back
     ids=["two that tell", "nobody who tells"],
 )
 def test_what_a_writer_without_a_log_cannot_know_is_refused(
-    make_background: Any, automatic: AutomaticTime, options: dict[str, Any]
+    make_any: Any, automatic: AutomaticTime, options: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidConfig, match="log"):
-        make_background("orders", automatically_note_time=automatic, **options)
+        make_any("orders", automatically_note_time=automatic, **options)
 
 
 @pytest.mark.parametrize(
@@ -309,12 +290,12 @@ def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_a_clock_that_ticks_all_the_time_keeps_nobody_from_leaving(
-    controller: Any, make_background: Any, late_log: Any
+    controller: Any, make_any: Any, late_log: Any
 ) -> None:
     stream = controller.stream()
     ticking = itertools.count(1_000)
     automatic = AutomaticTime(period_ms=1, lag_ms=0, clock=ticking.__next__)
-    with make_background(stream, log=late_log, automatically_note_time=automatic) as writer:
+    with make_any(stream, log=late_log, automatically_note_time=automatic) as writer:
         mark_after(controller, stream, 1_000)
         writer.idle()
         writer.write([Event(b"a", segment="0")])

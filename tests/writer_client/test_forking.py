@@ -144,6 +144,33 @@ writer.register()""",
         ["writer.write(EVENT)", "writer.status()", "writer.close()"],
         "writer.write(EVENT); now = 100\nwhile writer.status().noted != {'': 100}: time.sleep(0.001)\nwriter.close()",
     ),
+    "Writer that notes by itself": (
+        """now = 1
+automatic = AutomaticTime(period_ms=1, clock=lambda: now, lag_ms=0)
+writer = Writer(url, stream, 'w1', log=log, automatically_note_time=automatic)
+writer.register()""",
+        ["writer.write(EVENT)", "writer.begin()", "writer.status()", "writer.resume()", "writer.close()"],
+        "writer.write(EVENT); now = 100\nwhile writer.status().noted != {'': 100}: time.sleep(0.001)\nwriter.close()",
+    ),
+    "AsyncWriter that notes by itself": (
+        """now = 1
+automatic = AutomaticTime(period_ms=1, clock=lambda: now, lag_ms=0)
+runner = asyncio.Runner()
+async def begin():
+    global writer
+    writer = AsyncWriter(url, stream, 'w1', log=log, automatically_note_time=automatic)
+    await writer.register()
+async def end():
+    global now
+    await writer.write(EVENT)
+    now = 100
+    while writer.status().noted != {'': 100}:
+        await asyncio.sleep(0.001)
+    await writer.close()
+runner.run(begin())""",
+        ["writer.write(EVENT)", "writer.status()", "writer.close()"],
+        "runner.run(end())",
+    ),
     "Connection": (
         """writer = Writer(connection := Connection(url), stream, 'w1', log=log); writer.register()""",
         ["Writer(connection, stream, 'w2').register()"],

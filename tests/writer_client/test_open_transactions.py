@@ -203,15 +203,11 @@ def test_what_is_written_beside_a_transaction_is_covered_by_its_note(controller:
 # -- by the clock --------------------------------------------------------------------------------------------------
 
 
-def test_the_clock_does_not_pass_an_open_transaction(
-    controller: Any, make_background: Any, log: Log, wire: Any
-) -> None:
+def test_the_clock_does_not_pass_an_open_transaction(controller: Any, make_any: Any, log: Log, wire: Any) -> None:
     stream, clock = controller.stream(3), Clock(1_000)
     reports: list[Any] = []
     automatic = AutomaticTime(period_ms=SOON, lag_ms=10, clock=clock)
-    with make_background(
-        stream, log=log, wire=wire, on_report=reports.append, automatically_note_time=automatic
-    ) as writer:
+    with make_any(stream, log=log, wire=wire, on_report=reports.append, automatically_note_time=automatic) as writer:
         wait_for(lambda: 990 in writer.status().noted.values())
         for now in (2_000, 3_000):
             before = marks(controller, stream)[-1]
@@ -232,11 +228,11 @@ def test_the_clock_does_not_pass_an_open_transaction(
 
 
 def test_the_controllers_clock_does_not_pass_an_open_transaction(
-    controller: Any, make_background: Any, log: Log, wire: Any
+    controller: Any, make_any: Any, log: Log, wire: Any
 ) -> None:
     stream = controller.stream(3, config=INGESTION)
     automatic = AutomaticTime(period_ms=SOON, domain="ingestion")
-    with make_background(stream, log=log, wire=wire, automatically_note_time=automatic) as writer:
+    with make_any(stream, log=log, wire=wire, automatically_note_time=automatic) as writer:
         wait_for(lambda: writer.status().noted)
         for _ in range(2):
             with writer.begin() as transaction:
@@ -255,13 +251,13 @@ def test_the_controllers_clock_does_not_pass_an_open_transaction(
 
 @pytest.mark.parametrize("domain", ["event", "ingestion"])
 def test_transactions_that_follow_each_other_without_a_pause_do_not_stop_the_clock(
-    controller: Any, make_background: Any, tmp_path: Path, wire: Any, domain: Any
+    controller: Any, make_any: Any, tmp_path: Path, wire: Any, domain: Any
 ) -> None:
     stream = controller.stream(3, config=INGESTION if domain == "ingestion" else StreamConfig(mark_interval_ms=0))
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0, domain=domain)
     with (
         SqliteLog.create(tmp_path / "log.db", 3) as log,
-        make_background(stream, log=log, wire=wire, automatically_note_time=automatic) as writer,
+        make_any(stream, log=log, wire=wire, automatically_note_time=automatic) as writer,
     ):
         wait_for(lambda: writer.status().noted)
         transaction = writer.begin()
@@ -275,16 +271,14 @@ def test_transactions_that_follow_each_other_without_a_pause_do_not_stop_the_clo
 
 
 @pytest.mark.parametrize("domain", ["event", "ingestion"])
-def test_a_commit_may_say_a_time_beside_the_clock(
-    controller: Any, make_background: Any, tmp_path: Path, domain: Any
-) -> None:
+def test_a_commit_may_say_a_time_beside_the_clock(controller: Any, make_any: Any, tmp_path: Path, domain: Any) -> None:
     config = INGESTION if domain == "ingestion" else StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
     stream, clock = controller.stream(3, config=config), Clock(1_000)
     reports: list[Any] = []
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0, domain=domain, clock=clock)
     with (
         SqliteLog.create(tmp_path / "log.db", 3) as log,
-        make_background(stream, log=log, on_report=reports.append, automatically_note_time=automatic) as writer,
+        make_any(stream, log=log, on_report=reports.append, automatically_note_time=automatic) as writer,
     ):
         wait_for(lambda: writer.status().noted)
         for number, said in enumerate((500, 5_000), start=1):
@@ -365,13 +359,13 @@ def test_notes_by_hand_wait_for_a_tracked_producers_transaction(
 
 
 def test_the_clock_waits_for_a_tracked_producers_transaction(
-    controller: Any, make_background: Any, producer: tuple[TrackedProducer, str], wire: Any
+    controller: Any, make_any: Any, producer: tuple[TrackedProducer, str], wire: Any
 ) -> None:
     tracked, topic = producer
     stream, clock = controller.stream(3), Clock(1_000)
     reports: list[Any] = []
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
-    with make_background(
+    with make_any(
         stream, log=tracked.log(topic), wire=wire, on_report=reports.append, automatically_note_time=automatic
     ) as writer:
         wait_for(lambda: writer.status().noted)

@@ -10,7 +10,7 @@ import pytest
 
 from strandline.errors import InvalidConfig
 from strandline.logs.sqlite import SqliteLog
-from tests.writer_client.clocks import SOON, wait_for, wait_until_idle
+from tests.writer_client.clocks import SOON, wait_for, wait_until_answered, wait_until_idle
 from writer_client import AutomaticTime, Event
 
 
@@ -19,10 +19,10 @@ def to(segment: str, *values: bytes) -> list[Event]:
 
 
 def test_a_writer_without_anything_to_write_goes_idle_and_registers_before_it_writes_again(
-    controller: Any, make_background: Any, late_log: Any, wire: Any
+    controller: Any, make_any: Any, late_log: Any, wire: Any
 ) -> None:
     stream = controller.stream()
-    with make_background(stream, log=late_log, wire=wire, idle_after_ms=SOON) as writer:
+    with make_any(stream, log=late_log, wire=wire, idle_after_ms=SOON) as writer:
         writer.write(to("0", b"90"))
         writer.note_time(100)
         wait_until_idle(controller, stream)
@@ -39,10 +39,10 @@ def test_a_writer_without_anything_to_write_goes_idle_and_registers_before_it_wr
 
 
 def test_an_idle_writer_holds_no_time_and_what_it_wrote_last_is_covered(
-    controller: Any, make_background: Any, make_writer: Any, late_log: Any
+    controller: Any, make_any: Any, make_writer: Any, late_log: Any
 ) -> None:
     stream = controller.stream()
-    with make_background(stream, log=late_log, idle_after_ms=SOON) as writer:
+    with make_any(stream, log=late_log, idle_after_ms=SOON) as writer:
         writer.note_time(100)
         writer.write(to("0", b"150"))  # and no note after it
         wait_until_idle(controller, stream)
@@ -53,12 +53,10 @@ def test_an_idle_writer_holds_no_time_and_what_it_wrote_last_is_covered(
         assert mark.complete
 
 
-def test_the_clock_rests_with_its_writer_and_goes_on_with_it(
-    controller: Any, make_background: Any, late_log: Any
-) -> None:
+def test_the_clock_rests_with_its_writer_and_goes_on_with_it(controller: Any, make_any: Any, late_log: Any) -> None:
     stream = controller.stream()
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0)
-    with make_background(stream, log=late_log, automatically_note_time=automatic, idle_after_ms=20) as writer:
+    with make_any(stream, log=late_log, automatically_note_time=automatic, idle_after_ms=20) as writer:
         for number in range(1, 4):
             writer.write(to("0", b"x"))
             wait_until_idle(controller, stream)
@@ -67,13 +65,13 @@ def test_the_clock_rests_with_its_writer_and_goes_on_with_it(
 
 
 def test_a_writer_with_an_open_transaction_does_not_go_idle(
-    controller: Any, make_background: Any, tmp_path: Path, wire: Any
+    controller: Any, make_any: Any, tmp_path: Path, wire: Any
 ) -> None:
     stream = controller.stream()
     automatic = AutomaticTime(period_ms=SOON, lag_ms=0)
     with (
         SqliteLog.create(tmp_path / "log.db", 3) as log,
-        make_background(stream, log=log, wire=wire, automatically_note_time=automatic, idle_after_ms=SOON) as writer,
+        make_any(stream, log=log, wire=wire, automatically_note_time=automatic, idle_after_ms=SOON) as writer,
     ):
         with writer.begin() as transaction:
             transaction.write(to("0", b"x"))
@@ -86,16 +84,16 @@ def test_a_writer_with_an_open_transaction_does_not_go_idle(
 
 
 def test_no_write_comes_between_going_idle_and_registering(
-    controller: Any, make_background: Any, late_log: Any, wire: Any
+    controller: Any, make_any: Any, late_log: Any, wire: Any
 ) -> None:
     """However close they come together: the log tells when an event was appended."""
     stream = controller.stream()
-    with make_background(stream, log=late_log, wire=wire, idle_after_ms=1) as writer:
+    with make_any(stream, log=late_log, wire=wire, idle_after_ms=1) as writer:
         for number in range(200):
             writer.write(to("0", b"x"))
             if number % 5 == 0:
                 writer.note_time(number)
-                assert writer.wait_until_answered()
+                wait_until_answered(writer)
             threading.Event().wait(number % 7 / 1000)
     held, rests = False, 0
     for line in wire.happened:
@@ -109,24 +107,22 @@ def test_no_write_comes_between_going_idle_and_registering(
     assert controller.marks(stream)[-1].cut == {"0": 196}  # as of the last note that said a later time
 
 
-def test_a_writer_without_a_log_goes_idle_and_its_next_note_wakes_it(
-    controller: Any, make_background: Any, wire: Any
-) -> None:
+def test_a_writer_without_a_log_goes_idle_and_its_next_note_wakes_it(controller: Any, make_any: Any, wire: Any) -> None:
     stream = controller.stream()
-    writer = make_background(stream, wire=wire, idle_after_ms=SOON)
+    writer = make_any(stream, wire=wire, idle_after_ms=SOON)
     for number in range(1, 4):
         writer.note_time(number * 100, {"0": number})
-        assert writer.wait_until_answered()
+        wait_until_answered(writer)
         wait_until_idle(controller, stream)
     writer.close()
     assert wire.lines.count("PUT writers/w1") == 3
     assert [mark.time for mark in controller.marks(stream)] == [100, 200, 300]
 
 
-def test_a_writer_that_has_never_noted_stays_until_it_has(controller: Any, make_background: Any, late_log: Any) -> None:
+def test_a_writer_that_has_never_noted_stays_until_it_has(controller: Any, make_any: Any, late_log: Any) -> None:
     """Nobody could tell by which time its events are read."""
     stream = controller.stream()
-    with make_background(stream, log=late_log, idle_after_ms=SOON) as writer:
+    with make_any(stream, log=late_log, idle_after_ms=SOON) as writer:
         writer.write(to("0", b"x"))
         late_log.flushes.clear()
         assert late_log.flushes.wait(30)  # it has tried
@@ -138,13 +134,13 @@ def test_a_writer_that_has_never_noted_stays_until_it_has(controller: Any, make_
 
 @pytest.mark.parametrize("fault", ["away", "lost"])
 def test_going_idle_is_tried_again_where_the_controller_did_not_answer(
-    controller: Any, make_background: Any, late_log: Any, wire: Any, fault: str
+    controller: Any, make_any: Any, late_log: Any, wire: Any, fault: str
 ) -> None:
     stream = controller.stream()
-    with make_background(stream, log=late_log, wire=wire, idle_after_ms=SOON) as writer:
+    with make_any(stream, log=late_log, wire=wire, idle_after_ms=SOON) as writer:
         writer.register()
         writer.note_time(100)
-        assert writer.wait_until_answered()
+        wait_until_answered(writer)
         wire.faults = [fault] * 3
         wait_until_idle(controller, stream)
         wire.faults = []
@@ -154,6 +150,6 @@ def test_going_idle_is_tried_again_where_the_controller_did_not_answer(
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True])
-def test_a_time_that_cannot_be_is_refused(make_background: Any, wrong: Any) -> None:
+def test_a_time_that_cannot_be_is_refused(make_any: Any, wrong: Any) -> None:
     with pytest.raises(InvalidConfig, match="idle_after_ms"):
-        make_background("orders", idle_after_ms=wrong)
+        make_any("orders", idle_after_ms=wrong)

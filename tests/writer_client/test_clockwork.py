@@ -1,0 +1,222 @@
+"""What waiting writers do by themselves, beside the calls of whoever uses them; what all writers share is tested in
+`test_automatic.py`, `test_resting.py` and `test_open_transactions.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from strandline.client.errors import OutcomeUnknown
+
+from strandline.client.retry import Patience
+from strandline.core.config import StreamConfig
+from strandline.errors import Fenced, TimeTooFarAhead
+from strandline.logs.sqlite import SqliteLog
+from tests.writer_client.clocks import SOON, Clock, mark_after, noted_times, wait_for, wait_until_idle
+from tests.writer_client.conftest import Wire
+from writer_client import (
+    AutomaticTime,
+    CommittedWithoutNote,
+    Event,
+    NoteRefused,
+    NotesMoving,
+    NotesStuck,
+)
+
+EVENT = [Event(b"a", segment="0")]
+IMPATIENT = Patience(first_pause_ms=1, pause_bound_ms=1, attempts=2)
+
+pytestmark = pytest.mark.parametrize("make_any", ["waiting", "awaiting"], indirect=True)
+
+
+def clock_of(now: int) -> tuple[Clock, AutomaticTime]:
+    clock = Clock(now)
+    return clock, AutomaticTime(period_ms=SOON, lag_ms=0, clock=clock)
+
+
+def threads() -> int:
+    return sum(thread.name == "strandline-clock" for thread in threading.enumerate())
+
+
+def test_a_note_of_the_clock_that_takes_long_keeps_no_write_waiting(
+    controller: Any, make_any: Any, late_log: Any
+) -> None:
+    stream, (_, automatic) = controller.stream(), clock_of(1_000)
+    with make_any(stream, log=late_log, automatically_note_time=automatic) as writer:
+        mark_after(controller, stream, 0)
+        late_log.acknowledges.clear()
+        late_log.flushes.clear()
+        assert late_log.flushes.wait(30)
+        for _ in range(10):
+            writer.write(EVENT)
+        assert late_log.flushes.is_set()  # still under way
+        late_log.acknowledges.set()
+    assert controller.states(stream) == {"closed": 1}
+
+
+def test_while_the_controller_is_away_writes_go_on_and_the_clock_is_tried_again(
+    controller: Any, make_any: Any, late_log: Any, wire: Any
+) -> None:
+    stream, (clock, automatic), reports = controller.stream(), clock_of(1_000), list[Any]()
+    with make_any(
+        stream, log=late_log, wire=wire, on_report=reports.append, automatically_note_time=automatic
+    ) as writer:
+        mark_after(controller, stream, 0)
+        wire.faults = ["away", "lost"] * 1_000_000
+        clock.now = 2_000
+        wait_for(lambda: writer.status().stuck is not None)
+        writer.write(EVENT)
+        sent = len(wire.requests)
+        wait_for(lambda: len(wire.requests) > sent + 5)
+        assert writer.status().waiting > 0
+        wire.faults = []
+        clock.now = 3_000
+        assert mark_after(controller, stream, 2_000).cut == {"0": 1}
+        wait_for(lambda: writer.status().stuck is None)
+    assert {type(report) for report in reports} == {NotesStuck, NotesMoving}
+    assert len([report for report in reports if isinstance(report, NotesStuck)]) == 1
+
+
+def test_a_writer_whose_clocks_note_had_no_answer_can_be_closed(
+    controller: Any, make_any: Any, late_log: Any, wire: Any
+) -> None:
+    """What may have been taken is not gone back upon."""
+    stream, (clock, automatic) = controller.stream(), clock_of(1_000)
+    with make_any(stream, log=late_log, wire=wire, automatically_note_time=automatic) as writer:
+        mark_after(controller, stream, 0)
+        wire.faults = ["lost"] * 1_000_000
+        clock.now = 2_000
+        writer.write(EVENT)
+        assert mark_after(controller, stream, 1_000).time == 2_000
+        wait_for(lambda: isinstance(writer.status().stuck, OutcomeUnknown))
+        wire.faults = []
+    assert controller.states(stream) == {"closed": 1}
+
+
+def test_a_writer_that_is_fenced_hears_of_it_from_its_next_call_and_notes_no_more(
+    controller: Any, make_any: Any, make_writer: Any, late_log: Any, wire: Any
+) -> None:
+    stream, (clock, automatic) = controller.stream(), clock_of(1_000)
+    writer = make_any(stream, log=late_log, wire=wire, automatically_note_time=automatic)
+    writer.register()
+    mark_after(controller, stream, 0)
+    make_writer(stream, "w1").register()
+    clock.now = 2_000
+    wait_for(lambda: writer.status().refusals)
+    sent = len(wire.requests)
+    beside = Wire()
+    _, another = clock_of(2_000)
+    with make_any(stream, "w2", log=late_log, wire=beside, automatically_note_time=another):
+        wait_for(lambda: len(noted_times(beside)) > 10)  # so many periods
+    for _ in range(2):
+        with pytest.raises(Fenced):
+            writer.write(EVENT)
+    assert (len(wire.requests), writer.status().refusals) == (sent, 1)
+    assert controller.marks(stream)[-1].cut == {}
+    writer.release()
+
+
+def test_a_refusal_is_raised_by_the_next_call_or_reported(controller: Any, make_any: Any, late_log: Any) -> None:
+    config = StreamConfig(mark_interval_ms=0, max_ahead_ms=1_000)
+    automatic = AutomaticTime(period_ms=SOON, lag_ms=0, clock=Clock(1 << 50))
+    reports: list[Any] = []
+    unheard = make_any(controller.stream(config=config), log=late_log, automatically_note_time=automatic)
+    unheard.register()
+    wait_for(lambda: unheard.status().refusals)
+    with pytest.raises(TimeTooFarAhead):
+        unheard.write(EVENT)
+    unheard.release()
+    heard = make_any(
+        controller.stream(config=config), log=late_log, on_report=reports.append, automatically_note_time=automatic
+    )
+    heard.register()
+    wait_for(lambda: heard.status().refusals)
+    heard.write(EVENT)
+    heard.release()
+    assert {type(report) for report in reports} == {NoteRefused}
+
+
+@pytest.mark.parametrize("end", ["close", "release", "an exception"])
+def test_nothing_goes_on_behind_a_writer_that_has_ended(
+    controller: Any, make_any: Any, late_log: Any, wire: Any, end: str
+) -> None:
+    stream, (_, automatic) = controller.stream(), clock_of(1_000)
+    before = threads()
+    writer = make_any(stream, log=late_log, wire=wire, automatically_note_time=automatic, idle_after_ms=60_000)
+    if end == "an exception":
+        with pytest.raises(ZeroDivisionError), writer:
+            mark_after(controller, stream, 0)
+            raise ZeroDivisionError
+    else:
+        writer.register()
+        mark_after(controller, stream, 0)
+        getattr(writer, end)()
+    assert threads() == before
+    assert tasks_of(writer) == set()
+    assert controller.states(stream) == {"closed" if end == "close" else "active": 1}
+
+
+def tasks_of(writer: Any) -> set[str]:
+    """The names of those that are left in its event loop."""
+    loop = getattr(writer, "_loop", None)
+    if loop is None:
+        return set()
+
+    async def names() -> set[str]:
+        return {task.get_name() for task in asyncio.all_tasks()} & {"strandline-clock"}
+
+    return asyncio.run_coroutine_threadsafe(names(), loop).result(30)
+
+
+def test_a_commits_time_that_got_no_answer_is_noted_by_the_writer_itself(
+    controller: Any, make_any: Any, tmp_path: Path, wire: Any
+) -> None:
+    stream, automatic = controller.stream(), AutomaticTime(period_ms=SOON, lag_ms=0, clock=Clock(1_000))
+    with (
+        SqliteLog.create(tmp_path / "log.db", 3) as log,
+        make_any(stream, log=log, wire=wire, patience=IMPATIENT, automatically_note_time=automatic) as writer,
+    ):
+        mark_after(controller, stream, 0)
+        with writer.begin() as transaction:
+            transaction.write([Event(b"a", segment="0")])
+            wire.faults = ["away"] * 1_000_000
+            with pytest.raises(CommittedWithoutNote):
+                transaction.commit(5_000)
+        wire.faults = []
+        wait_for(lambda: writer.status().noted.get("") == 5_000)
+        assert mark_after(controller, stream, 1_000).cut == {"0": 1}
+        with writer.begin() as transaction:
+            transaction.write([Event(b"b", segment="0")])
+            assert transaction.commit(6_000) is not None
+        assert controller.marks(stream)[-1].cut == {"0": 2}
+
+
+def test_a_writer_that_notes_by_hand_may_rest_after_a_write_that_failed(
+    controller: Any, make_any: Any, late_log: Any
+) -> None:
+    """Not before it has noted: what it noted last might leave out what it is about to write again."""
+    stream = controller.stream()
+    with make_any(stream, log=late_log, idle_after_ms=SOON) as writer:
+        writer.note_time(100)
+        wait_until_idle(controller, stream)
+        late_log.refusal = ConnectionError("the log is gone")
+        with pytest.raises(ConnectionError):
+            writer.write(EVENT)
+        assert writer.status().failed_write
+        late_log.refusal = None
+        writer.write(EVENT)
+        writer.note_time(200)
+        wait_until_idle(controller, stream)
+        assert not writer.status().failed_write
+    assert controller.marks(stream)[-1].cut == {"0": 1}
+
+
+def test_a_writer_without_a_clock_has_a_status_too(controller: Any, make_any: Any, late_log: Any) -> None:
+    with make_any(controller.stream(), log=late_log) as writer:
+        writer.note_time(100)
+        writer.resume()
+        status = writer.status()
+        assert (status.epoch, status.noted, status.waiting, status.stuck) == (1, {"": 100}, 0, None)
