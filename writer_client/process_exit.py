@@ -1,4 +1,4 @@
-"""The end of a process: background writers send what waits, for a bounded time, and standard error hears of the rest.
+"""The end of a process: writers send what waits, for a bounded time, and standard error hears of the rest.
 
     the interpreter ends (its last line, an exception, Ctrl-C, sys.exit)    atexit
     a process of multiprocessing ends                                       multiprocessing's own finalizers

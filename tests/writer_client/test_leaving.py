@@ -1,4 +1,5 @@
-"""A process that ends: what its background writers had noted arrives, or standard error says what did not."""
+"""A process that ends: what its writers had noted in the background or by the clock arrives, or standard error says
+what did not."""
 
 from __future__ import annotations
 
@@ -243,3 +244,71 @@ def test_ctrl_c_while_closing_waits_tells_of_what_is_left(nobody: str, tmp_path:
     (told,) = [line for line in done.stderr.splitlines() if line.startswith("strandline:")]
     assert "1 note of writer 'w1' of stream 'orders' could not be sent" in told
     assert done.returncode == -signal.SIGINT
+
+
+# A waiting writer of which the clock's note gets no answer.
+UNANSWERED = """
+    import asyncio
+    from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpxTransport
+    from strandline.testing import AsyncFaultyTransport, Fault, Faults, FaultyTransport
+    from writer_client import AsyncWriter, Writer
+    faults, now, said, log = Faults(), 100, [], SqliteLog.create(path, 3)
+    def clock():
+        said.append(now)
+        return now
+    automatic = AutomaticTime(period_ms=5, lag_ms=0, clock=clock)
+    def until(condition):
+        while not condition():
+            time.sleep(0.001)
+"""
+WAITING = """
+    writer = Writer(
+        Connection(url, transport=FaultyTransport(HttpxTransport(url), faults)), stream, 'w1', log=log,
+        automatically_note_time=automatic
+    )
+    writer.register()
+    until(lambda: writer.status().noted)
+    {then}
+"""
+AWAITING = """
+    async def use():
+        global writer
+        transport = AsyncFaultyTransport(AsyncHttpxTransport(url), faults)
+        writer = AsyncWriter(
+            AsyncConnection(url, transport=transport), stream, 'w1', log=log, automatically_note_time=automatic
+        )
+        await writer.register()
+        faults.always(Fault.CONTROLLER_AWAY)
+        while writer.status().stuck is None:
+            await asyncio.sleep(0.001)
+    asyncio.run(use())
+"""
+
+
+def test_a_waiting_writer_keeps_no_process_from_ending(controller: Any, tmp_path: Path) -> None:
+    stream = controller.stream()
+    done = run(UNANSWERED + WAITING.format(then="sys.exit(3)"), controller.url, stream, tmp_path / "log")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert controller.states(stream) == {"active": 1}
+
+
+def test_what_a_waiting_writers_clock_said_is_sent_when_the_process_ends(controller: Any, tmp_path: Path) -> None:
+    stream = controller.stream()
+    then = (
+        "faults.always(Fault.CONTROLLER_AWAY); writer.write([Event(b'x', key=b'k')]); now = 200; "
+        "until(lambda: said.count(200) > 1 and writer.status().stuck); faults.always(None)"
+    )
+    done = run(UNANSWERED + WAITING.format(then=then), controller.url, stream, tmp_path / "log")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [(mark.time, sum(mark.cut.values())) for mark in controller.marks(stream)][-1] == (200, 1)
+
+
+@pytest.mark.parametrize("kind", ["waiting", "awaiting"])
+def test_what_a_waiting_writers_clock_said_in_vain_is_told(controller: Any, tmp_path: Path, kind: str) -> None:
+    stream = controller.stream()
+    then = "faults.always(Fault.CONTROLLER_AWAY); now = 200; until(lambda: writer.status().stuck)"
+    script = UNANSWERED + (WAITING.format(then=then) if kind == "waiting" else AWAITING)
+    done = run(script, controller.url, stream, tmp_path / "log")
+    assert done.returncode == 0
+    assert [line for line in done.stderr.splitlines() if line.startswith("strandline:")] == done.stderr.splitlines()
+    assert f"of writer 'w1' of stream {stream!r} could not be sent" in done.stderr
