@@ -214,7 +214,7 @@ class Clockwork:
         """Nothing is noted any more; standard error is told of what was not."""
         unsent = self.outbox.unsent()
         self.outbox.release()
-        leaving.tell([unsent] if unsent is not None else [])
+        process_exit.tell([unsent] if unsent is not None else [])
 
 
 def _outcome(job: Job[Value]) -> Job[tuple[Value | None, Exception | None]]:
@@ -263,7 +263,7 @@ class ClockThread:
         if self._thread is None and self._clockwork.is_registered:
             self._thread = threading.Thread(target=self._run, name="strandline-clock", daemon=True)
             self._thread.start()
-            leaving.watch(self)
+            process_exit.watch(self)
 
     def wake(self) -> None:
         """There is something to send."""
@@ -271,7 +271,7 @@ class ClockThread:
 
     def stop(self) -> None:
         """Ends the thread; a log that hangs in it is not waited for."""
-        leaving.forget(self)
+        process_exit.forget(self)
         self._over.set()
         self._woken.set()
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -332,14 +332,14 @@ class ClockTask:
         self._clockwork.outbox.active()
         if self._task is None and self._clockwork.is_registered:
             self._task = asyncio.create_task(self._run(), name="strandline-clock")
-            leaving.watch(self)
+            process_exit.watch(self)
 
     def wake(self) -> None:
         self._woken.set()
 
     async def stop(self) -> None:
         """Ends the task, after what is under way; a log that hangs is not waited for."""
-        leaving.forget(self)
+        process_exit.forget(self)
         self._is_over = True
         self._woken.set()
         if self._task is not None:

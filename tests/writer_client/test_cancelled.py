@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from strandline.client.errors import OutcomeUnknown
 
+from strandline.errors import OutcomeUnknown
 from strandline.logs import Position
 from tests.writer_client.clocks import SOON, Clock, mark_after
 from tests.writer_client.conftest import BlockedLog, LateLog

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from strandline.client.errors import OutcomeUnknown
 
 from strandline.client.retry import Patience
 from strandline.core.config import StreamConfig
-from strandline.errors import Fenced, TimeTooFarAhead
+from strandline.errors import Fenced, OutcomeUnknown, TimeTooFarAhead
 from strandline.logs.sqlite import SqliteLog
 from tests.writer_client.clocks import SOON, Clock, mark_after, noted_times, wait_for, wait_until_idle
 from tests.writer_client.conftest import Wire
