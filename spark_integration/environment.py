@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from spark_integration.errors import JavaMissing, PythonMismatch
+from spark_integration.listener import is_classic, listen
 from spark_integration.mark_source import MarkSource
 from spark_integration.mark_watch import MarkWatch
 from spark_integration.options import BACKLOG_THRESHOLD
@@ -39,15 +40,10 @@ def register(spark: SparkSession, *, backlog_strategies: Iterable[BacklogStrateg
     """
     if is_classic(spark) and spark not in _KNOWN:
         check_python(spark.sparkContext.pythonExec)
-        spark.streams.addListener(MarkWatch())
+        listen(spark, MarkWatch())
         _KNOWN.add(spark)
     spark.dataSource.register(_source_for(spark, tuple(backlog_strategies)))
     spark.dataSource.register(MarkSource)
-
-
-def is_classic(spark: SparkSession) -> bool:
-    """Whether this process is Spark's driver, and not a client of a Spark Connect server."""
-    return hasattr(spark, "_jsparkSession")
 
 
 def _source_for(spark: SparkSession, strategies: tuple[BacklogStrategy, ...]) -> type[StrandlineSource]:

@@ -1,4 +1,8 @@
-"""Listens to the queries of a session: with a listener of Spark's in a classic one, by asking through Spark Connect.
+"""Listens to the queries of a session: with one listener of Spark's in a classic one, by asking through Spark Connect.
+
+pyspark builds each report field by field, some hundred calls to Java for each listener of a session and each batch of
+each query; with six queries its thread falls behind without bound. So a classic session has one listener from us. It
+takes an event as one JSON text, parses it once, and tells everyone here who listens to the session (decision 0089).
 
 A client of Spark Connect hears events in a thread of pyspark's that hangs for ever when the last listener is taken away
 while an event is on its way (SPARK-59623, open in 4.3), that keeps the process from ending as long as there is one, and
@@ -8,27 +12,34 @@ are, and a listener is told what Spark would have told it.
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from pyspark.sql.streaming.listener import (
+    JStreamingQueryListener,
     QueryIdleEvent,
     QueryProgressEvent,
+    QueryStartedEvent,
     QueryTerminatedEvent,
     StreamingQueryListener,
+    StreamingQueryProgress,
 )
 
-from spark_integration.environment import is_classic
 from strandline.limits import INQUIRY_CLOSE_MS, INQUIRY_PAUSE_MS, QUERY_IDLE_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
+
+_NOT_DEALT_WITH: Final = "what a query reported could not be dealt with"
 
 _log = logging.getLogger(__name__)
 
@@ -45,24 +56,117 @@ class QueryListener(Protocol):
         ...
 
 
+def is_classic(spark: SparkSession) -> bool:
+    """Whether this process is Spark's driver, and not a client of a Spark Connect server."""
+    return hasattr(spark, "_jsparkSession")
+
+
 def listen(spark: SparkSession, listener: StreamingQueryListener) -> QueryListener:
     """Tells a listener of each batch of the session's queries; through Spark Connect of the last one each time it
     looks. Close it before the session stops."""
-    return EventListener(spark, listener) if is_classic(spark) else PollingListener(spark, listener)
+    return _listener_of(spark).add(listener) if is_classic(spark) else PollingListener(spark, listener)
 
 
+def progress_from(report: dict[str, Any]) -> StreamingQueryProgress:
+    """A batch's report out of Spark's JSON, which leaves out a rate that is no number: it is NaN here."""
+    for source in report["sources"]:
+        source.setdefault("inputRowsPerSecond", math.nan)
+        source.setdefault("processedRowsPerSecond", math.nan)
+    return StreamingQueryProgress.fromJson(report)
+
+
+class SessionListener(StreamingQueryListener):
+    """The listener that a classic session has from us while somebody listens; it tells all of them, in their order.
+
+    One that fails is logged and keeps nothing from the others.
+    """
+
+    def __init__(self, queries: StreamingQueryManager) -> None:
+        self._queries = queries
+        self._changing = threading.Lock()
+        self._told: tuple[StreamingQueryListener, ...] = ()  # replaced as a whole: Spark's thread takes no lock
+        self._java: Any = None
+
+    def add(self, listener: StreamingQueryListener) -> EventListener:
+        with self._changing:
+            if not self._told:
+                self._queries.addListener(self)
+            self._told = (*self._told, listener)
+        return EventListener(self, listener)
+
+    def remove(self, listener: StreamingQueryListener) -> None:
+        with self._changing:
+            before, self._told = self._told, tuple(each for each in self._told if each is not listener)
+            if before and not self._told:
+                self._queries.removeListener(self)
+
+    @property
+    def _jlistener(self) -> Any:
+        """What pyspark hands to Java. Were it to look elsewhere, it would still tell this listener, in its slow way."""
+        if self._java is None:
+            from pyspark import SparkContext
+
+            assert SparkContext._jvm is not None  # pyspark has asked for this through it
+            self._java = SparkContext._jvm.PythonStreamingQueryListenerWrapper(_TextualEvents(self))
+        return self._java
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
+        self._tell(lambda each: each.onQueryStarted(event))
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
+        self._tell(lambda each: each.onQueryProgress(event))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's name
+        self._tell(lambda each: each.onQueryIdle(event))
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
+        self._tell(lambda each: each.onQueryTerminated(event))
+
+    def _tell(self, call: Callable[[StreamingQueryListener], None]) -> None:
+        for each in self._told:
+            try:
+                call(each)
+            except Exception:
+                _log.exception(_NOT_DEALT_WITH)
+
+
+class _TextualEvents(JStreamingQueryListener):
+    """What Java calls, for each event: takes it as one JSON text."""
+
+    def onQueryStarted(self, jevent: Any) -> None:  # noqa: N802  # Spark's name
+        self.pylistener.onQueryStarted(QueryStartedEvent.fromJson(json.loads(jevent.json())))
+
+    def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802  # Spark's name
+        self.pylistener.onQueryProgress(QueryProgressEvent(progress_from(json.loads(jevent.json())["progress"])))
+
+    def onQueryIdle(self, jevent: Any) -> None:  # noqa: N802  # Spark's name
+        self.pylistener.onQueryIdle(QueryIdleEvent.fromJson(json.loads(jevent.json())))
+
+    def onQueryTerminated(self, jevent: Any) -> None:  # noqa: N802  # Spark's name
+        self.pylistener.onQueryTerminated(QueryTerminatedEvent.fromJson(json.loads(jevent.json())))
+
+
+_LISTENERS: Final[WeakKeyDictionary[SparkSession, SessionListener]] = WeakKeyDictionary()
+_FINDING: Final = threading.Lock()
+
+
+def _listener_of(spark: SparkSession) -> SessionListener:
+    with _FINDING:
+        return _LISTENERS.setdefault(spark, SessionListener(spark.streams))
+
+
+@dataclass(frozen=True, slots=True)
 class EventListener:
-    """Spark calls the listener."""
+    """The session's listener passes Spark's events on."""
 
-    def __init__(self, spark: SparkSession, listener: StreamingQueryListener) -> None:
-        self._spark, self._listener = spark, listener
-        spark.streams.addListener(listener)
+    _session: SessionListener
+    _listener: StreamingQueryListener
 
     def follow(self, query: StreamingQuery) -> None:
         """Spark tells of it anyway."""
 
     def close(self) -> None:
-        self._spark.streams.removeListener(self._listener)
+        self._session.remove(self._listener)
 
 
 @dataclass(slots=True)
@@ -142,4 +246,4 @@ class PollingListener:
         try:
             call(event)
         except Exception:
-            _log.exception("what a query reported could not be dealt with")
+            _log.exception(_NOT_DEALT_WITH)

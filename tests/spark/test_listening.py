@@ -1,16 +1,21 @@
-"""What a listener hears where queries are asked: over Spark Connect, whose part a script plays here."""
+"""What listeners hear: of real Spark in a classic session; over Spark Connect, whose part a script plays, by asking."""
 
 from __future__ import annotations
 
+import json
+import math
 import queue
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQueryProgress
 
-from spark_integration.listener import PollingListener
+from spark_integration import exact_watermark
+from spark_integration.listener import PollingListener, listen, progress_from
 
 ID = "6a1b4a53-5d0a-4a2e-9f4f-0c6b6f3c8a11"
 RUN = "0b9d5a0e-95ab-4b1c-8d3c-6d3a0a1f7c55"
@@ -118,3 +123,122 @@ def test_it_goes_on_after_a_failure_of_the_server_or_of_the_listener_and_ends_wi
     session.is_stopped = True
     asking._thread.join(60)
     assert not asking._thread.is_alive()
+
+
+class Kept(StreamingQueryListener):
+    """Keeps what it is told, plainly, and fails afterwards where it is to."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self._fails, self._over = fails, threading.Semaphore(0)
+        self.events: list[tuple[str, dict[str, Any]]] = []
+
+    def of(self, run: UUID) -> list[tuple[str, dict[str, Any]]]:
+        """What was said of a run, when it is over."""
+        assert self._over.acquire(timeout=120)
+        return [(kind, said) for kind, said in self.events if said["runId"] == run]
+
+    def _keep(self, kind: str, said: dict[str, Any]) -> None:
+        self.events.append((kind, said))
+        if kind == "terminated":
+            self._over.release()
+        if self._fails:
+            raise ValueError("an unlucky listener")
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802  # Spark's name
+        about = {"timestamp": event.timestamp, "jobTags": event.jobTags, "name": event.name}
+        self._keep("started", {"id": event.id, "runId": event.runId, **about})
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802  # Spark's name
+        self._keep("progress", plain(event.progress))
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802  # Spark's name
+        self._keep("idle", {"id": event.id, "runId": event.runId, "timestamp": event.timestamp})
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802  # Spark's name
+        about = {"exception": event.exception, "class": event.errorClassOnException}
+        self._keep("terminated", {"id": event.id, "runId": event.runId, **about})
+
+
+def plain(progress: StreamingQueryProgress) -> dict[str, Any]:
+    """All that a report says but rates, which its JSON rounds. Offsets are read: there are two ways to write none."""
+    rates = "inputRowsPerSecond", "processedRowsPerSecond"
+    sources = [{name: said for name, said in source.items() if name not in rates} for source in progress.sources]
+    for source in sources:
+        for name in ("startOffset", "endOffset", "latestOffset"):
+            source[name] = None if source[name] == "None" else json.loads(source[name])
+    return {
+        **{name: said for name, said in progress.items() if name not in rates},
+        "id": progress.id,
+        "runId": progress.runId,
+        "sources": sources,
+        "stateOperators": [dict(each) for each in progress.stateOperators],
+        "sink": dict(progress.sink),
+        "observedMetrics": {name: row.asDict() for name, row in progress.observedMetrics.items()},
+    }
+
+
+@pytest.fixture
+def windows(read: Callable[..., DataFrame]) -> DataFrame:
+    events = exact_watermark(read(), event_time="event_time")
+    return events.groupBy(functions.window("event_time", "10 seconds")).count()
+
+
+@pytest.mark.spark
+def test_in_a_classic_session_it_is_told_what_pyspark_tells_though_one_before_it_fails(
+    spark: SparkSession, stream: Any, event_log: Any, windows: DataFrame, running: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    theirs, failing, ours = Kept(), Kept(fails=True), Kept()
+    spark.streams.addListener(theirs)
+    listenings = [listen(spark, each) for each in (failing, ours)]
+    try:
+        with running(windows) as run:
+            event_log.append("0", range(0, 15_000, 1_000))
+            stream.mark(12_000, {"0": 15})
+            run.settle()
+            event_log.append("1", [12_000, 31_000])
+            stream.mark(30_000, {"0": 15, "1": 2})
+            assert run.settle() == {0: 10, 10_000: 6}
+        run_id = UUID(str(run.query.runId))
+        told = theirs.of(run_id)
+        assert ours.of(run_id) == told
+        assert failing.of(run_id) == told
+    finally:
+        spark.streams.removeListener(theirs)
+        for listening in listenings:
+            listening.close()
+    kinds = [kind for kind, _ in told]
+    assert (kinds[0], kinds[-1]) == ("started", "terminated")
+    batches = [said for kind, said in told if kind == "progress"]
+    assert len(batches) > 2
+    assert batches[0]["sources"][0]["startOffset"] is None
+    assert batches[-1]["eventTime"]["watermark"] > "1970-01-01T00:00:29"
+    assert caplog.text.count("what a query reported could not be dealt with") == len(told)
+
+
+@pytest.mark.spark
+def test_however_many_listen_to_a_session_spark_has_one_listener_till_nobody_is_left(spark: SparkSession) -> None:
+    session = spark.newSession()
+    manager: Any = session.streams
+
+    def listeners() -> int:
+        return len(manager._jsqm.listListeners())
+
+    before = listeners()
+    first, second = (listen(session, Kept()) for _ in range(2))
+    assert listeners() == before + 1
+    first.close()
+    assert listeners() == before + 1
+    second.close()
+    second.close()
+    assert listeners() == before
+    third = listen(session, Kept())
+    assert listeners() == before + 1
+    third.close()
+
+
+def test_a_rate_that_is_no_number_and_that_spark_leaves_out_is_none() -> None:
+    source = {"description": "s", "startOffset": None, "endOffset": {"0": 1}, "latestOffset": None, "numInputRows": 0}
+    read = progress_from({**json.loads(progress(3).json), "sources": [source]})
+    assert math.isnan(read.sources[0].inputRowsPerSecond)
+    assert math.isnan(read.processedRowsPerSecond)
+    assert (read.batchId, json.loads(read.sources[0].endOffset)) == (3, {"0": 1})
