@@ -6,13 +6,15 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+
+from tests.spark_python import spark_python
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = "import sys; from strandline_demo import main; sys.exit(main(sys.argv[1:]))"
@@ -21,19 +23,28 @@ ROW = re.compile(r"^(?P<name>\S.{27}\S*) +(?P<exact>[\d ]*\d) {3,}(?P<plain>[\d 
 pytestmark = pytest.mark.spark
 
 
-@contextmanager
-def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The demo as a process that leads its own group, with its scratch folders under `folder`."""
+Running = Callable[..., AbstractContextManager[subprocess.Popen[str]]]
+
+
+@pytest.fixture
+def running(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Running:
+    """Starts the demo as a process that leads its own group, with its scratch folders under the test's."""
     search = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    with subprocess.Popen(
-        [sys.executable, "-c", DEMO, *arguments],
-        cwd=folder, env=os.environ | {"PYTHONPATH": search, "TMPDIR": str(folder)},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    ) as process:  # fmt: skip
-        try:
-            yield process
-        finally:
-            process.kill()
+    python = spark_python(tmp_path_factory.mktemp("python"))
+
+    @contextmanager
+    def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+        with subprocess.Popen(
+            [sys.executable, "-c", DEMO, *arguments],
+            cwd=tmp_path, env=os.environ | {"PYTHONPATH": search, "TMPDIR": str(tmp_path), "PYSPARK_PYTHON": python},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        ) as process:  # fmt: skip
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    return running
 
 
 def read_until(process: subprocess.Popen[str], words: str) -> str:
@@ -58,10 +69,12 @@ def rows(output: str) -> dict[str, tuple[int, int]]:
 SHORT = ("--duration", "12", "--outage", "6", "--skew", "1", "--delay", "0", "--rate", "50")
 
 
-def test_it_loses_nothing_with_the_exact_watermark_and_something_with_the_plain_one(tmp_path: Path, watch: Any) -> None:
+def test_it_loses_nothing_with_the_exact_watermark_and_something_with_the_plain_one(
+    running: Running, tmp_path: Path, watch: Any
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        with running(tmp_path, *SHORT, "--port", port, "--out", "shown.png", "--keep") as process:
+        with running(*SHORT, "--port", port, "--out", "shown.png", "--keep") as process:
             output = read_until(process, "Ctrl-C ends it")
             address = re.search(r"look round: (http://\S+)/streams/demo;", output)
             assert address is not None, output
@@ -97,9 +110,9 @@ def test_it_loses_nothing_with_the_exact_watermark_and_something_with_the_plain_
     ],
 )
 def test_ctrl_c_leaves_no_process_and_no_folder(
-    tmp_path: Path, watch: Any, moment: str, processes: int, number: signal.Signals
+    running: Running, tmp_path: Path, watch: Any, moment: str, processes: int, number: signal.Signals
 ) -> None:
-    with running(tmp_path, *SHORT, "--port", "0") as process:
+    with running(*SHORT, "--port", "0") as process:
         read_until(process, moment)
         assert len(watch.belonging_to(tmp_path)) >= processes
         process.send_signal(number)

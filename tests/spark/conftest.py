@@ -24,6 +24,7 @@ from strandline.core.segment import NewSegment
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
 from tests.spark.connector import connector_jars
+from tests.spark_python import spark_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -154,13 +155,14 @@ def event_log(tmp_path: Path) -> Iterator[EventLog]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One small local session for all modules, with the source registered. Tests put back what they set in it."""
     from pyspark.sql import SparkSession
 
     from spark_integration import prepare, register
 
     before = dict(os.environ)
+    os.environ["PYSPARK_PYTHON"] = spark_python(tmp_path_factory.mktemp("python"))
     prepare()
     session: SparkSession = (
         SparkSession.builder.master("local[2]")

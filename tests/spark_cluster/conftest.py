@@ -32,6 +32,7 @@ from tests.ports import free_port
 from tests.served import ROOT, OwnProcess
 from tests.spark.connector import connector_jars
 from tests.spark.operators import OPERATORS, Rows, made
+from tests.spark_python import spark_python
 from tests.summary import skip
 
 PATIENCE_S = 120
@@ -75,7 +76,7 @@ class Machine:
         self._python = python
         self._started: list[subprocess.Popen[bytes]] = []
         self._environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
-            "PYSPARK_PYTHON": str(python),
+            "PYSPARK_PYTHON": spark_python(folder, python),
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "512m",
