@@ -70,12 +70,14 @@ def session(folder: Path) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         # A process that lives for a minute gains nothing from its most thorough compiler.
         "spark.driver.extraJavaOptions": (
-            f'-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData "-Djava.io.tmpdir={scratch}"'
+            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -XX:-UsePerfData "
+            f'"-Djava.io.tmpdir={scratch}"'
         ),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": 1,
+        "spark.sql.codegen.wholeStage": False,  # compiling a plan costs more than so few rows gain
         "spark.sql.streaming.numRecentProgressUpdates": PROGRESS_KEPT,
     }
     builder = SparkSession.builder.master("local[2]").appName("strandline demo")

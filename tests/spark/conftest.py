@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
+WHOLE_STAGE = "spark.sql.codegen.wholeStage"
+
 # A mark for every advance, no bound to the times, and no writer is ever given up.
 AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
@@ -172,9 +174,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        # With one tier of the compiler Java keeps 48 MB for code, which a run of all modules fills.
+        .config(
+            "spark.driver.extraJavaOptions",
+            "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m",
+        )
+        .config(WHOLE_STAGE, "false")  # compiling each plan costs more than so few rows gain
         .config("spark.python.worker.reuse", "true")
-        .config("spark.sql.streaming.pollingDelay", "20ms")
+        .config("spark.sql.streaming.pollingDelay", "100ms")
         .config("spark.sql.streaming.numRecentProgressUpdates", "100000")
         # Hadoop starts a process for the rights of each file that it makes, those with checksums among them.
         .config("spark.sql.streaming.checkpoint.fileChecksum.enabled", "false")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.disorder import PhoneEvent, devices_of, faster, generate, load
 from benchmarks.spark_exactness import DELAYS_S, Phones, measure, replay, span_ms
+from tests.spark.conftest import WHOLE_STAGE
 from tests.summary import skip
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +60,15 @@ def test_phones_lose_nothing_live_and_in_an_uneven_replay(
     assert lost["−60 s"] > len(events) // 10
 
 
+@pytest.fixture
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Plans are compiled, as they are where nobody sets anything."""
+    spark.conf.set(WHOLE_STAGE, "true")
+    yield
+    spark.conf.set(WHOLE_STAGE, "false")
+
+
+@pytest.mark.usefixtures("compiled")
 def test_replays_a_hundred_times_as_fast_as_it_happened_give_the_windows_of_the_live_run(
     spark: SparkSession, controller: Any, tmp_path: Path
 ) -> None:

@@ -40,7 +40,7 @@ LOOK_S = 0.05
 BASE_MS = 100_000  # to Spark, what is not after 1970 began is late
 SPARK_HOME = Path(pyspark.__file__).parent
 JOB = Path(__file__).with_name("job.py")
-SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SMALL = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"
 
 
 def wait_for(happened: Callable[[], bool], what: str) -> None:
@@ -189,6 +189,7 @@ def connect_server(machine: Machine) -> str:
         "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
         "--conf", "spark.ui.enabled=false",
         "--conf", "spark.sql.codegen.wholeStage=false",
+        "--conf", "spark.sql.streaming.pollingDelay=100ms",
         "--conf", "spark.sql.shuffle.partitions=2",
         "--conf", "spark.sql.session.timeZone=UTC",
         "--conf", f"spark.jars={connector_jars()}",

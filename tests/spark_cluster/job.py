@@ -24,7 +24,7 @@ from spark_integration import prepare, read_events, register
 LOOK_S = 0.1
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a Java that begins fast
+SMALL = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC"  # a Java that begins fast
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -36,6 +36,7 @@ SETTINGS = {
     "spark.executor.cores": "1",
     "spark.sql.codegen.wholeStage": "false",  # compiling costs more than so few rows gain
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.streaming.pollingDelay": "100ms",
     "spark.sql.session.timeZone": "UTC",
     "spark.task.maxFailures": "10",
 }
