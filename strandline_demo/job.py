@@ -23,10 +23,10 @@ from spark_integration import exact_watermark, register
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.progress import epoch_ms
 from strandline_demo.messages import Drained, Emitted, Message, Progress, Ready, to_line
+from strandline_demo.starting import RestartingQuery, patiently
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 EXACT: Final = "exact"
 PLAIN: Final = "plain"
@@ -103,7 +103,7 @@ def _events(spark: SparkSession, part: JobPart, stream: str, path: str) -> DataF
 
     reader = spark.readStream.format("strandline").options(controller=part.controller, stream=stream, path=path)
     fields = functions.from_json(functions.col("value").cast("string"), "time bigint, device string")
-    return reader.load().withColumn("event_time", functions.timestamp_millis(fields["time"]))
+    return patiently(reader.load).withColumn("event_time", functions.timestamp_millis(fields["time"]))
 
 
 def _count(events: DataFrame, part: JobPart) -> DataFrame:
@@ -112,20 +112,20 @@ def _count(events: DataFrame, part: JobPart) -> DataFrame:
     return events.groupBy(functions.window("event_time", f"{part.window_ms} milliseconds")).count()
 
 
-class QueryInProgress:
+class QueryInProgress(RestartingQuery):
     """One of the two queries, and what it tells."""
 
     def __init__(self, name: str, windows: DataFrame, folder: Path, tell: Callable[[Message], None]) -> None:
         self.name = name
         self._tell = tell
         self._told_batch = -1
-        self.query: StreamingQuery = (
+        writer = (
             windows.writeStream.outputMode("append")
             .foreachBatch(self._emit)
             .option("checkpointLocation", str(folder / f"checkpoint-{name}"))
             .trigger(processingTime=f"{TRIGGER_MS} milliseconds")
-            .start()
         )
+        super().__init__(writer.start)
 
     def _emit(self, batch: DataFrame, batch_id: int) -> None:
         from pyspark.sql import functions
@@ -137,7 +137,7 @@ class QueryInProgress:
 
     def tell_progress(self) -> Progress | None:
         """Tells of the last batch, where that is a new one, and returns it."""
-        last = self.query.lastProgress
+        last = self.now.lastProgress
         if last is None:
             return None
         progress = progress_of(self.name, last)
@@ -146,12 +146,9 @@ class QueryInProgress:
             self._tell(progress)
         return progress
 
-    def until_at_rest(self) -> None:
-        """Waits until everything that is there now is read. Raises what the query fails with."""
-        self.query.processAllAvailable()
-
     def all_progress(self) -> list[Progress]:
-        return [progress_of(self.name, each) for each in self.query.recentProgress]
+        reports = (each for start in self.starts for each in start.recentProgress)
+        return [progress_of(self.name, each) for each in reports]
 
 
 def progress_of(name: str, progress: Any) -> Progress:
@@ -177,7 +174,7 @@ def run(part: JobPart, tell: Callable[[Message], None]) -> None:
             QueryInProgress(PLAIN, plain_counts(spark, part, *trial), folder / "trial", _ignore),
         ):
             query.until_at_rest()
-            query.query.stop()
+            query.stop()
         real = part.stream, part.path
         exact = QueryInProgress(EXACT, exact_counts(spark, part, *real), folder, tell)
         plain = QueryInProgress(PLAIN, plain_counts(spark, part, *real), folder, tell)
@@ -189,7 +186,7 @@ def run(part: JobPart, tell: Callable[[Message], None]) -> None:
             query.until_at_rest()
         tell(Drained(tuple(exact.all_progress() + plain.all_progress())))
         for query in (exact, plain):
-            query.query.stop()
+            query.stop()
     finally:
         spark.stop()
 
@@ -198,8 +195,7 @@ def follow(exact: QueryInProgress, plain: QueryInProgress) -> None:
     """Tells of batches until the exact watermark is at the end of time. Raises what a query fails with."""
     while True:
         for each in (exact, plain):
-            if (error := each.query.exception()) is not None:
-                raise error
+            each.go_on()
             progress = each.tell_progress()
             if each is exact and progress is not None and progress.watermark_ms == END_OF_TIME_MS:
                 return

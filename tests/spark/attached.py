@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_integration.attach import reporter
+from tests.spark.queries import last_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,7 +15,9 @@ def settle(spark: SparkSession, run: Any) -> dict[int, int]:
     """What is out when query and listener have nothing left to do: each has something for the other to do."""
     found: dict[int, int] = run.settle()
     for _ in range(3):
-        reporter(spark).hear(run.query.lastProgress)  # which Spark may be about to tell the listener
+        last = last_progress(run.query)
+        assert last is not None
+        reporter(spark).hear(last)  # which Spark may be about to tell the listener
         assert reporter(spark).settle(60)
         found = run.settle()
     return found

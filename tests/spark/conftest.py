@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import pytest
 
@@ -23,15 +23,19 @@ from strandline.core.note import Note
 from strandline.core.segment import NewSegment
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
+from strandline_demo.starting import patiently
 from tests.spark.connector import connector_jars
+from tests.spark.queries import Query, dropped
 from tests.spark_python import spark_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
 Value = TypeVar("Value")
 
+PATIENCE_S = 240
 WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 
 # A mark for every advance, no bound to the times, and no writer is ever given up.
@@ -208,7 +212,7 @@ def read(spark: SparkSession, stream: Stream, event_log: EventLog) -> Callable[.
         for name, value in given.items():
             reader = reader.option(name, str(value))
         text = functions.col("value").cast("string").cast("bigint")
-        return reader.load().withColumn("event_time", functions.timestamp_millis(text))
+        return patiently(reader.load).withColumn("event_time", functions.timestamp_millis(text))
 
     return read
 
@@ -229,7 +233,7 @@ class Run:
         writer = windows.writeStream.outputMode("append").foreachBatch(self._keep)
         writer = writer.option("checkpointLocation", str(checkpoint))
         triggered = writer.trigger(availableNow=True) if available_now else writer.trigger(processingTime="0 seconds")
-        self.query: StreamingQuery = triggered.start()
+        self._running = Query(triggered.start)
 
     def _keep(self, batch: DataFrame, batch_id: int) -> None:
         from pyspark.sql import functions
@@ -242,8 +246,17 @@ class Run:
 
     def settle(self) -> dict[int, int]:
         """Waits until all that is there now is processed, and gives every window that was emitted so far."""
-        self.query.processAllAvailable()
+        self._running.until_at_rest()
         return self.windows()
+
+    def finish(self) -> dict[int, int]:
+        """Waits until an `available_now` query has ended, and gives every window that was emitted."""
+        assert self._running.until_ended(PATIENCE_S)
+        return self.windows()
+
+    @property
+    def query(self) -> StreamingQuery:
+        return self._running.now
 
     def windows(self) -> dict[int, int]:
         """Every window that was emitted so far, by its start: how many events it has."""
@@ -252,12 +265,12 @@ class Run:
         assert len(windows) == len(emitted), "a window was emitted twice"
         return windows
 
-    def progress(self) -> list[Any]:
-        return list(self.query.recentProgress)
+    def progress(self) -> list[StreamingQueryProgress]:
+        return self._running.progress()
 
     def dropped(self) -> int:
         """How many rows Spark dropped as late, over all batches and operators."""
-        return sum(each.numRowsDroppedByWatermark for one in self.progress() for each in one.stateOperators)
+        return dropped(self.progress())
 
 
 @pytest.fixture

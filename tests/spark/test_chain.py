@@ -16,6 +16,7 @@ from strandline.limits import CALL_DEADLINE_DEFAULT_MS
 from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.flaky import FlakyProxy
+from tests.spark.queries import Query, dropped, last_progress
 
 Read = Callable[..., DataFrame]
 
@@ -51,19 +52,19 @@ class Chain:
         )  # fmt: skip
         sink = LogSink("job-1", path=self.path)
         writer = rows.writeStream.foreachBatch(sink).option("checkpointLocation", str(self._folder / "first"))
-        query = writer.start()
-        notes.follow(query)
+        query = Query(writer.start)
+        notes.follow(query.now)
         self.notes, self.query = notes, query
 
         def settle() -> None:
-            query.processAllAvailable()
-            if (last := query.lastProgress) is not None:
+            query.until_at_rest()
+            if (last := last_progress(query.now)) is not None:
                 notes.hear(last)
             assert notes.settle(60)
 
         yield settle
         query.stop()
-        assert not any(one.numRowsDroppedByWatermark for each in query.recentProgress for one in each.stateOperators)
+        assert not dropped(query.progress())
         notes.close()
         sink.close()
 
@@ -161,11 +162,11 @@ def test_a_job_whose_answers_are_all_lost_for_a_while_is_refused_nothing_when_it
             settle()
             proxy.loses_all = True
             stream.mark(20_000, {"0": 20})
-            chain.query.processAllAvailable()
-            last = chain.query.lastProgress
+            chain.query.until_at_rest()
+            last = last_progress(chain.query.now)
             assert last is not None
             chain.notes.hear(last)
-            chain.notes.onQueryIdle(chain.query)  # type: ignore[arg-type]  # Spark's own event has no more than its id
+            chain.notes.onQueryIdle(chain.query.now)  # type: ignore[arg-type]  # Spark's own event has no more than its id
             assert not chain.notes.settle(CALL_DEADLINE_DEFAULT_MS / 1000 + 5)  # it gave up once, and tries again
             proxy.loses_all = False
             assert chain.notes.settle(60)

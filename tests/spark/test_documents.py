@@ -16,6 +16,7 @@ from strandline.logs.sqlite import SqliteLog
 from tests.readme.pages import Stranger, blocks_of
 from tests.served import Outside, served
 from tests.spark.conftest import AT_ONCE
+from tests.spark.queries import last_progress
 from writer_client import Event, Writer
 
 START_MS = 1_700_000_000_000
@@ -89,7 +90,7 @@ def test_the_page_about_spark_shows_jobs_that_run(
             names["query"].processAllAvailable()
             names["query"].stop()
             notes = names["notes"]
-            notes.hear(names["query"].lastProgress)
+            notes.hear(last_progress(names["query"]))
             assert notes.settle(60)
             notes.close()
             assert names["closed_day"].count() == 2

@@ -110,7 +110,7 @@ def test_batches_are_large_while_the_job_is_behind_and_small_when_it_has_caught_
     append("0", *range(1_000, 151_000, 1_000))
     stream.mark(100_000, {"0": 100})
     with running(counted(events), available_now=True) as run:
-        assert run.query.awaitTermination(60)
+        run.finish()
         old = [one["events"] for one in metrics(run) if one["events"]]
         assert {one["backlog"] for one in metrics(run) if one["mark"]} == {1}
         assert SourceOffset.from_json(json.loads(run.progress()[0].sources[0].endOffset)).backlog

@@ -23,6 +23,7 @@ from strandline.logs.kafka import KafkaLog
 from strandline.logs.kafka_reader import KafkaLogReader
 from tests.kafka import Kafka
 from tests.spark.attached import settle as settle_attached
+from tests.spark.queries import Query, last_progress
 from writer_client import Event, Writer
 
 WIDTH_MS = 10_000
@@ -187,12 +188,13 @@ def test_a_chain_over_kafka_writes_each_batch_once_and_ends_when_the_first_job_d
         sink(batch, number)  # as after a failure that came right behind the commit
 
     twice = rows.writeStream.foreachBatch(write_twice)
-    query = twice.option("checkpointLocation", str(tmp_path / "first")).start()
-    notes.follow(query)
-    query.processAllAvailable()
+    query = Query(twice.option("checkpointLocation", str(tmp_path / "first")).start)
+    notes.follow(query.now)
+    query.until_at_rest()
     query.stop()
-    assert query.lastProgress is not None
-    notes.hear(query.lastProgress)
+    last = last_progress(query.now)
+    assert last is not None
+    notes.hear(last)
     assert notes.settle(60)
     notes.close()
     sink.close()

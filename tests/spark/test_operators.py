@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_integration import read_events
 from strandline.core.config import StreamConfig
 from strandline.logs.sqlite import SqliteLog
 from strandline.logs.sqlite_reader import SqliteLogReader
 from tests.spark.operators import SCHEMA, Rows, made, operators, timers, truth
+from tests.spark.queries import Query, dropped
 from writer_client import Event, Writer
 
 STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
@@ -63,31 +65,38 @@ class Job:
     def __init__(self, checkpoint: Path, store: str) -> None:
         self._checkpoint, self._store = checkpoint, f"{STATES}.{store}"
         self._batches: dict[int, Rows] = {}
-        self.query: Any = None
+        self._query: Query | None = None
 
     @contextmanager
     def running(self, df: DataFrame) -> Iterator[None]:
+        self._query = query = Query(lambda: self._start(df))
+        try:
+            yield
+        finally:
+            query.stop()
+        progress = query.progress()
+        assert any(each.stateOperators for each in progress)
+        assert not dropped(progress)
+
+    def _start(self, df: DataFrame) -> StreamingQuery:
         writer = df.writeStream.outputMode("append").foreachBatch(self._keep)
         settings = {STATE_STORE: self._store, PARTITIONS: "1"}  # for each of eight operators that keep state
         before = {name: df.sparkSession.conf.get(name) for name in settings}
         for name, value in settings.items():
             df.sparkSession.conf.set(name, value)
-        self.query = writer.option("checkpointLocation", str(self._checkpoint)).start()
-        for name, usual in before.items():
-            df.sparkSession.conf.set(name, usual or "")
         try:
-            yield
+            return writer.option("checkpointLocation", str(self._checkpoint)).start()
         finally:
-            self.query.stop()
-        dropped = [one.numRowsDroppedByWatermark for each in self.query.recentProgress for one in each.stateOperators]
-        assert dropped and not any(dropped)
+            for name, usual in before.items():
+                df.sparkSession.conf.set(name, usual or "")
 
     def _keep(self, batch: DataFrame, number: int) -> None:
         found: Rows = Counter((row["operator"], row["key"], row["time"], row["value"]) for row in batch.collect())
         assert self._batches.setdefault(number, found) == found
 
     def settle(self) -> Rows:
-        self.query.processAllAvailable()
+        assert self._query is not None
+        self._query.until_at_rest()
         return sum(self._batches.values(), Counter())
 
 

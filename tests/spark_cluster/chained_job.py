@@ -76,7 +76,10 @@ def main() -> None:
             os.replace(out / "draft", out / "windows.json")
         for query in (first, second):
             if not query.isActive:
-                raise RuntimeError(f"a query ended: {query.exception()}")
+                error = query.exception()
+                for each in (first, second):
+                    each.stop()  # the server would go on with the other one
+                raise RuntimeError(f"a query ended: {error}")
         time.sleep(LOOK_S)
     reports = [json.loads(each.json) for query in (first, second) for each in query.recentProgress]
     dropped = sum(state["numRowsDroppedByWatermark"] for each in reports for state in each["stateOperators"])

@@ -28,6 +28,7 @@ from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
+from strandline_demo.starting import STARTS, TOO_SLOW
 from tests.ports import free_port
 from tests.served import ROOT, OwnProcess
 from tests.spark.connector import connector_jars
@@ -35,7 +36,7 @@ from tests.spark.operators import OPERATORS, Rows, made
 from tests.spark_python import spark_python
 from tests.summary import skip
 
-PATIENCE_S = 120
+PATIENCE_S = 240
 LOOK_S = 0.05
 BASE_MS = 100_000  # to Spark, what is not after 1970 began is late
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -68,6 +69,51 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "bin" / "python"
 
 
+class Job:
+    """A user's job. As a supervisor would, it starts it again where it ended since a Python was too slow to start."""
+
+    def __init__(self, start: Callable[[int], tuple[subprocess.Popen[bytes], Path]]) -> None:
+        """`start` is told how many times the job was started before."""
+        self._start, self._starts = start, 0
+        self._go()
+
+    def _go(self) -> None:
+        self._process, self._output = self._start(self._starts)
+        self._starts += 1
+
+    def said(self) -> str:
+        """What it said since it was started last."""
+        return self._output.read_text()
+
+    def wait_for(self, happened: Callable[[], bool], what: str) -> None:
+        """Waits for something that the job brings about. Where the job ends first, the test fails at once."""
+
+        def looked() -> bool:
+            found = happened()
+            assert found or not self._has_ended(), f"the job ended before: {what}; it said {self.said()[-4000:]}"
+            return found
+
+        wait_for(looked, f"{what}; the job's output is in {self._output}")
+
+    def wait(self) -> None:
+        """Waits until it has ended, and well."""
+        wait_for(self._has_ended, f"the job ends; its output is in {self._output}")
+
+    def kill(self) -> None:
+        """Ends it at once, for good."""
+        self._process.kill()
+        self._process.wait()
+
+    def _has_ended(self) -> bool:
+        status = self._process.poll()
+        if status is None or status == 0:
+            return status == 0
+        said = self.said()
+        assert TOO_SLOW in said and self._starts < STARTS, f"the job ended with status {status}; it said {said[-4000:]}"
+        self._go()
+        return False
+
+
 class Machine:
     """Starts Spark's own processes and jobs, each in a folder of its own, and ends them."""
 
@@ -96,12 +142,12 @@ class Machine:
 
         return wait
 
-    def job(self, given: Mapping[str, object], output: str, program: Path = JOB) -> subprocess.Popen[bytes]:
+    def job(self, given: Mapping[str, object], output: str, program: Path = JOB) -> Job:
         """Starts a user's job; returns when its queries run."""
-        process, said = self._start([str(self._python), str(program), json.dumps(given)], output)
-        wait_for(lambda: process.poll() is not None or "ready" in said.read_text(), f"the job starts: {said}")
-        assert process.poll() is None, said.read_text()[-4000:]
-        return process
+        command = [str(self._python), str(program), json.dumps(given)]
+        job = Job(lambda number: self._start(command, f"{output}-{number}"))
+        job.wait_for(lambda: "ready" in job.said(), "the job starts")
+        return job
 
     def _start(self, command: list[str], output: str) -> tuple[subprocess.Popen[bytes], Path]:
         home = self._folder / output

@@ -21,7 +21,6 @@ from strandline.logs import Event
 from strandline.logs.kafka import KafkaLog
 from strandline.logs.sqlite import SqliteLog
 from tests.spark.operators import OPERATORS, truth
-from tests.spark_cluster.conftest import PATIENCE_S, wait_for
 
 if TYPE_CHECKING:
     from tests.kafka import Kafka
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
 CHAINED_JOB = Path(__file__).with_name("chained_job.py")
 CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
-pytestmark = pytest.mark.spark
+# A job may be started several times, on a machine that is too busy for Spark's bound of ten seconds.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def test_every_operator_gives_the_truth_on_a_cluster_that_loses_an_executor_and_then_the_driver(
@@ -39,19 +39,19 @@ def test_every_operator_gives_the_truth_on_a_cluster_that_loses_an_executor_and_
 ) -> None:
     story.write(0, 21_000)
     job = machine.job(story.given(cluster), "job")
-    wait_for(lambda: story.has_closed(10_000), "the first windows")
+    job.wait_for(lambda: story.has_closed(10_000), "the first windows")
     lost = machine.executors()
     assert len(lost) == 2
     os.kill(lost[0], signal.SIGKILL)
     story.write(21_000, 41_000)
-    wait_for(lambda: story.has_closed(30_000), "windows after an executor was lost")
+    job.wait_for(lambda: story.has_closed(30_000), "windows after an executor was lost")
     job.kill()
     story.write(41_000, 61_000)
     again = machine.job(story.given(cluster), "job again")
-    wait_for(lambda: story.has_closed(50_000), "windows after the driver was killed")
+    again.wait_for(lambda: story.has_closed(50_000), "windows after the driver was killed")
     story.seal()
     story.stop()
-    assert again.wait(PATIENCE_S) == 0
+    again.wait()
     assert story.rows() == truth(story.events)
     assert story.dropped == 0
 
@@ -64,7 +64,7 @@ def test_operators_give_the_truth_through_spark_connect(connect_server: str, mac
     story.write(21_000, 41_000)
     story.seal()
     story.stop()
-    assert job.wait(PATIENCE_S) == 0
+    job.wait()
     expected = truth(story.events)
     assert story.rows() == Counter({row: count for row, count in expected.items() if row[0] in which})
     assert story.dropped == 0
@@ -176,12 +176,12 @@ def test_an_attached_source_and_a_chain_are_exact_through_spark_connect(
     job = machine.job({**given, "out": str(out), "folder": str(tmp_path)}, f"chained-{source}", CHAINED_JOB)
     till.put(9_000, 45_000, 19_999)  # the first one is not late
     till.note(41_000)
-    wait_for(lambda: _windows(out) == till.truth(before=40_000), "the first window of the second job")
+    job.wait_for(lambda: _windows(out) == till.truth(before=40_000), "the first window of the second job")
     till.put(41_000, 58_000, 75_000)
     till.seal()
-    wait_for(lambda: _windows(out) == till.truth(before=10**9), "every window after the sealed end")
+    job.wait_for(lambda: _windows(out) == till.truth(before=10**9), "every window after the sealed end")
     (out / "stop").touch()
-    assert job.wait(PATIENCE_S) == 0
+    job.wait()
     assert (out / "dropped").read_text() == "0"
     assert connection.run(calls.describe(output)).sealed
     connection.close()
