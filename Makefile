@@ -34,7 +34,7 @@ pictures: environment servers ## Take the pictures of the dashboard in docs/imag
 soak: coverage servers ## Send a million broken requests, lose writers for a minute, replay half an hour in Spark, kill controllers and stores KILLS=1000 times on each store, serve 10 000 streams and as many writers, then run histories for an hour, or SOAK="--minutes 600 --seeds 0:10000000"
 	$(BIN)/python -m tests.door.fuzz --requests 1000000
 	STORY=full $(BIN)/python -m pytest --timeout 900 tests/acceptance
-	STORY=full $(BIN)/python -m pytest --timeout 3600 tests/spark/test_phones.py tests/spark_cluster
+	STORY=full $(BIN)/python -m pytest --timeout 3600 tests/spark/test_phones.py tests/spark_cluster tests/demo/test_run.py
 	MUTANTS=all $(BIN)/python -m pytest tests/chaos
 	$(BIN)/python -m tests.chaos --store sqlite --kills $(KILLS)
 	$(BIN)/python -m tests.chaos --store postgresql --kills $(KILLS)

@@ -65,6 +65,11 @@ def rows(output: str) -> dict[str, tuple[int, int]]:
     }
 
 
+FULL = os.environ.get("STORY") == "full"
+# A line of the demo, and how many processes there are when it comes.
+BEFORE_QUERIES = "spark: starting", 2  # itself and the controller; Spark's process comes about now
+WHILE_THEY_RUN = "writers: ", 8  # and Spark's, Java and the writers; it takes Spark's start to come so far
+
 # No delay at all for the plain watermark, so that it loses events however slow the machine is.
 SHORT = ("--duration", "12", "--outage", "6", "--skew", "1", "--delay", "0", "--rate", "50")
 
@@ -105,8 +110,9 @@ def test_it_loses_nothing_with_the_exact_watermark_and_something_with_the_plain_
 @pytest.mark.parametrize(
     ("moment", "processes", "number"),
     [
-        ("spark: starting", 2, signal.SIGTERM),  # itself and the controller; Spark's process comes about now
-        ("writers: ", 8, signal.SIGINT),  # and Spark's, Java and the writers
+        (*BEFORE_QUERIES, signal.SIGTERM),
+        (*BEFORE_QUERIES, signal.SIGINT),
+        *([(*WHILE_THEY_RUN, signal.SIGTERM), (*WHILE_THEY_RUN, signal.SIGINT)] if FULL else []),
     ],
 )
 def test_ctrl_c_leaves_no_process_and_no_folder(

@@ -32,7 +32,7 @@ from strandline_demo.starting import STARTS, TOO_SLOW
 from tests.ports import free_port
 from tests.served import ROOT, OwnProcess
 from tests.spark.connector import connector_jars
-from tests.spark.operators import OPERATORS, Rows, made
+from tests.spark.operators import Rows, made
 from tests.spark_python import spark_python
 from tests.summary import skip
 
@@ -260,7 +260,7 @@ class Story:
         self._options = {"controller": controller.url, "stream": name, "path": str(folder / "log.db")}
         self._checkpoint = str(folder / "checkpoint")
 
-    def given(self, where: str, which: Sequence[str] = OPERATORS) -> dict[str, object]:
+    def given(self, where: str, which: Sequence[str]) -> dict[str, object]:
         """What the job is started with: where it runs, and which operators beside timers."""
         operators = str(Path(__file__).parents[1] / "spark")
         return {
