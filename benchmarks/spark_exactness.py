@@ -31,6 +31,7 @@ from strandline.client.http import Connection
 from strandline.core.note import Note
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
+from strandline_demo.starting import RestartingQuery
 from tests.served import AT_ONCE, served
 
 DELAYS_S: Final = (1, 5, 10, 60)
@@ -105,21 +106,22 @@ class Windows:
         self.emitted: Counter[int] = Counter()
         counts = events.groupBy(functions.window("at", f"{WINDOW_MS} milliseconds")).count()
         writer = counts.writeStream.foreachBatch(self._keep).option("checkpointLocation", str(checkpoint))
-        self.query = writer.start()
-        self.query.processAllAvailable()  # on a busy machine the workers of five queries do not all start in time
+        self.query = RestartingQuery(writer.start)
+        self.query.until_at_rest()  # on a busy machine the workers of five queries do not all start in time
 
     def _keep(self, batch: DataFrame, _: int) -> None:
         for row in batch.select(functions.unix_millis("window.start").alias("start"), "count").collect():
             self.emitted[row["start"]] += row["count"]
 
     def finish(self) -> dict[int, int]:
-        self.query.processAllAvailable()
+        self.query.until_at_rest()
         self.query.stop()
         return dict(self.emitted)
 
     @property
     def dropped(self) -> int:
-        return sum(one.numRowsDroppedByWatermark for each in self.query.recentProgress for one in each.stateOperators)
+        reports = [each for start in self.query.starts for each in start.recentProgress]
+        return sum(one.numRowsDroppedByWatermark for each in reports for one in each.stateOperators)
 
 
 class Unique:
@@ -129,8 +131,8 @@ class Unique:
         self.kept = 0
         watched = events.withWatermark("at", f"{delay_s} seconds").dropDuplicates(["at", "device", "sequence"])
         writer = watched.writeStream.foreachBatch(self._keep).option("checkpointLocation", str(checkpoint))
-        self.query = writer.start()
-        self.query.processAllAvailable()  # as above
+        self.query = RestartingQuery(writer.start)
+        self.query.until_at_rest()  # as above
 
     def _keep(self, batch: DataFrame, _: int) -> None:
         self.kept += batch.count()
@@ -160,7 +162,7 @@ def measure(
             phones.note([each for each in pending if each.at_ms <= part[-1].received_ms])
             pending = [each for each in pending if each.at_ms > part[-1].received_ms]
         for query in (exact.query, *(each.query for each in plain.values())):
-            query.processAllAvailable()
+            query.until_at_rest()
     phones.seal()
     windows = exact.finish()
     for each in plain.values():
