@@ -24,6 +24,7 @@ from strandline.client.retry import Patience
 from strandline.core.changes import Registered
 from strandline.logs import Event, Position
 from strandline.wire.streams import NoteAnswer
+from writer_client import process_exit
 from writer_client.automatic_notes import AutomaticTime
 from writer_client.batches import AsyncNotes, count_for_batch
 from writer_client.errors import CommittedWithoutNote, ManualNote
