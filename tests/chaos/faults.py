@@ -177,7 +177,7 @@ def draw(chance: random.Random, *, postgresql: bool) -> Fault:
     if roll < 0.08:
         return End(away_s)
     if roll < 0.18:
-        return Pause(chance.choice((chance.uniform(0.1, 1.2), chance.uniform(COUNTED_PAUSE_S, 2.6))))
+        return Pause(chance.choice((chance.uniform(0.1, 1.2), chance.uniform(COUNTED_PAUSE_S, 5.0))))
     if postgresql and roll < 0.30:
         return EndSessions()
     if postgresql and roll < 0.38:

@@ -10,14 +10,14 @@ PROJECT_ATTEMPT_MS: Final = 3_000  # one attempt of the project's own clients
 PROJECT_DEADLINE_MS: Final = 10_000
 
 # Processes
-READY_S: Final = 30.0  # until a controller serves
+READY_S: Final = 60.0  # until a controller serves
 READY_LOOK_S: Final = 0.01
 COUNTED_PAUSE_S: Final = 1.5  # a process that stands still for less is silence like any other (decision 0050)
 END_S: Final = 30.0  # until a controller that was told to stop has ended
 
 # A round
 ROUND_KILLS: Final = 50
-CALM_S: Final = 30.0  # until everything has moved on after the last fault
+CALM_S: Final = 30.0  # after the last fault everything moves on, and never stands still for so long
 LOOK_S: Final = 0.1  # between two looks whether it has
 WRITER_TIMEOUT_MS: Final = 1_600  # of the stream whose writers can be lost
 READER_TIMEOUT_MS: Final = 3_000  # of the group

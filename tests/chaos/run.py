@@ -333,7 +333,7 @@ class _World:
 
     async def _calm_down(self, load: Load) -> None:
         """Faults are over: every writer gets its last note answered, time reaches what all have noted, and the group
-        reads all of it. What does not come about within CALM_S is stuck, and nothing after it is waited for."""
+        reads all of it. What does not move on for CALM_S is stuck, and nothing after it is waited for."""
         load.programs_over.set()
         load.over.set()
         deadline = time.monotonic() + CALM_S
@@ -356,15 +356,20 @@ class _World:
 
     async def _time_reaches(self, wanted: dict[tuple[str, str], int], client: RawClient) -> None:
         deadline = time.monotonic() + CALM_S
+        last: dict[tuple[str, str], int] = {}
         while wanted and time.monotonic() < deadline:
             for stream, key in list(wanted):
                 told = body_of(await client.call("GET", f"/v1/streams/{stream}"))
                 mark = None if told is None else told["latest_marks"].get(key)
-                if mark is not None and mark["time"] >= wanted[stream, key]:
+                if mark is None:
+                    continue
+                if mark["seq"] != last.get((stream, key)):
+                    last[stream, key], deadline = mark["seq"], time.monotonic() + CALM_S
+                if mark["time"] >= wanted[stream, key]:
                     del wanted[stream, key]
             await asyncio.sleep(LOOK_S)
         for (stream, key), at in wanted.items():
-            self._stuck.append(f"{stream} {key!r} had no mark at {at} within {CALM_S} s after the last fault")
+            self._stuck.append(f"{stream} {key!r} has no mark at {at}, and has had no other one for {CALM_S} s")
 
     def _wanted(self, load: Load) -> dict[tuple[str, str], int]:
         """What time has to reach, by stream and key: the least of what its writers noted last."""
@@ -389,11 +394,13 @@ class _World:
         position: Mapping[str, int] = {}
         while time.monotonic() < deadline:
             told = body_of(await client.call("GET", path))
-            position = told["streams"]["program"]["position"] if told is not None else position
-            if position == ends:
+            stands = told["streams"]["program"]["position"] if told is not None else position
+            if stands == ends:
                 return
+            if stands != position:
+                position, deadline = stands, time.monotonic() + CALM_S
             await asyncio.sleep(LOOK_S)
-        self._stuck.append(f"{PROGRAM_GROUP} stands at {dict(position)} {CALM_S} s after the last fault, not at {ends}")
+        self._stuck.append(f"{PROGRAM_GROUP} has stood at {dict(position)} for {CALM_S} s, not at {ends}")
 
     async def _end(self, load: Load) -> None:
         load.over.set()
