@@ -653,9 +653,7 @@ def upper(facts: Facts) -> Iterator[str]:
                         f"for what lies below its cut {dict(mark['cut'])}"
                     )
                 if not shared:
-                    greatest = max(
-                        greatest, _most_contributed(facts, place, facts.notes[place[0], name], mark, brought)
-                    )
+                    greatest = max(greatest, lives.most_contributed(mark, brought, seen))
             if not shared and mark["upper"] > greatest:
                 yield f"mark {mark['seq']} of {place} has the upper {mark['upper']}, but none gave more than {greatest}"
             last = mark
@@ -713,10 +711,30 @@ class _Lives:
         self._lives: dict[float, _Life] = {}
 
     def at(self, seen: float) -> _Life:
-        begin = max((ended for began, ended in self._closings if began < seen), default=-1.0)
+        begin = self._begin(seen)
         if begin not in self._lives:
             self._lives[begin] = _Life([note for note in self._notes if note.call.began > begin], self._key)
         return self._lives[begin]
+
+    def most_contributed(self, mark: Json, brought: Sight | None, seen: float) -> float:
+        """At most so much the writer can have contributed to a mark: the earliest note of its life at or above the
+        mark's time, and whatever it noted in the lives before."""
+        own = [note for note in self._notes if note.call.began < seen]
+        if not own:
+            return -NEVER
+        above = sorted({note.times[self._key] for note in own if note.times[self._key] >= mark["time"]})
+        if len(above) > HISTORY_NOTES_PER_WRITER // 2:
+            return NEVER  # older ones may have been thinned out
+        begin = self._begin(seen)
+        certain = [note for note in own if note.call.began > begin and definitely_before(note, mark, brought)]
+        reached = [note.times[self._key] for note in certain if note.times[self._key] >= mark["time"]]
+        if not reached:
+            return max(note.times[self._key] for note in own)
+        return max([min(reached), *(note.times[self._key] for note in own if note.call.began <= begin)])
+
+    def _begin(self, seen: float) -> float:
+        """When the life surely had begun that a mark may know of which was seen then."""
+        return max((ended for began, ended in self._closings if began < seen), default=-1.0)
 
 
 def _shares_segments(facts: Facts, stream: str) -> bool:
@@ -727,21 +745,6 @@ def _shares_segments(facts: Facts, stream: str) -> bool:
                 if owner.setdefault(segment, writer) != writer:
                     return True
     return False
-
-
-def _most_contributed(facts: Facts, place: Place, tries: Sequence[NoteTry], mark: Json, brought: Sight | None) -> float:
-    """At most so much one writer can have contributed to a mark: its earliest note at or above the mark's time."""
-    key = place[1]
-    seen = facts.first_seen(place, mark["seq"])
-    own = [note for note in tries if note.effect.possible and key in note.times and note.call.began < seen]
-    if not own:
-        return -NEVER
-    above = sorted({note.times[key] for note in own if note.times[key] >= mark["time"]})
-    if len(above) > HISTORY_NOTES_PER_WRITER // 2:
-        return NEVER  # older ones may have been thinned out
-    certain = [note.times[key] for note in own if definitely_before(note, mark, brought)]
-    reached = [time for time in certain if time >= mark["time"]]
-    return min(reached) if reached else max(note.times[key] for note in own)
 
 
 def newest(facts: Facts) -> Iterator[str]:

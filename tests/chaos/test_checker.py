@@ -236,6 +236,21 @@ def a_writer_that_has_seen_a_segment_empty() -> Story:
     return story
 
 
+def a_writer_that_closed_and_came_back() -> Story:
+    """Its notes before it closed go into no mark any more: what it gives to the second one is its note of 45."""
+    story = Story()
+    story.register("a", 1)
+    story.register("b", 2)
+    story.note("a", 20, {"0": 1}, epoch=1)
+    story.note("b", 10, {"1": 1}, story.mark(1, 10, {"0": 1, "1": 1}, upper=20), epoch=2)
+    story.note("a", 30, {"0": 2}, epoch=1)
+    story.call("DELETE", "/v1/streams/s/writers/a", answer={"marks": []}, query={"epoch": "1"})
+    story.register("a", 3, 10)
+    story.note("b", 15, {"1": 2}, epoch=2)
+    story.note("a", 45, {"0": 3}, story.mark(2, 15, {"0": 3, "1": 2}, upper=45), epoch=3)
+    return story
+
+
 def a_group_that_shares() -> Story:
     story = Story()
     story.group()
@@ -258,6 +273,7 @@ def a_group_that_shares() -> Story:
         a_writer_that_was_lost,
         a_writer_that_was_lost_over_a_short_pause,
         a_writer_that_has_seen_a_segment_empty,
+        a_writer_that_closed_and_came_back,
         a_group_that_shares,
     ],
 )
