@@ -31,8 +31,8 @@ from controller.storage.database import check_store, parse_url, shown
 from controller.storage.diagnosis import StoreSilent
 from controller.storage.refusals import StoreRefused
 from controller.storage.save import RESTORE, REWIND, TermOver
+from controller.storage.schema import REVISION
 from controller.storage.tokens import has_tokens
-from controller.storage.upgrade import newest_revision
 from controller.storage.worker import within
 from controller.terminal import Failure, say
 from strandline.errors import InvalidConfig, Overloaded
@@ -110,7 +110,6 @@ class Server(uvicorn.Server):
 
 def serve(settings: Settings) -> int:
     """Serves until a signal says to stop; raises Failure where it cannot begin."""
-    logging.getLogger("alembic").setLevel(logging.WARNING)
     with log_lines(settings.log_format):
         return _serve(settings)
 
@@ -132,7 +131,7 @@ def _serve(settings: Settings) -> int:
         raise Failure(str(refused)) from None
     except StoreSilent as silent:
         raise Failure(f"{store} cannot be opened: {silent}") from None
-    log_event("schema_created" if fresh else "schema_found", store=store, revision=newest_revision())
+    log_event("schema_created" if fresh else "schema_found", store=store, revision=REVISION)
     listener = _listen(settings.host, settings.port)
     app = create_app(settings, dashboard=True)
     config = uvicorn.Config(

@@ -154,7 +154,7 @@ def _check_sqlite(connection: sqlite3.Connection, path: str) -> None:
     """Raises WrongSchema and ForeignStore for what is no store, and NoBackup for a damaged one."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if not tables:
-        raise WrongSchema(None, upgrade.newest_revision())
+        raise WrongSchema(None, schema.REVISION)
     if not upgrade.OURS.issubset(tables):
         raise ForeignStore(path, sorted(tables))
     ((found, *_), *_) = connection.execute("PRAGMA quick_check(1)").fetchall()
@@ -177,7 +177,7 @@ def _restore_postgresql(url: URL, file: Path | None, now: int) -> Restored:
                 once = ("--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges")
                 _run("pg_restore", url, *once, str(file))
             elif empty:
-                raise WrongSchema(None, upgrade.newest_revision())
+                raise WrongSchema(None, schema.REVISION)
             with connection.begin():
                 return _begin_anew(connection, now)
     except DBAPIError as error:

@@ -16,6 +16,7 @@ from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.postgresql import reading_engine, writing_engine
 from controller.storage.refusals import BadDatabaseUrl, NoStore, NotKnown, StoreAway, StoreRefused
 from controller.storage.rewind import Rewound, rewind
+from controller.storage.schema import REVISION
 from controller.storage.session import SocketStoreSession, StoreSession
 from controller.storage.sqlite import ServedFiles, SqliteLock, check_no_backup, sqlite_engine, unusable
 from controller.storage.transaction import CommitUnknown, transaction
@@ -102,7 +103,7 @@ def open_database(url: str) -> Database:
                 upgrade.check_ours(writer, shown(parsed))
                 fresh = upgrade.is_empty(writer)
                 if fresh:
-                    upgrade.upgrade(writer)
+                    upgrade.make(writer)
                 upgrade.check(writer)
             reader = opened.enter_context(sides.reading.connect())
             files = ServedFiles(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
@@ -133,12 +134,15 @@ def migrate(url: str) -> tuple[str | None, str]:
             with sides.writing.connect() as connection, transaction(connection):
                 upgrade.check_ours(connection, shown(parsed))
                 before = upgrade.revision(connection)
-                upgrade.upgrade(connection)
+                if upgrade.is_empty(connection):
+                    upgrade.make(connection)
+                elif before != REVISION:
+                    upgrade.upgrade(connection)
         except DBAPIError as error:
             raise away(parsed, error) from error
         except CommitUnknown as error:
             raise NotKnown(shown(parsed), error.reason) from error
-    return before, upgrade.newest_revision()
+    return before, REVISION
 
 
 class _Sides(NamedTuple):

@@ -1,4 +1,4 @@
-"""The tables. The migrations build the same; a test compares them.
+"""The tables, as a fresh store gets them. The migrations build the same; a test compares them.
 
 What the owner of a stream writes carries its `fence`: the number of the term of serving that wrote it. A term begins
 when a controller starts and has a greater number than all before it.
@@ -8,6 +8,8 @@ are made of has a checksum in each row (`checksums.py`), and so has what reader 
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
@@ -24,6 +26,8 @@ from sqlalchemy import (
 )
 
 from strandline.limits import NAME_CHARACTERS
+
+REVISION: Final = "0009"  # the newest in migrations/versions: after it a store has these tables
 
 metadata = MetaData(
     naming_convention={

@@ -87,7 +87,7 @@ def open_tokens(url: str, *, make: bool = False) -> Iterator[Connection]:
         with engine.connect() as connection, transaction(connection):
             upgrade.check_ours(connection, shown(parsed))
             if make and upgrade.is_empty(connection):
-                upgrade.upgrade(connection)
+                upgrade.make(connection)
             upgrade.check(connection)
             yield connection
     except DBAPIError as error:

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util.exc import CommandError
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Column, Connection, MetaData, PrimaryKeyConstraint, String, Table, insert, inspect, select
 
 import migrations
 from controller.storage import schema
 from controller.storage.refusals import ForeignStore, WrongSchema
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
 OURS: Final = frozenset({schema.served.name, schema.stream.name})  # a store of any revision has these tables
+
+# Where Alembic keeps the revision. Importing Alembic takes longer than making a store: only a store that has steps to
+# take needs it.
+_version: Final = Table(
+    "alembic_version",
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
 
 
 def configuration(connection: Connection | None = None) -> Config:
     """What Alembic needs to know; the connection is the one to work on."""
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
     if connection is not None:
@@ -29,17 +37,12 @@ def configuration(connection: Connection | None = None) -> Config:
     return config
 
 
-@cache
-def newest_revision() -> str:
-    """The revision that this version of the controller needs."""
-    head = ScriptDirectory.from_config(configuration()).get_current_head()
-    assert head is not None, "the wheel lacks its migrations"
-    return head
-
-
 def revision(connection: Connection) -> str | None:
-    """The revision that the store is at, None for one that was never upgraded."""
-    return MigrationContext.configure(connection).get_current_revision()
+    """The revision that the store is at, None for one that has no schema."""
+    if not inspect(connection).has_table(_version.name):
+        return None
+    found = connection.scalars(select(_version.c.version_num)).all()
+    return ", ".join(sorted(found)) or None  # more than one is the work of somebody's hand
 
 
 def is_empty(connection: Connection) -> bool:
@@ -54,15 +57,25 @@ def check_ours(connection: Connection, store: str) -> None:
         raise ForeignStore(store, sorted(tables))
 
 
+def make(connection: Connection) -> None:
+    """Gives an empty database the schema of this version, as all steps in turn would: a test compares the two."""
+    schema.metadata.create_all(connection, checkfirst=False)
+    _version.create(connection, checkfirst=False)
+    connection.execute(insert(_version).values(version_num=schema.REVISION))
+
+
 def upgrade(connection: Connection, to: str = "head") -> None:
     """Runs the steps that are missing, in the transaction that the connection is in.
 
     Raises WrongSchema for a store of a later version.
     """
+    from alembic import command
+    from alembic.util.exc import CommandError
+
     try:
         command.upgrade(configuration(connection), to)
     except CommandError as error:  # there is no way from a revision that this version does not know
-        raise WrongSchema(revision(connection), newest_revision()) from error
+        raise WrongSchema(revision(connection), schema.REVISION) from error
 
 
 def check_now(connection: Connection) -> None:
@@ -73,6 +86,6 @@ def check_now(connection: Connection) -> None:
 
 def check(connection: Connection) -> None:
     """Raises WrongSchema unless the store is exactly at this version's revision."""
-    found, wanted = revision(connection), newest_revision()
-    if found != wanted:
-        raise WrongSchema(found, wanted)
+    found = revision(connection)
+    if found != schema.REVISION:
+        raise WrongSchema(found, schema.REVISION)

@@ -1,5 +1,7 @@
 """The migrations and the models say the same."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +19,7 @@ from controller.storage.checksums import CHECKSUMS
 from controller.storage.database import migrate, open_database, parse_url
 from controller.storage.postgresql import writing_engine
 from controller.storage.refusals import AlreadyServed, BadDatabaseUrl, ForeignStore, StoreAway, WrongSchema
-from controller.storage.schema import metadata
+from controller.storage.schema import REVISION, metadata
 from controller.storage.sqlite import sqlite_engine
 from migrations.checksums import SLICE_ROWS
 from tests.served import InProcess, ManualClock
@@ -77,54 +79,97 @@ def test_stepping_down_and_up_again_gives_the_same(store_url: str) -> None:
         assert differences(connection) == []
 
 
-def test_in_postgresql_the_columns_are_those_of_the_models_down_to_the_collation(postgres: Any) -> None:
-    def columns(url: str) -> list[Any]:
-        query = (
-            "SELECT table_name, column_name, data_type, character_maximum_length, is_nullable, collation_name "
-            "FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'alembic_version' "
-            "ORDER BY table_name, column_name"
+def details(connection: Connection) -> list[list[Any]]:
+    """All that a database tells of its columns, constraints and indexes, by name and in the order of the columns."""
+
+    def rows(query: str, **values: str) -> list[Any]:
+        return [tuple(row) for row in connection.execute(text(query), values)]
+
+    if connection.dialect.name == "postgresql":
+        return [
+            rows(
+                "SELECT table_name, column_name, data_type, character_maximum_length, is_nullable, collation_name, "
+                "column_default FROM information_schema.columns WHERE table_schema = 'public' "
+                "ORDER BY table_name, ordinal_position"
+            ),
+            rows(
+                "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint "
+                "WHERE connamespace = 'public'::regnamespace ORDER BY 1, 2"
+            ),
+            rows("SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1"),
+        ]
+    looked = inspect(connection)
+    found: list[list[Any]] = []
+    for table in sorted(looked.get_table_names()):
+        names = [looked.get_pk_constraint(table)["name"]]  # the pragmas do not tell what constraints are called
+        names += sorted(str(each["name"]) for each in looked.get_foreign_keys(table))
+        names += sorted(str(each["name"]) for each in looked.get_unique_constraints(table))
+        indexes = rows(
+            'SELECT name, "unique", origin, partial FROM pragma_index_list(:table) ORDER BY name', table=table
         )
-        return list(postgres.execute(query, url))
-
-    upgraded, made = postgres.new_database(), postgres.new_database()
-    migrate(upgraded)
-    engine = writing_engine(parse_url(made))
-    with engine.begin() as connection:
-        metadata.create_all(connection)
-
-    assert columns(upgraded) == columns(made)
-    assert ("stream", "name", "character varying", 249, "NO", "C") in columns(made)
-    postgres.drop(upgraded)
-    postgres.drop(made)
+        found += [
+            rows("SELECT name, ncol, wr, strict FROM pragma_table_list WHERE name = :table", table=table),
+            rows("SELECT * FROM pragma_table_xinfo(:table)", table=table),
+            rows("SELECT * FROM pragma_foreign_key_list(:table)", table=table),
+            names,
+            indexes,
+            [rows("SELECT * FROM pragma_index_xinfo(:index)", index=name) for name, *_ in indexes],
+        ]
+    return found
 
 
-def test_in_sqlite_the_columns_are_those_of_the_models_down_to_the_rowid(tmp_path: Path) -> None:
-    upgraded, made = (sqlite_engine(parse_url(str(tmp_path / name))) for name in ("upgraded.db", "made.db"))
-    with made.begin() as connection:
-        metadata.create_all(connection)
-    with upgraded.begin() as connection:
-        upgrade.upgrade(connection)
+def test_a_schema_that_is_made_at_once_is_that_of_all_steps(
+    store_url: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if "postgresql" in store_url:
+        postgres = request.getfixturevalue("postgres")
+        stepped_url = postgres.new_database()
+        request.addfinalizer(lambda: postgres.drop(stepped_url))
+    else:
+        stepped_url = str(tmp_path / "stepped.db")
 
-    def columns(of: Engine) -> dict[str, object]:
-        with of.connect() as connection:
-            query = "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND name NOT LIKE 'sqlite_%'"
-            tables = {row.name: row.wr for row in connection.execute(text(query)) if row.name != "alembic_version"}
-            return {
-                name: (without, connection.execute(text(f"PRAGMA table_info('{name}')")).all())
-                for name, without in tables.items()
-            }
+    with connected(store_url) as made, connected(stepped_url) as stepped:
+        upgrade.make(made)
+        upgrade.upgrade(stepped)
 
-    assert columns(upgraded) == columns(made)
+        assert details(made) == details(stepped)
+        assert upgrade.revision(made) == upgrade.revision(stepped) == revisions()[-1] == REVISION
+        assert set(inspect(made).get_table_names()) == {*metadata.tables, "alembic_version"}
+
+
+def test_in_postgresql_names_are_in_the_order_of_their_bytes(postgres_url: str) -> None:
+    with connected(postgres_url) as connection:
+        upgrade.make(connection)
+        columns = details(connection)[0]
+
+    assert ("stream", "name", "character varying", 249, "NO", "C", None) in columns
+
+
+def test_alembic_is_loaded_only_where_there_are_steps_to_take(tmp_path: Path) -> None:
+    program = """
+import sys
+from controller.storage.database import migrate, open_database
+
+open_database(sys.argv[1]).close()
+open_database(sys.argv[1]).close()
+migrate(sys.argv[1])
+migrate(sys.argv[2])
+print("alembic" in sys.modules)
+"""
+    stores = [str(tmp_path / name) for name in ("served.db", "migrated.db")]
+    done = subprocess.run([sys.executable, "-c", program, *stores], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"
 
 
 def test_a_fresh_store_gets_the_schema_when_it_is_opened(store_url: str) -> None:
     open_database(store_url).close()
 
-    assert migrate(store_url) == (upgrade.newest_revision(), upgrade.newest_revision())
+    assert migrate(store_url) == (REVISION, REVISION)
 
 
 def test_migrating_a_fresh_store_makes_the_schema(store_url: str) -> None:
-    assert migrate(store_url) == (None, upgrade.newest_revision())
+    assert migrate(store_url) == (None, REVISION)
 
 
 def test_a_store_of_another_version_is_refused_with_the_command_to_run(store_url: str) -> None:
@@ -142,7 +187,7 @@ def test_each_older_version_is_refused_and_migrated(store_url: str) -> None:
         with pytest.raises(WrongSchema, match=revision):
             open_database(store_url)
 
-        assert migrate(store_url) == (revision, upgrade.newest_revision())
+        assert migrate(store_url) == (revision, REVISION)
 
 
 def test_a_database_with_other_tables_is_refused(store_url: str) -> None:
@@ -208,7 +253,7 @@ def test_rows_of_an_older_version_get_the_checksums_that_they_would_have_been_wr
 
     with connected(store_url) as connection:
         command.downgrade(upgrade.configuration(connection), "0007")
-    assert migrate(store_url) == ("0007", upgrade.newest_revision())
+    assert migrate(store_url) == ("0007", REVISION)
 
     assert checksums() == written
     with InProcess(store_url, clock) as controller:
