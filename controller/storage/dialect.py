@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -66,11 +67,17 @@ class StoreDialect(Protocol):
 
 
 def dialect_of(dialect: Dialect) -> StoreDialect:
-    match dialect.name:
+    """The same for all connections of a process: compiling statements costs as much as making a store."""
+    kind: Any = type(dialect)
+    return _words_of(kind)
+
+
+@cache
+def _words_of(kind: Any) -> StoreDialect:
+    match kind.name:
         case "sqlite":
-            return SqliteDialect(dialect)
+            return SqliteDialect(kind(paramstyle="qmark"))
         case "postgresql":
-            kind: Any = type(dialect)
             return PostgresqlDialect(kind(paramstyle="numeric_dollar"))
         case other:
             raise ValueError(f"{other!r} is not known: sqlite and postgresql are supported")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 from sqlalchemy import Connection, RootTransaction, Table, bindparam, func, select, update
 from sqlalchemy.exc import DBAPIError
@@ -12,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, with_checksum
 from controller.storage.diagnosis import Cause, StoreTrouble
-from controller.storage.dialect import RowStatement, dialect_of
+from controller.storage.dialect import RowStatement, StoreDialect, dialect_of
 from controller.storage.pipeline import Fate
 from controller.storage.rows import Values, cut_json, cut_of
 from controller.storage.statements import StatementRunner
@@ -130,23 +131,44 @@ _TOUCH = (
 _OWNER = select(schema.served.c.owner).where(schema.served.c.fence == bindparam("at_fence"))
 
 
+class _Statements:
+    """The statements of a Scribe in the words of one database, made once in a process."""
+
+    def __init__(self, words: StoreDialect) -> None:
+        self._words = words
+        self.tables = schema.metadata.sorted_tables  # each after those that it refers to
+        self.puts = {table: words.putting(table) for table in self.tables}
+        self.adds = {table: words.adding(table) for table in self.tables}
+        self.keep_serving = words.prepared(_KEEP_SERVING)
+        self.newest = words.prepared(_NEWEST)
+        self.owner = words.prepared(_OWNER)
+        self.take = words.prepared(_TAKE)
+        self.trim = words.removing(schema.writer_change, ["stream"], below="seq")
+        self.prune = words.removing(schema.mark, ["stream", "key"], below="seq")
+        self._removals: dict[tuple[Table, tuple[str, ...]], RowStatement] = {}
+
+    def removal(self, table: Table, columns: tuple[str, ...]) -> RowStatement:
+        """Removes the rows with equal values in these columns."""
+        found = self._removals.get((table, columns))
+        if found is None:
+            found = self._removals[table, columns] = self._words.removing(table, columns)
+        return found
+
+
+@cache
+def _statements_of(words: Any) -> _Statements:
+    return _Statements(words)
+
+
 class CommitWriter:
-    """Writes Writings to one connection, its statements made once."""
+    """Writes Writings to one connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._words = dialect_of(connection.dialect)
-        self._line = StatementRunner(connection, self._words.left_undone)
-        self._tables = schema.metadata.sorted_tables  # each after those that it refers to
-        self._puts = {table: self._words.putting(table) for table in self._tables}
-        self._adds = {table: self._words.adding(table) for table in self._tables}
-        self._removals: dict[tuple[Table, tuple[str, ...]], RowStatement] = {}
-        self._keep_serving = self._words.prepared(_KEEP_SERVING)
-        self._newest = self._words.prepared(_NEWEST)
-        self._owner = self._words.prepared(_OWNER)
-        self._take = self._words.prepared(_TAKE)
-        self._trim = self._words.removing(schema.writer_change, ["stream"], below="seq")
-        self._prune = self._words.removing(schema.mark, ["stream", "key"], below="seq")
+        words: Any = dialect_of(connection.dialect)  # mypy takes no protocol for hashable
+        self._words: StoreDialect = words
+        self._line = StatementRunner(connection, words.left_undone)
+        self._statements = _statements_of(words)
 
     def commit(self, commit: Commit, may_write: Callable[[], None] = lambda: None) -> None:
         """Writes it all, or nothing and raises: OwnershipLost, SpellOver, SpellGone, or what SQLAlchemy has.
@@ -215,12 +237,12 @@ class CommitWriter:
                 "bound": commit.clock_bound,
                 "unserved": commit.unserved_ms,
             }
-            line.run(self._keep_serving, kept)
-            newest = line.run(self._newest, {})
+            line.run(self._statements.keep_serving, kept)
+            newest = line.run(self._statements.newest, {})
             takings = {}
             for name, fence in commit.taken.items():
                 taken = {"at_name": name, "at_fence": fence, "new_owner": term.owner, "new_fence": term.fence}
-                takings[name] = line.run(self._take, taken)
+                takings[name] = line.run(self._statements.take, taken)
             owned = self._words.owned(line, names, term.fence) if names else None
         ((fence,),) = newest.fetchall()
         if fence != term.fence:
@@ -236,32 +258,29 @@ class CommitWriter:
         if newest is None or newest < term.fence:
             return TermGone(term.fence)
         with self._line.together():
-            asked = self._line.run(self._owner, {"at_fence": newest})
+            asked = self._line.run(self._statements.owner, {"at_fence": newest})
         ((owner,),) = asked.fetchall()
         return TermOver(term.fence, newest, owner)
 
     def _write(self, commit: Commit) -> None:
         """Writes it, and where that can go along, commits it."""
-        line = self._line
+        line, statements = self._line, self._statements
         with line.together():
             self._remove(commit)
-            for table in self._tables:
+            for table in statements.tables:
                 if table in commit.put:
-                    self._puts[table].run_all(line, commit.put[table])
+                    statements.puts[table].run_all(line, commit.put[table])
                 if table in commit.added:
-                    self._adds[table].run_all(line, commit.added[table])
+                    statements.adds[table].run_all(line, commit.added[table])
             line.commit()
 
     def _remove(self, commit: Commit) -> None:
         if commit.logged:
-            self._trim.run_all(self._line, commit.logged)
+            self._statements.trim.run_all(self._line, commit.logged)
         if commit.pruned:
-            self._prune.run_all(self._line, commit.pruned)
+            self._statements.prune.run_all(self._line, commit.pruned)
         for (table, columns), keys in commit.removed.items():
-            removal = self._removals.get((table, columns))
-            if removal is None:
-                removal = self._removals[table, columns] = self._words.removing(table, columns)
-            removal.run_all(self._line, keys)
+            self._statements.removal(table, columns).run_all(self._line, keys)
 
     def _drop_from_marks(self, stream: str, segment: str) -> None:
         """Rewrites the cuts that reach into a segment which never was. Rare, so it may take its time.
