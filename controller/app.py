@@ -129,7 +129,7 @@ def create_app(
     for path in ("/v1/streams/{stream}/notes", "/v1/notes"):
         app.router.routes.append(Route(path, AnsweredBefore(), methods=["POST"]))
     for part in (marks, streams, writers, mark_events, journals, groups, operations):  # looked through in this order
-        app.include_router(part.router)
+        app.router.routes.extend(part.router.routes)  # `include_router` makes each of them again for each application
     app.add_route("/docs", partial(_documentation, app), include_in_schema=False)
     if dashboard:
         add_dashboard(app)
