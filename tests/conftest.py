@@ -11,7 +11,6 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,8 +69,7 @@ def postgres_url(postgres: Postgres) -> Iterator[str]:
     """A fresh database of PostgreSQL."""
     url = postgres.new_database()
     yield url
-    with suppress(Exception):  # a test may have dropped it
-        postgres.drop(url)
+    postgres.give_back(url)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

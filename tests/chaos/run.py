@@ -178,7 +178,7 @@ def _database(round_: Round, postgres: Postgres | None, folder: Path) -> Iterato
     assert postgres is not None
     url = postgres.new_database()
     yield url
-    postgres.drop(url)
+    postgres.give_back(url)
 
 
 class _World:

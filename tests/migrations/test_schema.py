@@ -124,7 +124,7 @@ def test_a_schema_that_is_made_at_once_is_that_of_all_steps(
     if "postgresql" in store_url:
         postgres = request.getfixturevalue("postgres")
         stepped_url = postgres.new_database()
-        request.addfinalizer(lambda: postgres.drop(stepped_url))
+        request.addfinalizer(lambda: postgres.give_back(stepped_url))
     else:
         stepped_url = str(tmp_path / "stepped.db")
 
