@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from reader_client import EventReader, IdleItem, WatermarkItem
+from reader_client import EventReader, IdleItem, ReaderGroup, WatermarkItem
 from reader_client.items import Item
 from strandline.logs import StoredEvent
 
 QUICK: dict[str, Any] = {"report_ms": 10}
-WAIT_S = 20
+WAIT_S = 60
 
 
 def time_of(event: StoredEvent) -> int:
@@ -32,6 +32,24 @@ def read(reader: Any, wait_ms: float = 300) -> list[object]:
     while (item := reader.read(wait_ms)) is not None:
         items.append(told(item))
     return items
+
+
+def next_of(reader: Any) -> Any:
+    """The next item, which is sure to come."""
+    item = reader.read(WAIT_S * 1_000)
+    assert item is not None, "nothing came"
+    return item
+
+
+def lose(written: Any, group: str, reader: str) -> None:
+    """Makes a reader silent for longer than it may be, and nobody else: it loses its segments."""
+    with ReaderGroup(written.controller.connection, group) as asked:
+        before = asked.describe().reader_timeout_ms
+        asked.change(reader_timeout_ms=1)
+        deadline = time.monotonic() + WAIT_S
+        while any(each.owned for each in asked.describe().readers if each.reader == reader):
+            assert time.monotonic() < deadline, f"{reader} is never lost"
+        asked.change(reader_timeout_ms=before)
 
 
 def until(reader: Any, wanted: object) -> list[object]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reader_client import EventItem, ReaderGroup
-from tests.reader_client.event_readers import read, reading, until
+from tests.reader_client.event_readers import reading, until
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_asking_settles_nothing(ten: Any) -> None:
         assert (reader.positions, reader.settled) == ({ten.stream: {"0": 10}}, {ten.stream: {"0": 9}})
         raise RuntimeError("its work failed")
     with reading(ten, group, "r2") as reader:
-        assert read(reader) == [9]
+        assert until(reader, 9) == [9]
 
 
 def test_a_registered_reader_and_its_group_are_told_the_same(ten: Any) -> None:

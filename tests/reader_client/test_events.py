@@ -18,7 +18,7 @@ from strandline.client.retry import NotReached, Outcome, Patience
 from strandline.core.config import TimeDomain
 from strandline.core.note import Note
 from strandline.errors import ControllerAway, InvalidConfig, WrongDomain
-from tests.reader_client.event_readers import QUICK, WAIT_S, read, reading, share, time_of, told, until
+from tests.reader_client.event_readers import QUICK, WAIT_S, next_of, read, reading, share, time_of, told, until
 from tests.served import AT_ONCE
 
 # -- items -------------------------------------------------------------------------------------------------------------
@@ -51,8 +51,9 @@ def test_by_default_there_are_no_watermark_items(written: Any) -> None:
     written.write(("0", 5))
     written.note(10)
     with reading(written, written.group()) as reader:
-        assert read(reader) == [5]
-        assert reader.window is not None and reader.window.watermarks == {"": 10}
+        assert until(reader, 5) == [5]
+        while reader.window is None or reader.window.watermarks != {"": 10}:
+            assert reader.read(50) is None
 
 
 def test_an_item_says_what_it_is(written: Any) -> None:
@@ -60,7 +61,7 @@ def test_an_item_says_what_it_is(written: Any) -> None:
     written.write(("0", 5))
     written.note(10)
     with reading(written, written.group(), time_domain="event", event_time=time_of) as reader:
-        event, watermark = reader.read(1_000), reader.read(1_000)
+        event, watermark = next_of(reader), next_of(reader)
     assert isinstance(event, EventItem) and isinstance(watermark, WatermarkItem)
     assert (event.is_event, event.is_watermark, event.watermark, event.time) == (True, False, None, 5)
     assert (event.stream, event.event.segment, event.event.offset) == (written.stream, "0", 0)
@@ -85,7 +86,8 @@ def test_another_readers_progress_moves_the_watermark_of_all(written: Any) -> No
         share([one, two], [1, 1])
         written.write(("0", 5), ("1", 6))
         written.note(10)
-        (own,) = read(one, 100)
+        own = told(next_of(one))
+        assert read(one, 100) == []
         assert own in (5, 6)
         assert until(two, "W10") == [11 - own, "W10"]
         assert until(one, "W10") == ["W10"]
@@ -158,7 +160,7 @@ def test_watermarks_have_keys(written: Any) -> None:
     times = {"order": 50, "ship": 40}
     written.controller.run(calls.note(written.stream, Note(writer="w1", times=times, position={"0": 1})))
     with reading(written, written.group(), time_domain="event", event_time=lambda _: {"order": 5, "ship": 6}) as reader:
-        event, *watermarks = [reader.read(1_000) for _ in range(3)]
+        event, *watermarks = [next_of(reader) for _ in range(3)]
     assert isinstance(event, EventItem) and (event.times, event.time) == ({"order": 5, "ship": 6}, None)
     assert watermarks == [WatermarkItem(50, "order"), WatermarkItem(40, "ship")]
 

@@ -12,7 +12,7 @@ import pytest
 from reader_client import EventItem, EventReader, EventWindows, ReaderGroup, ReaderState, Tumbling
 from strandline.core.segment import NewSegment
 from strandline.errors import InvalidConfig
-from tests.reader_client.event_readers import QUICK, WAIT_S, reading, share, time_of, until
+from tests.reader_client.event_readers import QUICK, WAIT_S, lose, reading, share, time_of, until
 from tests.reader_client.test_article import Stepping
 
 
@@ -78,7 +78,7 @@ def test_a_reader_begins_with_the_windows_that_were_open(
 def test_another_reader_goes_on_after_what_is_kept_and_the_first_tells_no_event_of_it(written: Any) -> None:
     written = ten(written)
     group, one, two = (
-        written.group(reader_timeout_ms=500),
+        written.group(reader_timeout_ms=600_000),
         EventWindows[int](Tumbling(10)),
         EventWindows[int](Tumbling(10)),
     )
@@ -88,6 +88,7 @@ def test_another_reader_goes_on_after_what_is_kept_and_the_first_tells_no_event_
         hung.settle()
         take(hung, one, 4)
         hung.get_time_window()
+        lose(written, group, "r1")
         with reading(written, group, "r2", **options(two), report_ms=1) as other:
             take(other, two, 4)
             hung.get_time_window()  # it finds that it has lost the segment
@@ -98,7 +99,7 @@ def test_another_reader_goes_on_after_what_is_kept_and_the_first_tells_no_event_
 
 def test_a_segment_that_was_lost_and_comes_back_is_read_again_from_what_is_kept(written: Any) -> None:
     written = ten(written)
-    group, windows = written.group(reader_timeout_ms=400), EventWindows[int](Tumbling(10))
+    group, windows = written.group(reader_timeout_ms=600_000), EventWindows[int](Tumbling(10))
     with reading(written, group, **options(windows), report_ms=1) as reader:
         take(reader, windows, 3)
         reader.save()

@@ -8,7 +8,7 @@ import pytest
 
 from reader_client import EventItem, EventReader
 from strandline.errors import InvalidConfig
-from tests.reader_client.event_readers import read, reading, time_of, until
+from tests.reader_client.event_readers import next_of, read, reading, time_of, until
 
 
 def late_world(written: Any) -> Any:
@@ -30,7 +30,7 @@ def test_late_events_are_flagged_and_counted_by_writer(written_anywhere: Any) ->
     with reading(written, written.group(), **options) as reader:
         until(reader, "W10")
         written.write(("0", 3), ("0", 12), ("0", 4))
-        items = [reader.read(1_000) for _ in range(3)]
+        items = [next_of(reader) for _ in range(3)]
         assert [(item.time, item.late) for item in items if isinstance(item, EventItem)] == [
             (3, ("",)),
             (12, ()),
