@@ -4,6 +4,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,11 @@ def test_serving_a_fresh_file_just_works_and_ends_in_order(serve: Any, tmp_path:
 def test_a_reader_that_waits_is_answered_when_it_stops(serve: Any) -> None:
     server = serve()
     server.client.put("/v1/streams/s", json=CONFIG)
-    with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=20) as waiting:
+    with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=60) as waiting:
         waiting.sendall(b"GET /v1/streams/s/marks?wait_ms=30000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        server.client.get("/healthz")  # answered after the server has the request before it
+        deadline = time.monotonic() + 60
+        while "\nstrandline_waiting_readers 1.0\n" not in server.client.get("/metrics").text:
+            assert time.monotonic() < deadline
 
         assert server.stop() == 0
         assert waiting.recv(65_536).endswith(b'{"marks":[]}')
@@ -46,10 +49,10 @@ def test_a_reader_that_waits_is_answered_when_it_stops(serve: Any) -> None:
 def test_time_alone_lets_a_silent_writer_go(serve: Any) -> None:
     server = serve()
     server.client.put("/v1/streams/s", json={**CONFIG, "writer_timeout_ms": 200})
-    for writer, time in (("silent", 1), ("other", 2)):
-        server.client.post("/v1/streams/s/notes", json={"writer": writer, "time": time, "position": {}})
+    for writer, noted in (("silent", 1), ("other", 2)):
+        server.client.post("/v1/streams/s/notes", json={"writer": writer, "time": noted, "position": {}})
 
-    page = server.client.get("/v1/streams/s/marks", params={"after": 1, "wait_ms": 20_000}).json()
+    page = server.client.get("/v1/streams/s/marks", params={"after": 1, "wait_ms": 30_000}).json()
 
     assert [mark["time"] for mark in page["marks"]] == [2] and "silent" in page["marks"][0]["excluded"]
 
@@ -59,7 +62,7 @@ def test_notes_that_wait_are_answered_when_it_stops(serve: Any) -> None:
     server.client.put("/v1/streams/s", json=CONFIG)
     body = b'{"writer": "a", "time": 7, "position": {}}'
     head = b"POST /v1/streams/s/notes HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
-    with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=20) as writer:
+    with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=60) as writer:
         writer.sendall(head)
         server.client.get("/healthz")
         writer.sendall(body)
