@@ -132,6 +132,7 @@ def three_brokers(new_kafka: Callable[..., Kafka]) -> Kafka:
     return new_kafka(3)
 
 
+PAGE_PATIENCE_MS = 60_000  # for what a page shows in a moment where the machine is not busy
 # Nothing of a page may need more than the controller: the browser is kept from everything else.
 # One name is pointed at this machine, as somebody does who wants to be taken for a page of the controller.
 POINTED_HERE = "evil.example"
@@ -153,8 +154,9 @@ def browser() -> Iterator[Browser]:
     program = shutil.which("chromium")
     if program is None:
         skip_but_under_ci("Chromium is not installed", installing("chromium"))
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PAGE_PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=BROWSER_FLAGS)
         yield browser

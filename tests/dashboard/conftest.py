@@ -87,10 +87,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def build(world: World) -> None:
-    world.put("/v1/streams/orders", {"segments": 2, "mark_interval_ms": 0, "writer_timeout_ms": 3_600_000})
-    world.put("/v1/streams/payments", {"segments": 1, "mark_interval_ms": 0})
-    world.put("/v1/streams/crowd", {"segments": 1, "mark_interval_ms": 0})
-    world.put("/v1/streams/counter", {"segments": 1, "mark_interval_ms": 0})
+    # Nobody is silent for so long, however long the pages take to open.
+    settings = {"segments": 1, "mark_interval_ms": 0, "writer_timeout_ms": 3_600_000}
+    world.put("/v1/streams/orders", {**settings, "segments": 2})
+    for name in ("payments", "crowd", "counter", "lossy"):
+        world.put(f"/v1/streams/{name}", settings)
     world.put("/v1/streams/quiet", {"segments": 1})
     start = now() - 60_000
     world.note("orders", "app-7", start, "1", 10)
@@ -110,13 +111,12 @@ def build(world: World) -> None:
     )
     world.note("counter", "c1", 41)
     world.note("counter", "c1", 42, offset=2)
-    world.put("/v1/streams/lossy", {"segments": 1, "mark_interval_ms": 0})
     world.put("/v1/streams/lossy/writers/lost", {})
     world.note("lossy", "lost", start)
     world.note("lossy", "kept", start + 1)
     world.post("/v1/streams/lossy/writers/lost/exclude", {})
     world.note("lossy", "kept", start + 2)
-    world.put("/v1/streams/keyed", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
+    world.put("/v1/streams/keyed", {**settings, "max_ahead_ms": None})
     times = {"order_time": 7_001, "ship_time": 4_002}
     world.post("/v1/streams/keyed/notes", {"writer": "k1", "times": times, "position": {"0": 1}})
     notes = [{"writer": f"w-{n:04}", "time": start, "position": {}} for n in range(3_000)]

@@ -55,10 +55,10 @@ def test_a_page_says_that_the_controller_is_away_and_comes_back_with_it(
     page.goto(process.url)
     expect(page.get_by_role("cell", name="orders")).to_be_visible()
     process.kill()
-    expect(page.get_by_text("Connection lost")).to_be_visible(timeout=20_000)
+    expect(page.get_by_text("Connection lost")).to_be_visible()
     process = OwnProcess(database, port=port)
     assert process.client.put("/v1/streams/later", json={"segments": 1}).status_code == 201
-    expect(page.get_by_role("cell", name="later")).to_be_visible(timeout=20_000)
+    expect(page.get_by_role("cell", name="later")).to_be_visible()
     expect(page.get_by_text("Connection lost")).to_be_hidden()
     process.stop()
 
