@@ -13,7 +13,7 @@ from tests.acceptance.story import Pace, Scaling
 from tests.kafka import Kafka
 
 # A partition gets another leader in two seconds: nobody is lost who only waits for that.
-PACE = Pace(writer_timeout_ms=3_000, away_ms=1_000, patience_ms=30_000)
+PACE = Pace(writer_timeout_ms=3_000, away_ms=1_000, patience_ms=60_000)
 PARTITIONS = 3
 MORE_PARTITIONS = 5
 

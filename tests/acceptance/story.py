@@ -73,7 +73,7 @@ class Pace:
     away_ms: int = 1_500
     calm_ms: int = 300  # that everyone writes undisturbed, between two events of the story
     mark_interval_ms: int = 20
-    patience_ms: int = 20_000
+    patience_ms: int = 60_000
 
 
 FULL = Pace(writer_timeout_ms=20_000, away_ms=60_000, calm_ms=5_000, mark_interval_ms=100, patience_ms=180_000)
