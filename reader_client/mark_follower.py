@@ -93,9 +93,10 @@ class Follower:
             yield from self._describe()
             if page.marks and page.marks[0].seq <= cache.after:
                 return  # another stream of this name, whose description came in between
-        with self._lock:
+        with self._lock:  # at once: a reader who finds these marks finds that they are fresh
             cache.take(page)
-        self._heard()
+            self._heard_ms = self._now_ms()
+            self._failures, self._last_error = 0, None
 
     def _patience_ms(self) -> int:
         """How long a poll may wait: a stream that comes to rest, in the ingestion domain, does not end one."""
@@ -110,8 +111,8 @@ class Follower:
 
     def window(self, position: Mapping[str, int]) -> TimeWindow | None:
         """The window from the marks that are here; null where they may not be up to date, or do not tell it."""
-        heard = self._heard_ms
         with self._lock:
+            heard = self._heard_ms
             fresh = self._cache.over or (heard is not None and self._now_ms() - heard <= self._stale_after_ms)
             return self._cache.window(position) if fresh else None
 
@@ -137,11 +138,6 @@ class Follower:
                 failures=self._failures,
                 last_error=self._last_error,
             )
-
-    def _heard(self) -> None:
-        with self._lock:
-            self._heard_ms = self._now_ms()
-            self._failures, self._last_error = 0, None
 
     def _failed(self, error: Exception) -> None:
         with self._lock:

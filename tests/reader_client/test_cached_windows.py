@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -391,6 +392,43 @@ def test_marks_that_are_older_than_allowed_tell_no_window(controller: Any, strea
     hand.now = 1_000.5
     assert hand.follower.window({"0": 10, "1": 20}) is None
     assert hand.follower.status.heard_ms_ago == 1_000.5
+
+
+class Looking(threading.Thread):
+    """Asks for a window as soon as a follower shows a mark; `window` is what it got."""
+
+    def __init__(self, follower: Follower) -> None:
+        super().__init__(daemon=True)
+        self.window: TimeWindow | None = None
+        self.looks = threading.Event()
+        self._follower = follower
+        self.start()
+
+    def run(self) -> None:
+        while self._follower.status.mark_seq is None:
+            self.looks.set()
+        self.window = self._follower.window({"0": 10, "1": 20})
+
+
+def test_marks_that_have_just_come_tell_a_window_at_once(controller: Any, stream: str) -> None:
+    """Two threads race in each turn. Were marks there before they count as heard, one turn in twenty would show it."""
+    description = controller.connection.run(calls.describe(stream))
+    page = controller.connection.run(calls.marks(stream))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(300):
+            follower = Follower(stream, "", MarkCache(""), lambda: 0.0, 1_000)
+            job = follower.job()
+            for step in (next(job), job.send(description)):
+                assert isinstance(step, Remote)
+            looking = Looking(follower)
+            assert looking.looks.wait(BOUND_S)
+            job.send(page)
+            looking.join(BOUND_S)
+            assert looking.window == TimeWindow(300, None, True, False, 3)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_a_window_over_cached_marks_costs_microseconds(controller: Any, both: tuple[TimeWindows, TimeWindows]) -> None:
