@@ -127,4 +127,4 @@ def test_a_mark_that_is_not_durable_is_shown_to_nobody(controller: Any) -> None:
         assert window["lower"] is None and window["upper"] is None
 
     controller.note("a", 700, {})
-    assert [mark["time"] for mark in waiting.result(10).json()["marks"]] == [700]
+    assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [700]

@@ -50,7 +50,7 @@ def test_it_is_not_ready_names_who_took_over_and_answers_nothing_from_memory(con
     assert problem["code"] == "store_unavailable" and "controller the-other:7 took the store over" in problem["detail"]
     assert "the-other:7" in controller.call("GET", "/readyz", expect=503)["detail"]
     assert "the-other:7" in controller.call("GET", "/v1/streams/s/marks", expect=503)["detail"]
-    assert waiting.result(10).json()["marks"] == []
+    assert waiting.result(60).json()["marks"] == []
     assert controller.call("GET", "/healthz") == {"status": "ok"}
 
 
@@ -70,7 +70,7 @@ def test_one_whose_entry_is_gone_says_that_the_store_is_at_an_earlier_moment(con
 
 def ended(server: OwnProcess) -> tuple[int, str]:
     """What a controller that ends by itself exits with and has said."""
-    status = server.process.wait(30)
+    status = server.process.wait(60)
     server.client.close()
     server._end()
     return status, server.log
@@ -128,8 +128,9 @@ class TestPostgresql:
         controller.call("PUT", "/v1/streams/s", CONFIG)
         sessions = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'strandline'"
         postgres.execute(f"{sessions} AND datname = current_database()", database)
-        deadline = time.monotonic() + 30  # the server gives the lock back when the session is over
-        while postgres.execute("SELECT 1 FROM pg_locks WHERE locktype = 'advisory'", database):
+        deadline = time.monotonic() + 60  # the server gives the lock back when the session is over
+        locks = "SELECT 1 FROM pg_locks, pg_database WHERE locktype = 'advisory' AND database = pg_database.oid"
+        while postgres.execute(f"{locks} AND datname = current_database()", database):
             assert time.monotonic() < deadline
         with open_database(database):
             problem = controller.call("POST", "/v1/streams/s/notes", NOTE, expect=503)

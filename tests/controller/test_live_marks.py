@@ -74,7 +74,7 @@ class Follower:
 
         async def waited() -> None:
             async with self._news:
-                await asyncio.wait_for(self._news.wait_for(lambda: enough(self)), 20)
+                await asyncio.wait_for(self._news.wait_for(lambda: enough(self)), 60)
 
         self._portal.call(waited)
         return parsed(self.text)
@@ -86,7 +86,7 @@ class Follower:
 
     def leave(self) -> None:
         self._portal.call(self._leave.set)
-        self.ended.result(20)
+        self.ended.result(60)
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_the_end_of_a_sealed_stream_ends_the_events_and_a_reader_is_told_not_to_
     controller.call("POST", "/v1/streams/s/seal")
 
     for each in (waiting, other):
-        each.ended.result(20)
+        each.ended.result(60)
         assert parsed(each.text)[-1] == ("end", None, {"reason": "sealed"})
     assert controller.request("GET", f"{LIVE}?after=1").status_code == 204
     assert follow().marks(1) == [1]
@@ -234,7 +234,7 @@ def test_events_end_when_their_stream_is_deleted(controller: Any, follow: Any) -
 
     controller.call("DELETE", "/v1/streams/s")
 
-    reader.ended.result(20)
+    reader.ended.result(60)
     assert parsed(reader.text)[-1] == ("end", None, {"reason": "unknown_stream"})
 
 
@@ -259,7 +259,7 @@ def test_events_end_in_order_when_the_controller_stops(serve: Any) -> None:
     server = serve()
     server.client.put("/v1/streams/s", json=CONFIG)
     server.client.post("/v1/streams/s/notes", json={"writer": "a", "time": 1, "position": {}})
-    with httpx.Client(base_url=server.url, timeout=20) as client, client.stream("GET", LIVE) as reader:
+    with httpx.Client(base_url=server.url, timeout=60) as client, client.stream("GET", LIVE) as reader:
         assert reader.headers["content-type"].startswith("text/event-stream")
         lines = reader.iter_lines()
         text = "\n".join(next(lines) for _ in range(5))
@@ -274,7 +274,7 @@ def test_a_client_that_goes_is_let_go(serve: Any) -> None:
     server = serve()
     server.client.put("/v1/streams/s", json=CONFIG)
     for _ in range(3):
-        with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=20) as gone:
+        with socket.create_connection((server.client.base_url.host, server.client.base_url.port), timeout=60) as gone:
             gone.sendall(f"GET {LIVE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             assert gone.recv(65_536).startswith(b"HTTP/1.1 200")
 

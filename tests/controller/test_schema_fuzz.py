@@ -72,7 +72,7 @@ def test_no_described_call_breaks_the_controller(described: Any, mode: Generatio
                 case.path_parameters.update({name: NAMES[name] for name in case.path_parameters})
             if type((case.query or {}).get("wait_ms")) is int and case.query["wait_ms"] > 0:
                 case.query["wait_ms"] = 1
-            case.call_and_validate(checks=CHECKS, timeout=20)
+            case.call_and_validate(checks=CHECKS, timeout=60)
 
         with suppress(Unsatisfiable):  # nothing about this call can be wrong
             fuzz()

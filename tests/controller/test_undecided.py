@@ -19,7 +19,7 @@ from controller.cli import main
 from tests.postgres import Fault, Postgres, Wire
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
-DEADLINE_S = 30
+DEADLINE_S = 60
 OURS = "datname = current_database() AND application_name = 'strandline'"
 END = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OURS}"
 WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"

@@ -269,7 +269,7 @@ def test_a_token_that_is_revoked_is_out_within_a_second_without_a_restart(guarde
     while not took or (min(took) >= 1 and len(took) < 3):  # a busy machine is given three attempts
         name = f"short-{len(took)}"
         shown = {"Authorization": f"Bearer {create(guarded.database, name, '--role', 'reader')}"}
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while guarded.process.client.get("/v1/streams", headers=shown).status_code != 200:
             assert time.monotonic() < deadline, "it never counts"
         with open_tokens(guarded.database) as connection:
