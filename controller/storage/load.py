@@ -154,7 +154,9 @@ def _newest_marks(
     while found is not None:
         key, first = found
         of_key = {"stream": name, "key": key}
-        last = connection.execute(_LAST_SEQ, of_key).scalar_one()
+        last = connection.execute(_LAST_SEQ, of_key).scalar_one_or_none()
+        if last is None:
+            raise corrupt(schema.mark, {**of_key, "seq": first}, "its key is not one that can be looked up")
         begin = max(first, last - LOADED_MARKS + 1)
         chain = chains[key] = MarkChain(key, first_seq=begin)
         heads[key], first_seqs[key] = [], first

@@ -90,6 +90,23 @@ def test_a_flipped_bit_in_the_file_is_never_served(serve: Callable[..., OwnProce
     check_that_it_is_told(controller)
 
 
+def test_a_key_that_a_flipped_bit_made_a_number_is_refused(serve: Callable[..., OwnProcess], tmp_path: Path) -> None:
+    """SQLite then finds the row when it looks for the first key, and not when it looks for that key's marks."""
+    controller = serve()
+    fill(controller)
+    assert controller.stop() == 0
+    file = tmp_path / "store.db"
+    content = bytearray(file.read_bytes())
+    types = content.rindex(b"\x0f\x0d", 0, content.index(b'{"0":%d}[]' % (OFFSET + 1)))  # of stream and key
+    content[types + 1] ^= 0x04  # from a text without characters to the number 1
+    file.write_bytes(content)
+
+    controller = serve()
+    problem = controller.client.get("/v1/streams/s/marks").json()
+    assert (problem["code"], problem["stream"], problem["table"]) == ("store_corrupt", "s", "mark")
+    assert controller.client.get("/v1/streams/t/marks").status_code == 200
+
+
 def test_a_row_that_was_changed_in_postgresql_is_never_served(
     serve_on: Callable[..., OwnProcess], postgres: Postgres, postgres_url: str
 ) -> None:
