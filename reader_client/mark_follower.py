@@ -18,6 +18,7 @@ from reader_client.limits import (
 from reader_client.mark_cache import MarkCache
 from reader_client.steps import Job, Pause, drive, drive_async
 from strandline.client import calls
+from strandline.client.backoff import backoff_ms
 from strandline.client.http import AsyncConnection, Connection
 from strandline.client.loop import remote
 from strandline.core.window import TimeWindow
@@ -61,7 +62,7 @@ class Follower:
 
     def job(self) -> Job[None]:
         """Fetches marks until the stream is over or the follower is stopped. Whatever fails is tried again."""
-        pause_ms: float = FOLLOW_FIRST_PAUSE_MS
+        failures = 0
         while not self.stopped:
             try:
                 yield from self._fetch()
@@ -69,10 +70,10 @@ class Follower:
                 if self.stopped:
                     return
                 self._failed(error)
-                yield Pause(pause_ms)
-                pause_ms = min(2 * pause_ms, FOLLOW_PAUSE_BOUND_MS)
+                failures += 1
+                yield Pause(backoff_ms(failures, first_ms=FOLLOW_FIRST_PAUSE_MS, bound_ms=FOLLOW_PAUSE_BOUND_MS))
             else:
-                pause_ms = FOLLOW_FIRST_PAUSE_MS
+                failures = 0
                 if self._cache.over:
                     return
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from spark_integration.errors import NoWindow
 from spark_integration.options import Asking
+from strandline.client.backoff import backoff_ms
 from strandline.core.window import TimeWindow
 from strandline.errors import StrandlineError, Unavailable, UnknownSegment
 from strandline.limits import PAGE_ENTRIES, WINDOW_ATTEMPT_MS, WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS
@@ -72,8 +74,7 @@ class ControllerWindows:
         """What a call answers that may be made many times."""
         now_ms = self._seams.now_ms
         started_ms = now_ms()
-        pause_ms = WINDOW_FIRST_PAUSE_MS
-        while True:
+        for failures in count(1):
             try:
                 return self._connection.run(call())
             except StrandlineError as error:
@@ -85,12 +86,15 @@ class ControllerWindows:
                     raise NoWindow(
                         controller=self._asking.controller, waited_ms=round(waited_ms), reason=str(error)
                     ) from error
-            self.pause(min(pause_ms, left_ms))
-            pause_ms = min(pause_ms * 2, WINDOW_PAUSE_BOUND_MS)
+            self.pause(
+                min(backoff_ms(failures, first_ms=WINDOW_FIRST_PAUSE_MS, bound_ms=WINDOW_PAUSE_BOUND_MS), left_ms)
+            )
+        raise AssertionError("count never ends")
 
     def pause(self, pause_ms: float) -> None:
         """Waits up to so long; callers that wait at the same time do not ask again at the same time."""
-        self._seams.sleep(pause_ms * (0.5 + 0.5 * self._seams.random()) / 1000)
+        spread_ms = backoff_ms(1, first_ms=pause_ms, bound_ms=pause_ms, random=self._seams.random())
+        self._seams.sleep(spread_ms / 1000)
 
     def now_ms(self) -> float:
         """A clock that never steps back."""

@@ -132,9 +132,7 @@ class Clockwork:
 
     def _pause_s(self) -> float:
         """Longer each time, and never the same."""
-        patience = self._patience
-        pause_ms = min(patience.first_pause_ms << min(self._failures - 1, 16), patience.pause_bound_ms)
-        return pause_ms / 1000 * (0.5 + 0.5 * random.random())
+        return self._patience.pause_ms(self._failures, random.random()) / 1000
 
     # -- calls of the writer -----------------------------------------------------------------------------------
 

@@ -334,10 +334,10 @@ class Background:
         if not again:
             self._failures = 0
             return
-        bound_ms = EXIT_PAUSE_MS if self._hurries else self._patience.pause_bound_ms
-        pause_ms = min(self._patience.first_pause_ms << min(self._failures, 16), bound_ms)
         self._failures += 1
-        self._not_before = time.monotonic() + pause_ms / 1000 * (0.5 + 0.5 * random.random())
+        bound_ms = EXIT_PAUSE_MS if self._hurries else None
+        pause_ms = self._patience.pause_ms(self._failures, random.random(), bound_ms=bound_ms)
+        self._not_before = time.monotonic() + pause_ms / 1000
 
     # -- work that may wait, done by others --------------------------------------------------------------------
 

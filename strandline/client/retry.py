@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, assert_never
 
+from strandline.client.backoff import backoff_ms
 from strandline.client.calls import Call, Request, Response, error_of
 from strandline.core.checks import check_whole
 from strandline.errors import ControllerAway, OutcomeUnknown, Unavailable
@@ -51,6 +52,11 @@ class Patience:
     def __post_init__(self) -> None:
         for name in ("deadline_ms", "attempt_ms", "first_pause_ms", "pause_bound_ms", "attempts"):
             check_whole(name, getattr(self, name), least=1)
+
+    def pause_ms(self, failures: int, random: float, *, bound_ms: int | None = None) -> float:
+        """The pause after so many failures in a row; `bound_ms` is for a caller that is in a hurry."""
+        bound_ms = self.pause_bound_ms if bound_ms is None else bound_ms
+        return backoff_ms(failures, first_ms=self.first_pause_ms, bound_ms=bound_ms, random=random)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +148,7 @@ class _Attempts:
                     return outcome
                 case _:
                     assert_never(outcome)
-            pause_ms = asked_ms + self._pause_ms(attempt)
+            pause_ms = asked_ms + self._patience.pause_ms(attempt, self._random())
             over = attempt == self._patience.attempts or self._now_ms + pause_ms >= self._deadline_ms
             if over or (lost is not None and not request.repeatable):
                 return self._give_up(request, outcome, lost)
@@ -167,11 +173,6 @@ class _Attempts:
                 return outcome
             case NotReached(reason) | AnswerLost(reason):
                 raise ControllerAway(controller=self._controller, reason=reason, tried_ms=tried_ms)
-
-    def _pause_ms(self, attempt: int) -> float:
-        """Twice as long each time, up to the bound; spread over its upper half, so that it never comes to nothing."""
-        full_ms = min(self._patience.first_pause_ms * (1 << (attempt - 1)), self._patience.pause_bound_ms)
-        return full_ms * (0.5 + 0.5 * self._random())
 
 
 def _nothing_changed(request: Request, response: Response) -> bool:
