@@ -27,10 +27,10 @@ from controller.limits import (
 from controller.records.counts import Counts
 from controller.records.operator_log import log_event
 from controller.retention import Retention
-from controller.status.census import StatusReader
 from controller.status.denied_calls import DeniedCalls
 from controller.status.journal_reads import JournalReads
 from controller.status.metrics import Metrics
+from controller.status.status_reader import StatusReader
 from controller.storage.database import Database, away, open_database, parse_url, shown
 from controller.storage.diagnosis import Cause
 from controller.storage.refusals import StoreAway
@@ -74,7 +74,7 @@ class Controller:
         self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, term, restores)
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
         self.journals = JournalReads(self.streams, self.groups, store)
-        self.overview = StatusReader(self.streams, self.groups, self.reading, clock, stopwatch)
+        self.status = StatusReader(self.streams, self.groups, clock, stopwatch)
         self.tokens = Tokens(store, clock)
         self.denials = DeniedCalls(clock)
         self.measures = Metrics(self.streams, self.groups, self.reading, committer, clock, stopwatch)

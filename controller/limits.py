@@ -133,15 +133,16 @@ RETENTION_STREAMS: Final = 100  # looked at in one beat of the heart
 # Segments
 NOTED_AT_MS: Final = 60_000  # how much of `last_noted_at` a crash may lose
 
-# Looking over everything, for operators
-LOOK_TTL_MS: Final = 900  # all who ask within it share one look; pages ask each second
-LOOK_STREAMS: Final = 10_000  # the first by name
-LOOK_GROUPS: Final = 1_000  # the first by name
-LOOK_LOADS: Final = 100  # streams that are not in memory, read from the store for one look
-LOOK_LOAD_WAIT_MS: Final = 500  # for each of these; one with very much in it is loaded for a later look
-LOOK_PAGE_NAMES: Final = 1_000  # read from the store at a time
-LOOK_REST: Final = 20  # a look that took long is shared for so many times as long: it never takes more than a 20th
-LOOKS_SHARED: Final = 256  # of each kind, kept
+# Status, for operators
+STATUS_TTL_MS: Final = 900  # all who ask within it share what is worked out; pages and `watch` ask each second
+STATUS_STREAMS: Final = 10_000  # the first by name
+STATUS_GROUPS: Final = 1_000  # the first by name
+STATUS_LOADS: Final = 100  # streams that are not in memory, read from the store for one answer
+STATUS_LOAD_WAIT_MS: Final = 500  # for each of these; one with very much in it is loaded for a later answer
+STATUS_PAGE_NAMES: Final = 1_000  # read from the store at a time
+STATUS_REST: Final = 20  # what took long is shared for so many times as long: it never takes more than a 20th
+STATUS_SHARED: Final = 256  # of each kind, kept
+STATUS_EXCLUDED: Final = 16  # writers that a mark leaves out, named; all are counted
 SLICE_MS: Final = 2  # of work before others get their turn
 RATE_MS: Final = 60_000  # marks a second are counted over so long
 RATE_MARKS: Final = 200  # or over so many

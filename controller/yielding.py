@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import TypeAlias, TypeVar
 
 from controller.limits import SLICE_MS
+
+Result = TypeVar("Result")
+
+# Work that stops after each step and goes on when it is asked to; its result comes with the last one.
+Steps: TypeAlias = Generator[None, None, Result]
+
+
+def at_once(steps: Steps[Result]) -> Result:
+    """All steps without a stop."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: Result = done.value
+            return result
 
 
 class Yielding:
@@ -21,9 +37,24 @@ class Yielding:
         """Lets others have their turn, if it is time. To be called after each small piece of work."""
         now = self._stopwatch()
         if (now - self._began) * 1000 >= SLICE_MS:
-            self._worked_s += now - self._began
-            await asyncio.sleep(0)
-            self._began = self._stopwatch()
+            await self._pause(now)
+
+    async def drive(self, steps: Steps[Result]) -> Result:
+        """Takes all steps, and lets others have their turn between them where it is time."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                result: Result = done.value
+                return result
+            now = self._stopwatch()
+            if (now - self._began) * 1000 >= SLICE_MS:
+                await self._pause(now)
+
+    async def _pause(self, now: float) -> None:
+        self._worked_s += now - self._began
+        await asyncio.sleep(0)
+        self._began = self._stopwatch()
 
     @property
     def worked_ms(self) -> float:

@@ -34,10 +34,10 @@ from controller.storage.diagnosis import LockHeld, StoreMoved, StoreSilent, Stor
 from controller.storage.refusals import AlreadyServed, StoreRefused
 from controller.storage.save import Commit, CommitWriter, Term
 from controller.storage.session import StoreConnection, StoreFailed
-from controller.storage.steps import Steps
 from controller.storage.terms import taken_over
 from controller.storage.transaction import CommitUnknown
 from controller.storage.worker import in_thread
+from controller.yielding import Steps
 from strandline.errors import StoreCorrupt, StoreUnavailable, StoreUndecided
 
 Given = ParamSpec("Given")

@@ -1,10 +1,10 @@
-"""What a look means, in words and colours."""
+"""What a status means, in words and colours."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from controller.format import held_since
+from controller.format import NOTHING, held_since, span
 from controller.status.stream_status import KeyStatus, StreamStatus, Trouble
 from strandline.core.writer import WriterState
 
@@ -34,7 +34,12 @@ def writer_state(state: WriterState) -> dict[str, str]:
 
 def hold_story(look: KeyStatus, now: int) -> str:
     """Since when a key is held, for how long its holder was silent, and when that is let go."""
-    return "nobody holds time back" if look.holder is None else held_since(look.holder, look.since, now)
+    return "nobody holds time back" if look.holder is None else held_since(look.holder, look.held_since, now)
+
+
+def lag_of(status: StreamStatus | KeyStatus) -> str:
+    """How far a stream or a key is behind the clock, where its times are on the clock's scale."""
+    return NOTHING if status.lag_ms is None else span(status.lag_ms)
 
 
 def rate(per_second: float) -> str:

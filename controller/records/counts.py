@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Final
 
 from controller.limits import COUNTED_WRITERS, METRICS_HOLDERS, RATE_MARKS, RATE_MS
@@ -56,6 +57,13 @@ class HeldTime:
                 self.by_writer[holder] = passed
             else:
                 self.other_ms += passed
+
+    def counted(self, now: int) -> dict[str, int]:
+        """How long each has held by now, the rest under OTHER. It changes nothing."""
+        held = copy(self)
+        held.by_writer = dict(self.by_writer)
+        held.count(now)
+        return {**held.by_writer, OTHER: held.other_ms}
 
     def end(self, now: int) -> None:
         self.count(now)

@@ -108,6 +108,11 @@ class JournalRecorder:
 
     # -- incomplete marks ----------------------------------------------------------------------------------------
 
+    def incomplete_since(self, key: str) -> int | None:
+        """When the first of the newest marks was made that leave the same writers out."""
+        first = self._incomplete.get(key)
+        return first.created_at if first is not None else None
+
     def _follow_mark(self, mark: Mark) -> None:
         first, newest = self._incomplete.get(mark.key), self._newest.get(mark.key)
         if first is not None and newest is not None and first.excluded != mark.excluded:

@@ -1,4 +1,4 @@
-"""Looks that are shared: however many ask, each is made once at a time, and what is dear is made less often."""
+"""Status that is shared: however many ask, it is worked out once at a time, and what is dear less often."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from controller.clock import Clock
-from controller.limits import LOOK_REST, LOOK_TTL_MS, LOOKS_SHARED
+from controller.limits import STATUS_REST, STATUS_SHARED, STATUS_TTL_MS
 from controller.yielding import Yielding
 
 K = TypeVar("K", bound=Hashable)
@@ -23,36 +23,47 @@ class _Kept(Generic[T]):
 
 
 class SingleFlight(Generic[K, T]):
-    """Looks by what they are at. One is shared by all who ask for it while it is fresh: for LOOK_TTL_MS, or LOOK_REST
-    times as long as it took to make, if that is longer."""
+    """Values by what they are of. One is shared by all who ask for it while it is fresh: for STATUS_TTL_MS, or
+    STATUS_REST times as long as it took to make, if that is longer."""
 
     def __init__(
-        self, make: Callable[[K, Yielding], Awaitable[T]], clock: Clock, stopwatch: Callable[[], float]
+        self,
+        make: Callable[[K, Yielding], Awaitable[T]],
+        clock: Clock,
+        stopwatch: Callable[[], float],
+        *,
+        most: int = STATUS_SHARED,
     ) -> None:
+        """`most`: so many values are kept."""
         self._make = make
         self._clock = clock
         self._stopwatch = stopwatch
+        self._most = most
         self._kept: dict[K, _Kept[T]] = {}
         self._making: dict[K, asyncio.Task[T]] = {}
 
     async def get(self, at: K) -> T:
-        """The look at something; raises whatever making it does."""
+        """The value for something; raises whatever making it does."""
         kept = self._kept.get(at)
         if kept is not None and self._clock.now() < kept.until:
             return kept.value
         task = self._making.get(at)
         if task is None:
-            task = self._making[at] = asyncio.create_task(self._look(at), name="look")
+            task = self._making[at] = asyncio.create_task(self._work_out(at), name="status")
             task.add_done_callback(partial(self._over, at))
         return await asyncio.shield(task)
 
-    async def _look(self, at: K) -> T:
+    def forget(self) -> None:
+        """Whoever asks next gets a new value, however soon that is."""
+        self._kept.clear()
+
+    async def _work_out(self, at: K) -> T:
         slices = Yielding(self._stopwatch)
         began = self._clock.now()
         value = await self._make(at, slices)
         self._kept.pop(at, None)
-        self._kept[at] = _Kept(value, began + max(LOOK_TTL_MS, int(slices.worked_ms * LOOK_REST)))
-        while len(self._kept) > LOOKS_SHARED:
+        self._kept[at] = _Kept(value, fresh_until(began, slices.worked_ms))
+        while len(self._kept) > self._most:
             del self._kept[next(iter(self._kept))]  # the one that was made longest ago
         return value
 
@@ -60,3 +71,8 @@ class SingleFlight(Generic[K, T]):
         del self._making[at]
         if task.cancelled() or task.exception() is not None:
             self._kept.pop(at, None)  # an exception that nobody waits for any more has been looked at
+
+
+def fresh_until(began: int, worked_ms: float) -> int:
+    """Until when something is shared that was begun at a moment, and was so much work."""
+    return began + max(STATUS_TTL_MS, int(worked_ms * STATUS_REST))

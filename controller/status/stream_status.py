@@ -1,4 +1,7 @@
-"""How one stream does, for an operator: in a line, or with all of its writers."""
+"""The status of a stream: worked out in one place, for dashboard, metrics, `GET /v1/status`, `watch` and descriptions.
+
+All of it is a function of a loaded stream and the clock, in steps, since a stream may have very many writers.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from controller.format import is_epoch
 from controller.limits import STALLED_MS
 from controller.streams.loaded_stream import LoadedStream
-from controller.yielding import Yielding
+from controller.yielding import Steps
 from strandline.core.aggregate import Holder
 from strandline.core.config import TimeDomain
 from strandline.core.cut import Cut
+from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.segment import SegmentGraph
 from strandline.core.writer import WriterState
@@ -31,37 +36,71 @@ class Trouble(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyStatus:
-    """One time key of a stream. `since`: from when on it has been held back, where that is known."""
+    """One time key of a stream.
+
+    `time` is what readers are told: the newest durable mark's, or the time that a stream at rest has reached. Lags are
+    None where the time does not count milliseconds since 1970, and once the stream is sealed. The holder is whoever
+    has the least time that counts; it holds others back only where `trouble` says so. `held_since` is known then, but
+    for who began before the stream was loaded. Marks that left a writer out, and `held_ms`, by writer, are counted
+    since this controller started.
+    """
 
     key: str
+    mark: Mark | None
+    resting: int | None
     time: int | None
-    marked_at: int | None
+    lag_ms: int | None
+    event_time_lag_ms: int | None  # of the greatest time that anyone noted, excluded writers aside
     marks_per_second: float
     incomplete_marks: int
-    excluded: tuple[str, ...]
+    writers: Mapping[str, int]  # by state
     holder: Holder | None
-    since: int | None
+    held_since: int | None
+    held_ms: Mapping[str, int]
     trouble: Trouble
+    since: int | None  # when the trouble began, where that is known
+
+    @property
+    def marked_at(self) -> int | None:
+        return None if self.mark is None else self.mark.created_at
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """Whom the newest mark leaves out."""
+        return () if self.mark is None else self.mark.excluded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamStatus:
-    """A stream in a line; `seen_at` is the clock. Notes and refusals are counted since this controller started."""
+    """A stream as it was at `seen_at`, by the clock. Notes and refusals are counted since this controller started."""
 
     name: str
     seen_at: int
     sealed: bool
     time_domain: TimeDomain
-    writers: Mapping[str, int]
+    segments: int
+    writers: Mapping[str, int]  # by state; one with keys in several states counts in each of these
+    writer_count: int
+    heard_at: int | None  # when any writer was last heard, forgotten ones too
     notes: int
     late_notes: int
-    refusals: Mapping[str, int]
+    refusals: Mapping[str, int]  # by code
     keys: tuple[KeyStatus, ...]
-    worst: KeyStatus | None  # the key that needs someone most; of equal ones, the one that is furthest behind
+    worst: KeyStatus  # the key that needs someone most; of equal ones, the one that is furthest behind
 
     @property
     def trouble(self) -> Trouble:
-        return self.worst.trouble if self.worst is not None else Trouble.NONE
+        return self.worst.trouble
+
+    @property
+    def time(self) -> int | None:
+        """The least time of its keys."""
+        return min((key.time for key in self.keys if key.time is not None), default=None)
+
+    @property
+    def lag_ms(self) -> int | None:
+        """The greatest lag of its keys."""
+        return max((key.lag_ms for key in self.keys if key.lag_ms is not None), default=None)
 
 
 class WriterStatus(NamedTuple):  # one for each of very many writers
@@ -98,21 +137,23 @@ class GroupStatus:
     window: GroupWindow
 
 
-@dataclass(slots=True)
-class _Census:
-    """What there is to know about all writers of a stream."""
-
-    states: Counter[str] = field(default_factory=Counter)
-    peaks: dict[str, int] = field(default_factory=dict)  # by key, the greatest time that anyone noted, excluded aside
-    noted: dict[str, int] = field(default_factory=dict)  # by segment
-    ranked: dict[str, list[_Ranked]] = field(default_factory=dict)  # by key
-
-
-class _Ranked(NamedTuple):  # compared as it is, which is why the look, which has no order, comes after the name
+class _Ranked(NamedTuple):  # compared as it is, which is why the status, which has no order, comes after the name
     rank: int
     time: int
     name: str
-    look: WriterStatus
+    status: WriterStatus
+
+
+@dataclass(slots=True)
+class _Writers:
+    """What there is to know about all writers of a stream."""
+
+    states: Counter[str] = field(default_factory=Counter)
+    states_by_key: dict[str, Counter[str]] = field(default_factory=dict)
+    peaks: dict[str, int] = field(default_factory=dict)  # by key, the greatest time that anyone noted, excluded aside
+    heard_at: int | None = None
+    noted: dict[str, int] = field(default_factory=dict)  # by segment
+    ranked: dict[str, list[_Ranked]] = field(default_factory=dict)  # by key
 
 
 _RANKS: Final = {
@@ -126,111 +167,123 @@ _RANKS: Final = {
 }
 
 
-async def status_of(
-    loaded: LoadedStream, resting: Mapping[str, int | None], now: int, slices: Yielding
-) -> StreamStatus:
-    """A stream in a line. `resting` has the times that keys have reached at rest."""
-    return _line(loaded, await _census(loaded, {}, slices, ranked=False), resting, now)
+def status_steps(loaded: LoadedStream, now: int) -> Steps[StreamStatus]:
+    """The status of a stream. A step is a writer; nothing of it is changed."""
+    writers = yield from _walk(loaded, None)
+    return _status(loaded, writers, now)
 
 
-async def details_of(
-    loaded: LoadedStream, resting: Mapping[str, int | None], now: int, slices: Yielding
-) -> StreamDetails:
-    """A stream with its writers."""
+def details_steps(loaded: LoadedStream, now: int) -> Steps[StreamDetails]:
+    """The status of a stream with its writers."""
     held = {key: loaded.stream.held_by(key, now) for key in loaded.stream.keys}
-    holders = {key: holder.writer for key, holder in held.items() if holder is not None}
-    census = await _census(loaded, holders, slices, ranked=True)
+    found = yield from _walk(loaded, {key: each.writer for key, each in held.items() if each is not None})
     writers = {}
-    for key, of_key in census.ranked.items():
+    for key, of_key in found.ranked.items():
         of_key.sort()
-        await slices.turn()
-        writers[key] = [each.look for each in of_key]
-        await slices.turn()
-    line = _line(loaded, census, resting, now)
-    return StreamDetails(stream=line, writers=writers, noted=census.noted, graph=loaded.stream.graph)
+        yield
+        writers[key] = [each.status for each in of_key]
+        yield
+    return StreamDetails(
+        stream=_status(loaded, found, now), writers=writers, noted=found.noted, graph=loaded.stream.graph
+    )
 
 
-async def _census(
-    loaded: LoadedStream, holders: Mapping[str, str | None], slices: Yielding, *, ranked: bool
-) -> _Census:
-    stream, counts, census = loaded.stream, loaded.counts, _Census()
+def _walk(loaded: LoadedStream, holders: Mapping[str, str | None] | None) -> Steps[_Writers]:
+    """Looks at each writer. With `holders`, by key, each is listed as well."""
+    stream, counts, found = loaded.stream, loaded.counts, _Writers()
     for writer in list(stream.writers.values()):
+        found.heard_at = _greatest(found.heard_at, writer.heard_at)
         states = stream.states(writer)
-        census.states.update(set(map(str, states.values())))
+        found.states.update(set(map(str, states.values())))
         for key, key_state in writer.key_states.items():
+            state = states[key]
+            found.states_by_key.setdefault(key, Counter())[state.value] += 1
             if key_state.time is not None and writer.excluded_at is None:
-                census.peaks[key] = max(key_state.time, census.peaks.get(key, key_state.time))
-            if ranked:
-                name, state, time = writer.name, states[key], key_state.value
+                found.peaks[key] = max(key_state.time, found.peaks.get(key, key_state.time))
+            if holders is not None:
+                name, time, holds = writer.name, key_state.value, holders.get(key) == writer.name
                 late, refused = counts.late_by_writer[name], counts.refused_by_writer[name]
-                holds = holders.get(key) == name
-                look = WriterStatus(name, state, time, writer.heard_at, holds, late, refused, writer.position)
+                status = WriterStatus(name, state, time, writer.heard_at, holds, late, refused, writer.position)
                 rank = 0 if holds else _RANKS[state]
-                rows = census.ranked.setdefault(key, [])
-                rows.append(_Ranked(rank, -1 if time is None else time, name, look))
-        if ranked:
+                found.ranked.setdefault(key, []).append(_Ranked(rank, -1 if time is None else time, name, status))
+        if holders is not None:
             for segment, offset in writer.noted.items():
-                census.noted[segment] = max(offset, census.noted.get(segment, 0))
-        await slices.turn()
-    return census
+                found.noted[segment] = max(offset, found.noted.get(segment, 0))
+        yield
+    for remainder in stream.remainders.values():
+        found.heard_at = _greatest(found.heard_at, remainder.heard_at)
+    return found
 
 
-def _line(loaded: LoadedStream, census: _Census, resting: Mapping[str, int | None], now: int) -> StreamStatus:
+def _status(loaded: LoadedStream, writers: _Writers, now: int) -> StreamStatus:
     stream, counts = loaded.stream, loaded.counts
-    keys = stream.keys | {DEFAULT_KEY}
-    if len(keys) > 1 and DEFAULT_KEY not in loaded.chains and DEFAULT_KEY not in stream.keys:
-        keys.discard(DEFAULT_KEY)  # nobody uses it
-    looks = tuple(_of_key(loaded, key, census.peaks.get(key), resting.get(key), now) for key in sorted(keys))
+    keys = tuple(_key(loaded, key, writers, now) for key in sorted(stream.keys or {DEFAULT_KEY}))
     return StreamStatus(
         name=loaded.name,
         seen_at=now,
-        sealed=stream.sealed,
+        sealed=loaded.sealed,
         time_domain=stream.config.time_domain,
-        writers=dict(sorted(census.states.items())),
+        segments=len(stream.graph),
+        writers=dict(sorted(writers.states.items())),
+        writer_count=len(stream.writers),
+        heard_at=writers.heard_at,
         notes=counts.notes,
         late_notes=counts.late_notes,
         refusals=dict(counts.refusals),
-        keys=looks,
-        worst=max(looks, key=_urgency, default=None),
+        keys=keys,
+        worst=max(keys, key=lambda each: (each.trouble, -1 if each.lag_ms is None else each.lag_ms)),
     )
 
 
-def _of_key(loaded: LoadedStream, key: str, peak: int | None, resting: int | None, now: int) -> KeyStatus:
-    chain = loaded.chains.get(key)
-    last = chain.last if chain is not None else None
-    times = [time for time in (resting, last.time if last is not None else None) if time is not None]
-    excluded = last.excluded if last is not None else ()
-    holder = loaded.stream.held_by(key, now)
-    held = holder is not None and peak is not None and (holder.time is None or holder.time < peak)
-    still = held and (last is None or now - last.created_at >= STALLED_MS)
+def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int) -> KeyStatus:
+    stream, counts, sealed = loaded.stream, loaded.counts, loaded.sealed
+    chain, peak, held = loaded.chains.get(key), writers.peaks.get(key), counts.held.get(key)
+    mark = chain.last if chain is not None else None
+    rest = stream.resting(now) if key == DEFAULT_KEY else None
+    resting = rest.time if rest is not None else None
+    time = _greatest(resting, mark.time if mark is not None else None)
+    holder = None if sealed else stream.held_by(key, now)
+    # Someone is held back where another one has noted a later time. It counts after a while: two writers that note in
+    # turn hold each other back for a moment each time.
+    holds = holder is not None and peak is not None and (holder.time is None or holder.time < peak)
+    known = held is not None and holder is not None and held.holder == (holder.writer or "")
+    since = held.since if held is not None and known else None
+    began = since if since is not None else (mark.created_at if mark is not None else None)
+    still = holds and (began is None or now - began >= STALLED_MS)
+    trouble = Trouble.NONE
+    if holder is not None and still:
+        silent = holder.last_heard_ms_ago
+        trouble = Trouble.STUCK if silent is not None and silent >= STALLED_MS else Trouble.HELD
+    elif mark is not None and mark.excluded and not sealed:
+        trouble = Trouble.INCOMPLETE
     return KeyStatus(
         key=key,
-        time=max(times, default=None),
-        marked_at=last.created_at if last is not None else None,
-        marks_per_second=loaded.counts.marks_per_second(key, now),
-        incomplete_marks=loaded.counts.incomplete_marks[key],
-        excluded=excluded,
+        mark=mark,
+        resting=resting,
+        time=time,
+        lag_ms=None if sealed else _lag(time, now),
+        event_time_lag_ms=None if sealed else _lag(peak, now),
+        marks_per_second=counts.marks_per_second(key, now),
+        incomplete_marks=counts.incomplete_marks[key],
+        writers=writers.states_by_key.get(key, {}),
         holder=holder,
-        since=loaded.held_since(key) if still else None,
-        trouble=_trouble(holder, excluded, still=still) if not loaded.stream.sealed else Trouble.NONE,
+        held_since=since if still else None,
+        held_ms=held.counted(now) if held is not None else {},
+        trouble=trouble,
+        since=loaded.incomplete_since(key) if trouble is Trouble.INCOMPLETE else since if still else None,
     )
 
 
-def _trouble(holder: Holder | None, excluded: tuple[str, ...], *, still: bool) -> Trouble:
-    """`still`: there was no mark for a while, though someone has noted a later time than the holder."""
-    if still and holder is not None:
-        silent = holder.last_heard_ms_ago
-        return Trouble.STUCK if silent is not None and silent >= STALLED_MS else Trouble.HELD
-    return Trouble.INCOMPLETE if excluded else Trouble.NONE
+def by_trouble(status: StreamStatus) -> tuple[bool, int, int, str]:
+    """What to sort by, so that those come first that need someone most, and of equal ones those furthest behind."""
+    lag_ms = status.worst.lag_ms
+    return status.sealed, -status.trouble, 1 if lag_ms is None else -lag_ms, status.name
 
 
-def _urgency(look: KeyStatus) -> tuple[int, int]:
-    silent = look.holder.last_heard_ms_ago if look.holder is not None else None
-    return look.trouble, silent or 0
+def _lag(time: int | None, now: int) -> int | None:
+    """How far a time is behind the clock; None for a time that does not count milliseconds since 1970."""
+    return now - time if time is not None and is_epoch(time) else None
 
 
-def by_trouble(look: StreamStatus) -> tuple[bool, int, int, str]:
-    """What to sort by, so that those come first that need someone most."""
-    worst = look.worst
-    urgency, silent = _urgency(worst) if worst is not None else (0, 0)
-    return look.sealed, -urgency, -silent, look.name
+def _greatest(*times: int | None) -> int | None:
+    return max((time for time in times if time is not None), default=None)

@@ -23,8 +23,9 @@ from controller.storage.rows import (
     rows_of,
     segment_of,
 )
-from controller.storage.steps import Step, Steps, at_once, pages
+from controller.storage.steps import Step, pages
 from controller.storage.writer_states import StoredLog, writer_steps
+from controller.yielding import Steps, at_once
 from strandline.core.aggregate import Remainder
 from strandline.core.chain import MarkChain
 from strandline.core.config import StreamConfig

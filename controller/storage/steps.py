@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from sqlalchemy import Connection, Select
 
 from controller.limits import PAGE_CHARACTERS, PAGE_FIRST_ROWS, PAGE_GROWTH_TIMES, PAGE_ROWS, STEP_ITEMS
 from controller.storage.rows import AnyRow, Values
-
-Result = TypeVar("Result")
-
-# Work that stops after each step and goes on when it is asked to; its result comes with the last one.
-Steps: TypeAlias = Generator[None, None, Result]
 
 
 class Step:
@@ -31,16 +26,6 @@ class Step:
             return False
         self._items = 0
         return True
-
-
-def at_once(steps: Steps[Result]) -> Result:
-    """All steps without a stop."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            result: Result = done.value
-            return result
 
 
 def pages(

@@ -95,6 +95,10 @@ class LoadedStream:
         """From when on someone has held time back in a key, where that is known."""
         return self._recorder.held_since(key)
 
+    def incomplete_since(self, key: str) -> int | None:
+        """From when on a key's marks have left out whom they leave out now, as far as that is known."""
+        return self._recorder.incomplete_since(key)
+
     def drop_segment(self, segment: str, now: int) -> None:
         """Takes a segment out that the log does not have, also from marks that are not written yet.
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from controller.clock import Clock
-from controller.status.census import Overview
 from controller.status.single_flight import SingleFlight
-from controller.status.stream_status import StreamDetails, Trouble
+from controller.status.status_reader import Overview
+from controller.status.stream_status import StreamDetails, Trouble, status_steps
 from controller.storage.journal import StoredEntry
-from controller.yielding import Yielding
-from tests.served import InProcess, ManualClock
+from controller.yielding import Yielding, at_once
+from tests.served import NOON, InProcess, ManualClock
 
 
 @pytest.fixture
@@ -27,12 +27,12 @@ def create(served: InProcess, name: str, **settings: Any) -> None:
 
 
 def look(served: InProcess) -> Overview:
-    found: Overview = served.portal.call(served.app.state.controller.overview.look)
+    found: Overview = served.portal.call(served.app.state.controller.status.overview)
     return found
 
 
 def closely(served: InProcess, name: str) -> StreamDetails:
-    found: StreamDetails = served.portal.call(served.app.state.controller.overview.of_stream, name)
+    found: StreamDetails = served.portal.call(served.app.state.controller.status.of_stream, name)
     return found
 
 
@@ -61,7 +61,6 @@ def test_streams_come_in_the_order_of_their_trouble(served: InProcess) -> None:
         ("calm", Trouble.NONE),
     ]
     worst = found.streams[0].worst
-    assert worst is not None
     assert worst.holder is not None
     assert (worst.holder.writer, worst.holder.last_heard_ms_ago) == ("slow", 20_000)
     assert found.streams[2].keys[0].excluded == ("slow",)
@@ -87,6 +86,87 @@ def test_the_writer_that_holds_comes_first_and_late_notes_and_refusals_are_count
     assert (details.stream.notes, details.stream.late_notes) == (4, 1)
     assert details.stream.refusals == {"time_went_back": 3}
     assert details.noted == {"0": 3}
+
+
+def test_writers_that_note_in_turn_are_no_trouble_and_who_holds_for_long_is(served: InProcess) -> None:
+    create(served, "s")
+    served.note("a", 10, {})
+    served.note("b", 10, {})
+    served.pass_time(20_000)
+    served.note("a", 30, {})  # the newest mark is old, but b holds a back since now only
+    assert look(served).streams[0].trouble is Trouble.NONE
+    served.pass_time(5_000)
+    (stuck,) = look(served).streams
+    since = served.app.state.controller.clock.now() - 5_000
+    assert (stuck.trouble, stuck.worst.held_since, stuck.worst.since) == (Trouble.STUCK, since, since)
+
+
+def test_of_streams_in_equal_trouble_those_furthest_behind_come_first(served: InProcess) -> None:
+    for name, lag_ms in (("least", 0), ("most", 9_000), ("middle", 500)):
+        create(served, name)
+        served.note("w", NOON - lag_ms, {}, name)
+    create(served, "unused")
+    assert [(each.name, each.lag_ms) for each in look(served).streams] == [
+        ("most", 9_000),
+        ("middle", 500),
+        ("least", 0),
+        ("unused", None),
+    ]
+
+
+def test_a_sealed_stream_has_no_lag_and_nobody_holds_it_back(served: InProcess) -> None:
+    create(served, "s")
+    served.note("a", NOON, {})
+    served.note("b", NOON + 9, {})
+    served.call("POST", "/v1/streams/s/seal", {})
+    served.pass_time(60_000)
+    (status,) = look(served).streams
+    assert status.sealed and status.time == NOON + 9
+    assert (status.lag_ms, status.worst.event_time_lag_ms, status.worst.holder) == (None, None, None)
+
+
+def test_incomplete_marks_say_since_when_also_after_a_restart(tmp_path: Path) -> None:
+    clock = ManualClock()
+    with InProcess(tmp_path / "store.db", clock) as served:
+        create(served, "s", writer_timeout_ms=None)
+        served.note("lost", 5, {})
+        served.call("POST", "/v1/streams/s/writers/lost/exclude")
+        served.pass_time(1_000)
+        served.note("kept", 10, {})
+        began = served.app.state.controller.clock.now()
+        served.pass_time(4_000)
+        served.note("kept", 20, {})
+        (before,) = look(served).streams
+    with InProcess(tmp_path / "store.db", clock) as served:
+        (after,) = look(served).streams
+    for each in (before, after):
+        assert (each.trouble, each.worst.excluded, each.worst.since) == (Trouble.INCOMPLETE, ("lost",), began)
+
+
+def test_a_status_is_a_function_of_the_stream_and_the_clock(served: InProcess) -> None:
+    create(served, "s")
+    served.note("slow", 10, {})
+    served.note("fast", 90, {})
+    loaded = served.app.state.controller.streams.find_loaded("s")
+    now = served.app.state.controller.clock.now()
+    later = at_once(status_steps(loaded, now + 7_000))
+    assert later.worst.held_ms == {"slow": 7_000, "_other": 0}
+    assert at_once(status_steps(loaded, now)).worst.held_ms == {"_other": 0}
+    assert at_once(status_steps(loaded, now + 7_000)) == later
+
+
+def test_however_many_ask_a_stream_is_looked_at_once(served: InProcess) -> None:
+    create(served, "s")
+    status = served.app.state.controller.status
+
+    async def story() -> list[Any]:
+        slices = Yielding(lambda: 0.0)
+        asked = [status.overview(), status.in_memory(), *(status.of_streams(["s"], slices) for _ in range(5))]
+        overview, by_name, *found = await asyncio.gather(*asked)
+        return [overview.streams[0], by_name["s"], *(each.streams[0] for each in found)]
+
+    first, *others = served.portal.call(story)
+    assert all(each is first for each in others)
 
 
 def test_a_look_is_shared_until_it_is_old(served: InProcess) -> None:

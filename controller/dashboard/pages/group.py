@@ -115,7 +115,7 @@ class GroupView:
     async def update(self) -> None:
         now = self._controller.clock.now()
         self._who.check(*(await self._controller.groups.get(self._name)).membership.settings.streams)
-        look = await self._controller.overview.of_group(self._name)
+        look = await self._controller.status.of_group(self._name)
         await self._read_journal(now)
         self._show_tiles(look)
         self._windows.show(await self._windows_of(look))

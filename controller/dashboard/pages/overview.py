@@ -11,13 +11,13 @@ from nicegui import ui
 
 from controller.controller import Controller
 from controller.dashboard.frame import Refresh, frame
-from controller.dashboard.labels import group_link, hold_story, rate, state_of, stream_link, writer_link
+from controller.dashboard.labels import group_link, hold_story, lag_of, rate, state_of, stream_link, writer_link
 from controller.dashboard.limits import ATTENTION_STREAMS
 from controller.dashboard.tables import LINKED, STATE, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
 from controller.dashboard.widgets import card, curl, empty_state, tiles
-from controller.format import NOTHING, Times, counts, holding, is_epoch, lag, span
-from controller.status.census import Overview
+from controller.format import Times, counts, holding, lag, span
+from controller.status.status_reader import Overview
 from controller.status.stream_status import GroupStatus, KeyStatus, StreamStatus, Trouble
 
 _HOLDER: Final = """<a v-if="props.row.holder" :href="props.row.holder_link">{{ props.row.holder }}</a>
@@ -66,7 +66,7 @@ class OverviewView:
 
     async def update(self) -> None:
         self._who.check()
-        look = await self._controller.overview.look()
+        look = await self._controller.status.overview()
         if look is self._look:
             return  # nothing else would come out
         self._look = look
@@ -80,8 +80,8 @@ class OverviewView:
         self._groups.show(groups)
         self._no_streams.set_visibility(not streams)
         self._no_groups.set_visibility(not groups)
-        self._unread.set_text(f"{look.unread} more are being read from the store")
-        self._unread.set_visibility(look.unread > 0)
+        self._unread.set_text(f"{len(look.unread)} more are being read from the store")
+        self._unread.set_visibility(bool(look.unread))
 
     def _show_tiles(self, streams: Sequence[StreamStatus], groups: Sequence[GroupStatus]) -> None:
         troubles = [each.trouble for each in streams]
@@ -105,15 +105,12 @@ class OverviewView:
                 self._lines = [_attention_card(each) for each in looks]
         self._attention.set_visibility(bool(looks))
         for look, line in zip(looks, self._lines if looks else [], strict=True):
-            worst = look.worst
-            assert worst is not None
-            line.set_text(hold_story(worst, look.seen_at))
+            line.set_text(hold_story(look.worst, look.seen_at))
 
 
 def _attention_card(look: StreamStatus) -> ui.label:
     stuck = look.trouble is Trouble.STUCK
     worst = look.worst
-    assert worst is not None
     with ui.row().classes(f"sl-card items-center no-wrap {'sl-stuck' if stuck else 'sl-held'}").style("gap: 14px"):
         ui.icon("error" if stuck else "hourglass_top", size="26px").classes("sl-bad" if stuck else "sl-warn")
         with ui.column().style("gap: 0; flex: 1; min-width: 0"):
@@ -130,17 +127,17 @@ def _attention_card(look: StreamStatus) -> ui.label:
 
 
 def _holder_of(look: StreamStatus) -> str | None:
-    worst = look.worst
-    return worst.holder.writer if worst is not None and worst.holder is not None else None
+    holder = look.worst.holder
+    return holder.writer if holder is not None else None
 
 
 def _stream_columns() -> list[Column[StreamStatus]]:
     return [
         Column("state", "State", sort=_calmness, html=STATE),
         Column("name", "Stream", sort=lambda look: look.name, html=LINKED),
-        Column("lag", "Lag", sort=_lag, right=True),
+        Column("lag", "Lag", sort=lambda look: look.lag_ms, right=True),
         Column("held", "Held by", sort=_silence, html=_HOLDER),
-        Column("time", "Time", sort=_time, essential=False),
+        Column("time", "Time", sort=lambda look: look.time, essential=False),
         Column("rate", "Marks/s", sort=_rate, right=True, essential=False),
         Column("writers", "Writers", sort=lambda look: -sum(look.writers.values()), essential=False),
     ]
@@ -150,22 +147,12 @@ def _calmness(look: StreamStatus) -> int:
     return 1 if look.sealed else -int(look.trouble)
 
 
-def _time(look: StreamStatus) -> int | None:
-    return min((key.time for key in look.keys if key.time is not None), default=None)
-
-
-def _lag(look: StreamStatus) -> int | None:
-    time = _time(look)
-    return look.seen_at - time if time is not None and is_epoch(time) and not look.sealed else None
-
-
 def _rate(look: StreamStatus) -> float:
     return sum(key.marks_per_second for key in look.keys)
 
 
 def _held(look: StreamStatus) -> KeyStatus | None:
-    worst = look.worst
-    return worst if worst is not None and worst.trouble >= Trouble.HELD else None
+    return look.worst if look.trouble >= Trouble.HELD else None
 
 
 def _silence(look: StreamStatus) -> int | None:
@@ -179,7 +166,7 @@ def _stream_text(look: StreamStatus) -> str:
 
 def _stream_row(look: StreamStatus) -> dict[str, Any]:
     state, state_class = state_of(look)
-    held, time = _held(look), _time(look)
+    held = _held(look)
     holder = held.holder if held is not None else None
     writer = holder.writer if holder is not None else None
     return {
@@ -188,8 +175,8 @@ def _stream_row(look: StreamStatus) -> dict[str, Any]:
         "link": stream_link(look.name),
         "state": state,
         "state_class": state_class,
-        "time": Times().show(time),
-        "lag": NOTHING if look.sealed else lag(time, look.seen_at),
+        "time": Times().show(look.time),
+        "lag": lag_of(look),
         "rate": rate(_rate(look)),
         "writers": counts({state.replace("_", " "): count for state, count in look.writers.items()}),
         "holder": writer,

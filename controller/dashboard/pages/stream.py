@@ -88,8 +88,8 @@ class StreamView:
     async def update(self) -> None:
         self._who.check(self._name)
         now = self._controller.clock.now()
-        details = await self._controller.overview.of_stream(self._name)
-        groups = [each for each in (await self._controller.overview.look()).groups if self._name in each.window.streams]
+        details = await self._controller.status.of_stream(self._name)
+        groups = await self._controller.status.of_groups((self._name,))
         self._show_keys(details)
         key = next((each for each in details.stream.keys if each.key == self._key), None)
         if key is not None:

@@ -9,7 +9,7 @@ from nicegui import ui
 
 from controller.controller import Controller
 from controller.dashboard.charts import Moment, lag_options, scaling_diagram, time_options
-from controller.dashboard.labels import group_link, hold_story, rate, writer_link, writer_state
+from controller.dashboard.labels import group_link, hold_story, lag_of, rate, writer_link, writer_state
 from controller.dashboard.limits import (
     CHART_GROUPS,
     CHART_IDLE_MS,
@@ -76,8 +76,7 @@ class HolderCard:
         self._story.set_visibility(writer is not None)
         self._left_out.set_text(f"Marks are incomplete: they leave out {named(key.excluded, NAMED_WRITERS)}")
         self._left_out.set_visibility(bool(key.excluded))
-        behind = lag(key.time, look.seen_at)
-        self._lag.set_text(f"{behind} behind" if behind != NOTHING and not look.sealed else "")
+        self._lag.set_text(f"{lag_of(key)} behind" if key.lag_ms is not None else "")
         self._time.set_text("" if key.time is None else f"time {Times().show(key.time)}")
         if self._may_act:
             self._exclude.set_visibility(writer is not None and key.trouble >= Trouble.HELD)
@@ -131,11 +130,10 @@ class KeysCard:
     """The time keys of a stream that has several."""
 
     def __init__(self) -> None:
-        self._now = 0
         columns: list[Column[KeyStatus]] = [
             Column("name", "Time key", sort=lambda key: key.key),
             Column("time", "Time", sort=lambda key: key.time),
-            Column("lag", "Lag", sort=lambda key: -(key.time or 0), right=True),
+            Column("lag", "Lag", sort=lambda key: key.lag_ms, right=True),
             Column("rate", "Marks/s", sort=lambda key: key.marks_per_second, right=True, essential=False),
             Column("incomplete", "Incomplete", sort=lambda key: key.incomplete_marks, right=True, essential=False),
             Column("holder", "Held by"),
@@ -144,7 +142,6 @@ class KeysCard:
             self._table = PagedTable(columns, noun="keys", row=self._row, text=lambda key: key.key, rows_per_page=10)
 
     def show(self, look: StreamStatus) -> None:
-        self._now = look.seen_at
         self._card.set_visibility(len(look.keys) > 1)
         if len(look.keys) > 1:
             self._table.show(look.keys)
@@ -154,7 +151,7 @@ class KeysCard:
             "id": key.key,
             "name": key_label(key.key),
             "time": Times().show(key.time),
-            "lag": lag(key.time, self._now),
+            "lag": lag_of(key),
             "rate": rate(key.marks_per_second),
             "incomplete": key.incomplete_marks,
             "holder": holding(key.holder) if key.trouble >= Trouble.HELD else "nobody",
