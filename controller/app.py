@@ -28,7 +28,7 @@ from controller.http.middleware import Middleware
 from controller.http.notes import AnsweredBefore
 from controller.http.openapi import describe
 from controller.http.problems import answer_with
-from controller.http.routes import groups, journals, mark_events, marks, operations, streams, writers
+from controller.http.routes import groups, journals, mark_events, marks, operations, status, streams, writers
 from controller.settings import Settings
 from controller.storage.refusals import StoreRefused
 from strandline.errors import (
@@ -128,7 +128,8 @@ def create_app(
     app.add_exception_handler(Exception, _failed)
     for path in ("/v1/streams/{stream}/notes", "/v1/notes"):
         app.router.routes.append(Route(path, AnsweredBefore(), methods=["POST"]))
-    for part in (marks, streams, writers, mark_events, journals, groups, operations):  # looked through in this order
+    # Looked through in this order.
+    for part in (marks, streams, writers, mark_events, journals, groups, status, operations):
         app.router.routes.extend(part.router.routes)  # `include_router` makes each of them again for each application
     app.add_route("/docs", partial(_documentation, app), include_in_schema=False)
     if dashboard:

@@ -8,6 +8,8 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import NamedTuple
 
 from controller.clock import Clock, HostClock
 from controller.commit.group_commit import Committer
@@ -30,6 +32,7 @@ from controller.retention import Retention
 from controller.status.denied_calls import DeniedCalls
 from controller.status.journal_reads import JournalReads
 from controller.status.metrics import Metrics
+from controller.status.single_flight import SingleFlight
 from controller.status.status_reader import StatusReader
 from controller.storage.database import Database, away, open_database, parse_url, shown
 from controller.storage.diagnosis import Cause
@@ -44,10 +47,18 @@ from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
 from controller.tokens import Tokens
+from controller.yielding import Yielding
 from strandline.core.served_time import Unserved
 from strandline.errors import StoreCorrupt, StoreUnavailable, StoreUndecided, StrandlineError
 
 log = logging.getLogger(__name__)
+
+
+class Readiness(NamedTuple):
+    """Why a call could not be served, if so. A store that is damaged in places answers all the same."""
+
+    reason: str | None
+    store_answers: bool
 
 
 class Controller:
@@ -75,6 +86,9 @@ class Controller:
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
         self.journals = JournalReads(self.streams, self.groups, store)
         self.status = StatusReader(self.streams, self.groups, clock, stopwatch)
+        self.version = _version()
+        self.since = term.started_at
+        self._readiness = SingleFlight(self._find_out, clock, stopwatch, rest=0)
         self.tokens = Tokens(store, clock)
         self.denials = DeniedCalls(clock)
         self.measures = Metrics(self.streams, self.groups, self.reading, committer, clock, stopwatch)
@@ -185,6 +199,20 @@ class Controller:
         if self.health.damage is not None:
             raise self._not_ready(self.health.damage)
 
+    async def readiness(self) -> Readiness:
+        """Whether a call could be served. Found out once a second, however many ask."""
+        return await self._readiness.get(None)
+
+    async def _find_out(self, _: None, __: Yielding) -> Readiness:
+        try:
+            await self.check_ready()
+        except StoreUnavailable as error:
+            damage = self.health.damage
+            return Readiness(error.reason, store_answers=damage is not None and damage.reason == error.reason)
+        except StoreUndecided as error:
+            return Readiness(str(error), store_answers=False)
+        return Readiness(None, store_answers=True)
+
     async def _try_a_commit(self) -> None:
         commit = self._committer.beat_soon()
         await asyncio.wait([commit], timeout=READY_WAIT_S)
@@ -253,6 +281,13 @@ class Controller:
                 continue  # those who were known stay known, and who writes to the store hears of it
             except Exception:
                 log.exception("the tokens could not be looked at")
+
+
+def _version() -> str:
+    try:
+        return version("strandline")
+    except PackageNotFoundError:  # run from a folder that was never installed
+        return "unknown"
 
 
 def _begin(url: str, owner: str, host: HostClock) -> tuple[Database, Term, Restores]:

@@ -62,7 +62,7 @@ _BY_ROLE: Final = {
         f"POST {_STREAM}/time-window",
         f"GET {_STREAM}/segments/{{segment}}/time-index",
     ),
-    (Role.READER, RuleScope.EACH): ("GET /v1/streams", "GET /v1/reader-groups"),
+    (Role.READER, RuleScope.EACH): ("GET /v1/streams", "GET /v1/reader-groups", "GET /v1/status"),
     (Role.READER, RuleScope.GROUP): (
         f"PUT {_GROUP}",
         f"GET {_GROUP}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
-from importlib.metadata import PackageNotFoundError, version
 from math import inf, isinf
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -33,10 +32,6 @@ class MetricsText:
         self._registry = CollectorRegistry()
         for usual in (ProcessCollector, PlatformCollector, GCCollector):
             usual(registry=self._registry)
-        try:
-            self._version = version("strandline")
-        except PackageNotFoundError:  # run from a folder that was never installed
-            self._version = "unknown"
 
     async def text(self) -> bytes:
         """All of it, as one scrape gets it."""
@@ -70,7 +65,7 @@ class MetricsText:
             samples.add(metric_families.RESPONSES, count, str(status))
         for code, count in sorted(controller.counts.problems.items()):
             samples.add(metric_families.PROBLEMS, count, code)
-        samples.add(metric_families.BUILD, 1, self._version)
+        samples.add(metric_families.BUILD, 1, controller.version)
 
 
 class _One(Collector):

@@ -8,6 +8,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from controller.http import answers as answer_shapes
 from controller.http import bodies
 from controller.http.auth import RULES, RuleScope
 from strandline.limits import KEYS_PER_STREAM, NAME_CHARACTERS, NOTES_PER_REQUEST, SEGMENTS_PER_STREAM, TIME_BOUND_MS
@@ -106,6 +107,12 @@ def takes(kind: type[bodies.Strict], *, required: bool = True) -> JsonSchema:
     return {"requestBody": {"required": required, "content": content}}
 
 
+def answers(kind: type[answer_shapes.Answer]) -> dict[int | str, JsonSchema]:
+    """What a route says of its answer."""
+    content = {"application/json": {"schema": _ref(kind.__name__)}}
+    return {200: {"description": (kind.__doc__ or "").strip(), "content": content}}
+
+
 def _hot(summary: str, schema: JsonSchema, parameters: list[JsonSchema]) -> JsonSchema:
     return {
         "post": {
@@ -126,7 +133,8 @@ def describe(app: FastAPI) -> JsonSchema:
     one_or_many = {"oneOf": [_ref("Note"), _ref("Notes")]}
     document["paths"]["/v1/streams/{stream}/notes"] = _hot("Note a time", one_or_many, [stream])
     document["paths"]["/v1/notes"] = _hot("Note times in several streams", _ref("StreamNotes"), [])
-    _, found = msgspec.json.schema_components(_BODIES, ref_template="#/components/schemas/{name}")
+    described = [*_BODIES, answer_shapes.StatusAnswer]
+    _, found = msgspec.json.schema_components(described, ref_template="#/components/schemas/{name}")
     document["components"] = {"schemas": {**found, **_SCHEMAS}, "securitySchemes": {"token": _TOKEN}}
     problem = {"description": "A problem", "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}
     for path, operations in document["paths"].items():

@@ -33,12 +33,14 @@ class SingleFlight(Generic[K, T]):
         stopwatch: Callable[[], float],
         *,
         most: int = STATUS_SHARED,
+        rest: int = STATUS_REST,
     ) -> None:
-        """`most`: so many values are kept."""
+        """`most`: so many values are kept. `rest`: as STATUS_REST."""
         self._make = make
         self._clock = clock
         self._stopwatch = stopwatch
         self._most = most
+        self._rest = rest
         self._kept: dict[K, _Kept[T]] = {}
         self._making: dict[K, asyncio.Task[T]] = {}
 
@@ -62,7 +64,7 @@ class SingleFlight(Generic[K, T]):
         began = self._clock.now()
         value = await self._make(at, slices)
         self._kept.pop(at, None)
-        self._kept[at] = _Kept(value, fresh_until(began, slices.worked_ms))
+        self._kept[at] = _Kept(value, fresh_until(began, slices.worked_ms, self._rest))
         while len(self._kept) > self._most:
             del self._kept[next(iter(self._kept))]  # the one that was made longest ago
         return value
@@ -73,6 +75,6 @@ class SingleFlight(Generic[K, T]):
             self._kept.pop(at, None)  # an exception that nobody waits for any more has been looked at
 
 
-def fresh_until(began: int, worked_ms: float) -> int:
+def fresh_until(began: int, worked_ms: float, rest: int = STATUS_REST) -> int:
     """Until when something is shared that was begun at a moment, and was so much work."""
-    return began + max(STATUS_TTL_MS, int(worked_ms * STATUS_REST))
+    return began + max(STATUS_TTL_MS, int(worked_ms * rest))

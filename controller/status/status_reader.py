@@ -58,7 +58,6 @@ class Overview(StreamsFound):
 class Summary:
     """How many streams are in which trouble, and how much there is of everything."""
 
-    at: int
     trouble: Mapping[Trouble, int]
     streams: int
     in_memory: int
@@ -85,6 +84,7 @@ class StatusReader:
         self._streams = streams
         self._groups = groups
         self._clock = clock
+        self._stopwatch = stopwatch
         self._kept: dict[str, _Kept] = {}
         self._walking = asyncio.Lock()  # two who ask at once do not walk through the same writers
         self._overviews = SingleFlight(self._look_at_all, clock, stopwatch)
@@ -109,9 +109,9 @@ class StatusReader:
         """All streams in memory, by name and in its order. It never asks the store."""
         return await self._in_memory.get(None)
 
-    async def of_streams(self, names: Iterable[str], slices: Yielding) -> StreamsFound:
+    async def of_streams(self, names: Iterable[str]) -> StreamsFound:
         """These streams, in this order, but for those that do not exist. It raises nothing for a store that is away."""
-        return await self._read(names, slices, must_read=False)
+        return await self._read(names, self.slices(), must_read=False)
 
     async def of_stream(self, name: str) -> StreamDetails:
         """A stream with its writers as it was a moment ago. Raises UnknownStream and StoreUnavailable."""
@@ -128,6 +128,10 @@ class StatusReader:
         wanted = set(streams)
         names = await self._group_names.get(None)
         return await self._look_at_groups([name for name, read in names.items() if not wanted.isdisjoint(read)])
+
+    def slices(self) -> Yielding:
+        """For work on what was found."""
+        return Yielding(self._stopwatch)
 
     def forget(self) -> None:
         """Whoever asks next is told how it is then, however soon that is."""
@@ -266,10 +270,10 @@ class StatusReader:
             unread = {name: why for name, why in overview.unread.items() if fits(pattern, name)}
             found = StreamsFound(streams=streams, unread=unread)
         groups = [each for each in overview.groups if all(fits(pattern, name) for name in each.window.streams)]
-        return await summarize(found, groups, overview.at, slices)
+        return await summarize(found, groups, slices)
 
 
-async def summarize(found: StreamsFound, groups: Collection[GroupStatus], at: int, slices: Yielding) -> Summary:
+async def summarize(found: StreamsFound, groups: Collection[GroupStatus], slices: Yielding) -> Summary:
     """Streams and groups in numbers."""
     trouble: Counter[Trouble] = Counter()
     sealed = writers = notes = late_notes = refusals = 0
@@ -282,7 +286,6 @@ async def summarize(found: StreamsFound, groups: Collection[GroupStatus], at: in
         refusals += sum(each.refusals.values())
         await slices.turn()
     return Summary(
-        at=at,
         trouble=trouble,
         streams=len(found.streams) + len(found.unread),
         in_memory=len(found.streams),

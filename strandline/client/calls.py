@@ -25,6 +25,7 @@ from strandline.names import check_name
 from strandline.wire import streams
 from strandline.wire.journal import JournalPage, journal_from_wire
 from strandline.wire.problems import from_problem
+from strandline.wire.status import StatusPage, status_from_wire
 from strandline.wire.streams import (
     Evaluated,
     JsonObject,
@@ -244,6 +245,14 @@ def ready() -> Call[None]:
     yield from tell("GET", "/readyz")
 
 
+def status(
+    streams: Sequence[str] = (), *, after: str = "", limit: int | None = None, trouble: bool = False
+) -> Call[StatusPage]:
+    """How streams, reader groups and the controller are: all streams, by name, or these. With `trouble` those that are
+    in trouble, the worst first, at most `limit` of them."""
+    return (yield from ask("GET", status_path(streams, after=after, limit=limit, trouble=trouble), status_from_wire))
+
+
 # -- what all calls are made of --------------------------------------------------------------------------------
 
 
@@ -253,6 +262,16 @@ def stream_path(stream: str) -> str:
 
 def writer_path(stream: str, writer: str) -> str:
     return f"{stream_path(stream)}/writers/{check_name('writer', writer)}"
+
+
+def status_path(
+    streams: Sequence[str] = (), *, after: str = "", limit: int | None = None, trouble: bool = False
+) -> str:
+    named = "".join(f"&stream={check_name('stream', stream)}" for stream in streams)
+    asked = query(
+        after=check_name("stream", after) if after else None, limit=limit, trouble="true" if trouble else None
+    )
+    return f"/v1/status{asked}{named}" if asked else f"/v1/status{named.replace('&', '?', 1)}"
 
 
 def query(**asked: int | str | None) -> str:

@@ -60,6 +60,10 @@ def answered(call: Call[Any], status: int, body: object, headers: dict[str, str]
     ("call", "line", "body"),
     [
         (lambda: calls.describe("orders"), "GET /v1/streams/orders", None),
+        (calls.status, "GET /v1/status", None),
+        (lambda: calls.status(["a", "b"]), "GET /v1/status?stream=a&stream=b", None),
+        (lambda: calls.status(["b"], after="a", limit=5), "GET /v1/status?after=a&limit=5&stream=b", None),
+        (lambda: calls.status(limit=5, trouble=True), "GET /v1/status?limit=5&trouble=true", None),
         (
             lambda: calls.scale(
                 "orders", {"0": 300}, [NewSegment("3", 0.0, 0.5), NewSegment("4", predecessors=("0",))]

@@ -160,8 +160,7 @@ def test_however_many_ask_a_stream_is_looked_at_once(served: InProcess) -> None:
     status = served.app.state.controller.status
 
     async def story() -> list[Any]:
-        slices = Yielding(lambda: 0.0)
-        asked = [status.overview(), status.in_memory(), *(status.of_streams(["s"], slices) for _ in range(5))]
+        asked = [status.overview(), status.in_memory(), *(status.of_streams(["s"]) for _ in range(5))]
         overview, by_name, *found = await asyncio.gather(*asked)
         return [overview.streams[0], by_name["s"], *(each.streams[0] for each in found)]
 

@@ -38,6 +38,7 @@ TASKS = [
     "windows-that-survive",
     "join-two-streams",
     "chained-programs",
+    "ask-for-status",
 ]
 
 

@@ -37,6 +37,7 @@ RUN = {
     "docs/how-to/alerts.md": (
         "tests/readme/test_pages.py::test_the_page_about_alerts_sets_them_up_and_knows_every_one",
     ),
+    "docs/how-to/ask-for-status.md": (TASKS,),
     "docs/how-to/backfill.md": (SPARK_TASKS,),
     "docs/how-to/backup.md": ("tests/controller/test_backup.py::test_the_pages_commands_do_what_it_says",),
     "docs/how-to/behind-a-proxy.md": (TASKS,),

@@ -21,6 +21,7 @@ WANTED = {
     **dict.fromkeys(["GET /healthz", "GET /readyz"], ("nobody", "")),
     "GET /v1/streams": ("reader", "any"),
     "GET /v1/reader-groups": ("reader", "any"),
+    "GET /v1/status": ("reader", "any"),
     "POST /v1/notes": ("writer", "any"),
     f"POST {STREAM}/notes": ("writer", "stream"),
     f"POST {STREAM}/tail": ("writer", "stream"),

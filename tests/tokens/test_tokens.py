@@ -145,6 +145,25 @@ def test_a_list_of_streams_shows_those_that_the_pattern_fits_over_all_pages(keye
     assert keyed.call(keyed.make("reader", "x"), "GET", "/v1/streams") == {"streams": [], "next": None}
 
 
+def test_a_status_is_of_the_streams_that_the_pattern_fits(keyed: Any, streams: str) -> None:
+    for stream in STREAMS:
+        for writer, noted in (("a", 1), ("b", 2)):
+            keyed.call(streams, "POST", f"/v1/streams/{stream}/notes", {**note(writer=writer), "time": noted})
+    for group, read in (("own", ["orders-eu"]), ("mixed", ["orders-eu", "payments"])):
+        keyed.call(streams, "PUT", f"/v1/reader-groups/{group}", {"streams": read})
+    keyed.controller.pass_time(10_000)
+    reader = keyed.make("reader", "orders-*")
+
+    for query in ("", "?trouble=true", "?stream=orders-eu&stream=orders-us"):
+        told = keyed.call(reader, "GET", f"/v1/status{query}")
+        assert {each["stream"] for each in told["streams"]} == {"orders-eu", "orders-us"}, query
+        assert told["trouble"]["stuck"] == told["counts"]["streams"] == 2
+        assert [each["group"] for each in told["groups"]] == ["own"] and told["counts"]["reader_groups"] == 1
+    assert keyed.call(streams, "GET", "/v1/status")["trouble"]["stuck"] == 3
+    refused = keyed.ask(reader, "GET", "/v1/status?stream=payments")
+    assert (refused.status_code, refused.json()["code"], refused.json()["stream"]) == (403, "forbidden", "payments")
+
+
 def test_a_list_of_groups_shows_those_of_which_every_stream_is_allowed(keyed: Any, streams: str) -> None:
     for group, reads in (("eu", STREAMS[:1]), ("mixed", STREAMS[1:]), ("orders", STREAMS[:2])):
         keyed.call(streams, "PUT", f"/v1/reader-groups/{group}", {"streams": reads})

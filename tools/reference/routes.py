@@ -16,7 +16,7 @@ FIRST_SECTIONS = ("streams", "writers")  # the rest follows as the router has it
 
 
 def http() -> str:
-    """Each route with its role, parameters and body."""
+    """Each route with its role, parameters and body, and with its answer where the document describes that."""
     document = create_app(Settings()).openapi()
     schemas: dict[str, Any] = document["components"]["schemas"]
     sections: dict[str, list[str]] = {}
@@ -63,7 +63,19 @@ def _route(method: str, path: str, operation: Mapping[str, Any], schemas: Mappin
         for rows in (_fields(shape, schemas, defaults) for shape in _shapes(body or {}, schemas))
         if rows
     ]
-    return "\n\n".join(parts)
+    answer = operation["responses"].get("200", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    return "\n\n".join([*parts, *_answer("It answers with", answer, schemas)])
+
+
+def _answer(head: str, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[str]:
+    """A table for an answer, and one for each object in it."""
+    for shape in _shapes(schema, schemas):
+        told = shape["properties"].items()
+        rows = [(code(name), _kind(one, schemas), one.get("description", "")) for name, one in told]
+        yield f"{head}:\n\n{table(('field', 'type', 'what it says'), rows)}"
+        for name, one in told:
+            each = one.get("items") or one.get("additionalProperties") or one
+            yield from _answer(f"{'Each of' if each is not one else 'In'} `{name}`", each, schemas)
 
 
 def _shapes(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

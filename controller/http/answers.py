@@ -1,0 +1,125 @@
+"""The answers whose shape the OpenAPI document describes, field by field."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A newer controller may say more."""
+
+
+class HolderAnswer(Answer, frozen=True):
+    """Whoever has the least time that counts."""
+
+    writer: Annotated[str | None, Meta(description="null: fewer than `min_writers` have noted")]
+    state: str
+    time: int | None
+    last_heard_ms_ago: int | None
+    released_in_ms: Annotated[int | None, Meta(description="null: never by itself")]
+
+
+class KeyStatusAnswer(Answer, frozen=True):
+    """A time key of a stream."""
+
+    time: Annotated[
+        int | None,
+        Meta(description="that readers are told: of the newest mark, or of its rest; a new writer's floor"),
+    ]
+    resting: Annotated[int | None, Meta(description="the time that it has reached at rest")]
+    lag_ms: Annotated[int | None, Meta(description="how far its time is behind the clock")]
+    event_time_lag_ms: Annotated[int | None, Meta(description="the same of the greatest noted time")]
+    mark_seq: Annotated[int, Meta(description="of the newest mark; 0 without one")]
+    marked_at: Annotated[int | None, Meta(description="when the newest mark was made")]
+    marks_per_second: Annotated[float, Meta(description="over the last minute")]
+    complete: Annotated[bool, Meta(description="whether the newest mark leaves nobody out")]
+    excluded: Annotated[list[str], Meta(description="the first of the writers that it leaves out")]
+    excluded_writers: Annotated[int, Meta(description="how many it leaves out")]
+    incomplete_marks: Annotated[int, Meta(description="since the controller started")]
+    writers: Annotated[dict[str, int], Meta(description="by state")]
+    trouble: Annotated[str | None, Meta(description="`stuck`, `held`, `incomplete`, or null")]
+    since: Annotated[int | None, Meta(description="when the trouble began, where that is known")]
+
+
+class StreamStatusAnswer(Answer, frozen=True):
+    """A stream, as it was a moment ago."""
+
+    stream: str
+    seen_at: Annotated[int, Meta(description="when that was, by the controller's clock")]
+    trouble: Annotated[str | None, Meta(description="the worst of its keys: `stuck`, `held`, `incomplete`, or null")]
+    since: Annotated[int | None, Meta(description="when that began, where that is known")]
+    sealed: bool
+    time_domain: str
+    lag_ms: Annotated[int | None, Meta(description="the greatest of its keys")]
+    segments: Annotated[int, Meta(description="how many")]
+    writers: Annotated[dict[str, int], Meta(description="by state, over all keys")]
+    last_heard_at: Annotated[int | None, Meta(description="when any writer was")]
+    notes: Annotated[int, Meta(description="since the controller started, as the next two")]
+    late_notes: int
+    refusals: Annotated[dict[str, int], Meta(description="by code")]
+    held_by: Annotated[dict[str, HolderAnswer | None], Meta(description="by key")]
+    keys: dict[str, KeyStatusAnswer]
+
+
+class GroupStatusAnswer(Answer, frozen=True):
+    """A reader group, as it was a moment ago."""
+
+    group: str
+    seen_at: int
+    streams: list[str]
+    readers: int
+    lag_ms: int | None
+    backlog: bool
+    backlog_threshold_ms: int | None
+    watermarks: Annotated[dict[str, int | None], Meta(description="by key")]
+    held_by: Annotated[dict[str, str | None], Meta(description="by key, the stream with the least bound")]
+    complete: bool
+    idle: list[str]
+
+
+class TroubleAnswer(Answer, frozen=True):
+    """How many streams are in which trouble."""
+
+    stuck: Annotated[int, Meta(description="time stands still, because of a writer that is silent")]
+    held: Annotated[int, Meta(description="time stands still: a writer is far behind, or too few have noted")]
+    incomplete: Annotated[int, Meta(description="marks leave somebody out")]
+    none: int
+
+
+class CountsAnswer(Answer, frozen=True):
+    """How much there is. What was noted and refused is counted since the controller started."""
+
+    streams: int
+    in_memory: Annotated[int, Meta(description="of these; the others are not in `trouble` and what follows")]
+    sealed: int
+    writers: int
+    notes: int
+    late_notes: int
+    refusals: int
+    reader_groups: int
+    in_backlog: Annotated[int, Meta(description="of the reader groups")]
+
+
+class ControllerAnswer(Answer, frozen=True):
+    """The controller itself."""
+
+    version: str
+    since: Annotated[int, Meta(description="when it began to serve its store")]
+    ready: bool
+    reason: Annotated[str | None, Meta(description="why it is not ready")]
+
+
+class StatusAnswer(Answer, frozen=True):
+    """One census of all that the caller may see, or of the streams that were named."""
+
+    at: Annotated[int, Meta(description="the controller's clock")]
+    controller: ControllerAnswer
+    trouble: TroubleAnswer
+    counts: CountsAnswer
+    streams: list[StreamStatusAnswer]
+    next: Annotated[str | None, Meta(description="the name after which to go on")]
+    unread: Annotated[dict[str, str], Meta(description="streams without a status, with the code of a problem")]
+    groups: Annotated[list[GroupStatusAnswer], Meta(description="the reader groups of these streams")]

@@ -1,0 +1,208 @@
+"""How streams, reader groups and the controller are: one answer for whoever watches."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from controller.controller import Controller
+from controller.http.answers import (
+    ControllerAnswer,
+    CountsAnswer,
+    GroupStatusAnswer,
+    HolderAnswer,
+    KeyStatusAnswer,
+    StatusAnswer,
+    StreamStatusAnswer,
+    TroubleAnswer,
+)
+from controller.http.auth import check_streams
+from controller.http.dependencies import DEFAULT_LIMIT, After, Granted, Limit, Served, names_page
+from controller.http.openapi import answers
+from controller.http.responses import answer
+from controller.limits import STATUS_EXCLUDED
+from controller.status.status_reader import StreamsFound, Summary, summarize
+from controller.status.stream_status import GroupStatus, KeyStatus, StreamStatus, Trouble, by_trouble
+from strandline.access import EVERYTHING, Grant
+from strandline.core.aggregate import Holder
+from strandline.errors import InvalidParameter
+from strandline.names import check_name
+
+router = APIRouter(tags=["operations"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    streams: Sequence[StreamStatus]
+    next: str | None = None
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+
+@router.get("/v1/status", summary="Show how streams, groups and the controller are", responses=answers(StatusAnswer))
+async def get_status(
+    request: Request,
+    controller: Served,
+    grant: Granted,
+    stream: Annotated[list[str], Query(description="only these streams, and their groups", default_factory=list)],
+    after: After = "",
+    limit: Limit = DEFAULT_LIMIT,
+    trouble: Annotated[bool, Query(description="only streams in trouble, the worst first: one page of them")] = False,
+) -> Response:
+    if trouble and after:  # their order is another one each time
+        raise InvalidParameter(name="after", value=after, wanted="left out where those in trouble are asked for")
+    reason, stored = await controller.readiness()
+    reader, slices = controller.status, controller.status.slices()
+    if stream:
+        names = sorted({check_name("stream", name) for name in stream})
+        check_streams(request.scope, names)
+        found = await reader.of_streams(names)
+        groups = _allowed(await reader.of_groups(names) if stored else (), grant)
+        summary = await summarize(found, groups, slices)
+        page = _worst(found.streams, limit, grant) if trouble else _following(found, after, limit)
+    else:
+        overview = await reader.overview(stored=stored)
+        summary = await reader.summary(EVERYTHING if grant is None else grant.pattern, stored=stored)
+        groups = _allowed(overview.groups, grant)
+        if trouble:
+            page = _worst(overview.streams, limit, grant)
+        else:
+            page = await _by_name(controller, after, limit, grant, stored=stored)
+    shown = {each.name for each in page.streams}
+    streams = []
+    for each in page.streams:
+        streams.append(_stream(each))
+        await slices.turn()
+    told = StatusAnswer(
+        at=controller.clock.now(),
+        controller=ControllerAnswer(
+            version=controller.version, since=controller.since, ready=reason is None, reason=reason
+        ),
+        trouble=TroubleAnswer(**{each.name.lower(): summary.trouble.get(each, 0) for each in Trouble}),
+        counts=_counts(summary),
+        streams=streams,
+        next=page.next,
+        unread=dict(page.unread),
+        groups=[_group(each) for each in groups if not shown.isdisjoint(each.window.streams)],
+    )
+    return answer(told)
+
+
+def _allowed(groups: Collection[GroupStatus], grant: Grant | None) -> Collection[GroupStatus]:
+    """The groups all of whose streams the caller may see."""
+    if grant is None or grant.allows_every_stream:
+        return groups
+    return [each for each in groups if all(map(grant.allows, each.window.streams))]
+
+
+def _worst(streams: Sequence[StreamStatus], limit: int, grant: Grant | None) -> _Page:
+    found = [each for each in streams if each.trouble and (grant is None or grant.allows(each.name))]
+    return _Page(sorted(found, key=by_trouble)[:limit])
+
+
+def _following(found: StreamsFound, after: str, limit: int) -> _Page:
+    """A page of streams that were named."""
+    by_name = {each.name: each for each in found.streams}
+    names = [name for name in sorted(by_name.keys() | found.unread.keys()) if name > after]
+    shown = names[:limit]
+    return _Page(
+        streams=[by_name[name] for name in shown if name in by_name],
+        next=shown[-1] if len(names) > limit else None,
+        unread={name: found.unread[name] for name in shown if name in found.unread},
+    )
+
+
+async def _by_name(controller: Controller, after: str, limit: int, grant: Grant | None, *, stored: bool) -> _Page:
+    """A page of all streams; where the store cannot be asked, of those in memory."""
+
+    async def read(after: str, count: int) -> dict[str, tuple[str]]:
+        if stored:
+            names = await controller.streams.names(after, count)
+        else:
+            names = sorted(each.name for each in controller.streams.in_memory() if each.name > after)[:count]
+        return {name: (name,) for name in names}
+
+    names, following = await names_page(read, after, limit, grant)
+    found = await controller.status.of_streams(names)
+    return _Page(found.streams, following, found.unread)
+
+
+def _stream(status: StreamStatus) -> StreamStatusAnswer:
+    return StreamStatusAnswer(
+        stream=status.name,
+        seen_at=status.seen_at,
+        trouble=_word(status.trouble),
+        since=status.worst.since,
+        sealed=status.sealed,
+        time_domain=status.time_domain,
+        lag_ms=status.lag_ms,
+        segments=status.segments,
+        writers=dict(status.writers),
+        last_heard_at=status.heard_at,
+        notes=status.notes,
+        late_notes=status.late_notes,
+        refusals=dict(status.refusals),
+        held_by={each.key: _holder(each.holder) for each in status.keys},
+        keys={each.key: _key(each) for each in status.keys},
+    )
+
+
+def _key(status: KeyStatus) -> KeyStatusAnswer:
+    excluded = status.excluded
+    return KeyStatusAnswer(
+        time=status.time,
+        resting=status.resting,
+        lag_ms=status.lag_ms,
+        event_time_lag_ms=status.event_time_lag_ms,
+        mark_seq=0 if status.mark is None else status.mark.seq,
+        marked_at=status.marked_at,
+        marks_per_second=status.marks_per_second,
+        complete=not excluded,
+        excluded=list(excluded[:STATUS_EXCLUDED]),
+        excluded_writers=len(excluded),
+        incomplete_marks=status.incomplete_marks,
+        writers=dict(status.writers),
+        trouble=_word(status.trouble),
+        since=status.since,
+    )
+
+
+def _word(trouble: Trouble) -> str | None:
+    return trouble.name.lower() if trouble else None
+
+
+def _holder(holder: Holder | None) -> HolderAnswer | None:
+    return None if holder is None else HolderAnswer(**holder._asdict())
+
+
+def _group(status: GroupStatus) -> GroupStatusAnswer:
+    window = status.window
+    return GroupStatusAnswer(
+        group=status.name,
+        seen_at=status.seen_at,
+        streams=list(window.streams),
+        readers=status.readers,
+        lag_ms=window.lag_ms,
+        backlog=window.backlog,
+        backlog_threshold_ms=status.threshold_ms,
+        watermarks=dict(window.watermarks),
+        held_by=dict(window.held_by),
+        complete=window.complete,
+        idle=list(window.idle),
+    )
+
+
+def _counts(summary: Summary) -> CountsAnswer:
+    return CountsAnswer(
+        streams=summary.streams,
+        in_memory=summary.in_memory,
+        sealed=summary.sealed,
+        writers=summary.writers,
+        notes=summary.notes,
+        late_notes=summary.late_notes,
+        refusals=summary.refusals,
+        reader_groups=summary.groups,
+        in_backlog=summary.in_backlog,
+    )

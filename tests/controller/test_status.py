@@ -1,0 +1,250 @@
+"""`GET /v1/status`: one census of streams, reader groups and the controller."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Coroutine
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.limits import SLICE_MS, STATUS_EXCLUDED, STATUS_LOADS
+from controller.status.status_reader import StatusReader
+from strandline.client import calls
+from strandline.client.calls import Response
+from strandline.wire.status import StatusPage
+from tests.served import NOON, InProcess
+
+SETTINGS = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
+
+
+def status(controller: InProcess, query: str = "") -> Any:
+    """How it is now: tests do not move the clock between a call and the question what became of it."""
+    controller.app.state.controller.status.forget()
+    return controller.call("GET", f"/v1/status{query}")
+
+
+def create(controller: InProcess, *names: str, **settings: Any) -> None:
+    for name in names:
+        controller.call("PUT", f"/v1/streams/{name}", {**SETTINGS, **settings})
+
+
+def names(answer: Any) -> list[str]:
+    return [each["stream"] for each in answer["streams"]]
+
+
+@pytest.fixture
+def troubled(controller: InProcess) -> InProcess:
+    """`stuck` is held back by `slow`, `incomplete` leaves `lost` out; `calm` and `sealed` are fine."""
+    create(controller, "calm", "incomplete", "sealed", "stuck")
+    controller.call("PUT", "/v1/reader-groups/readers", {"streams": ["stuck"], "backlog_threshold_ms": 1_000})
+    for stream, writer in (("stuck", "slow"), ("incomplete", "lost"), ("sealed", "w")):
+        controller.note(writer, NOON, {"0": 1}, stream)
+    controller.call("POST", "/v1/streams/sealed/seal", {})
+    controller.call("POST", "/v1/streams/incomplete/writers/lost/exclude")
+    controller.note("fast", NOON + 9_000, {"1": 1}, "stuck")
+    controller.note("kept", NOON + 10, {}, "incomplete")
+    controller.pass_time(20_000)
+    controller.note("w", NOON + 20_000, {}, "calm")
+    return controller
+
+
+def test_it_shows_each_stream_with_its_trouble_holder_and_lag(troubled: InProcess) -> None:
+    told = status(troubled)
+    by_name = {each["stream"]: each for each in told["streams"]}
+
+    assert told["at"] == troubled.app.state.controller.clock.now()
+    assert names(told) == ["calm", "incomplete", "sealed", "stuck"] and told["next"] is None
+    assert {name: each["trouble"] for name, each in by_name.items()} == {
+        "calm": None,
+        "incomplete": "incomplete",
+        "sealed": None,
+        "stuck": "stuck",
+    }
+    stuck = by_name["stuck"]
+    assert (stuck["since"], stuck["lag_ms"], stuck["writers"]) == (NOON, 20_000, {"active": 2})
+    assert stuck["held_by"][""] == {
+        "writer": "slow",
+        "state": "active",
+        "time": NOON,
+        "last_heard_ms_ago": 20_000,
+        "released_in_ms": 40_000,
+    }
+    key = by_name["incomplete"]["keys"][""]
+    assert (key["complete"], key["excluded"], key["excluded_writers"], key["incomplete_marks"]) == (
+        False,
+        ["lost"],
+        1,
+        1,
+    )
+    assert by_name["sealed"]["sealed"] and by_name["sealed"]["lag_ms"] is None
+
+
+def test_it_begins_with_numbers_over_all_streams(troubled: InProcess) -> None:
+    told = status(troubled, "?limit=1")
+
+    assert told["trouble"] == {"stuck": 1, "held": 0, "incomplete": 1, "none": 2}
+    counts = told["counts"]
+    assert (counts["streams"], counts["in_memory"], counts["sealed"], counts["writers"]) == (4, 4, 1, 6)
+    assert (counts["notes"], counts["reader_groups"], counts["in_backlog"]) == (6, 1, 1)
+    assert told["controller"]["ready"] and told["controller"]["reason"] is None
+    assert told["controller"]["since"] <= NOON
+
+
+def test_those_in_trouble_come_worst_first(troubled: InProcess) -> None:
+    assert names(status(troubled, "?trouble=true")) == ["stuck", "incomplete"]
+    assert names(status(troubled, "?trouble=true&limit=1")) == ["stuck"]
+    assert names(status(troubled, "?trouble=true&stream=incomplete&stream=calm")) == ["incomplete"]
+    refused = troubled.call("GET", "/v1/status?trouble=true&after=calm", expect=422)
+    assert refused["code"] == "invalid_parameter"
+
+
+def test_groups_come_with_the_streams_that_they_read(troubled: InProcess) -> None:
+    (group,) = status(troubled)["groups"]
+
+    assert (group["group"], group["streams"], group["backlog"]) == ("readers", ["stuck"], True)
+    assert group["lag_ms"] is None and group["held_by"] == {"": "stuck"}
+    assert status(troubled, "?stream=calm")["groups"] == [] != status(troubled, "?stream=stuck")["groups"]
+
+
+def test_named_streams_are_all_that_it_tells_of(troubled: InProcess) -> None:
+    told = status(troubled, "?stream=stuck&stream=calm&stream=nowhere&stream=calm")
+
+    assert names(told) == ["calm", "stuck"] and told["unread"] == {}
+    assert (told["counts"]["streams"], told["trouble"]["stuck"]) == (2, 1)
+    assert status(troubled, "?stream=stuck&stream=calm&limit=1")["next"] == "calm"
+    assert names(status(troubled, "?stream=stuck&stream=calm&limit=1&after=calm")) == ["stuck"]
+    assert troubled.call("GET", "/v1/status?stream=a%20b", expect=422)["code"] == "invalid_name"
+
+
+def test_the_same_as_the_description_of_the_stream(troubled: InProcess) -> None:
+    for each in status(troubled)["streams"]:
+        described = troubled.call("GET", f"/v1/streams/{each['stream']}")
+        assert {name: each[name] for name in ("writers", "held_by", "sealed", "time_domain")} == {
+            name: described[name] for name in ("writers", "held_by", "sealed", "time_domain")
+        }
+
+
+def test_the_clients_call_reads_all_of_it(troubled: InProcess) -> None:
+    call = calls.status(["stuck"])
+    request = next(call)
+    answer = troubled.request(request.method, request.path)
+    with pytest.raises(StopIteration) as stopped:
+        call.send(Response(answer.status_code, {}, answer.content))
+    page: StatusPage = stopped.value.value
+
+    (stream,) = page.streams
+    holder = stream.held_by[""]
+    assert holder is not None and holder.writer == "slow"
+    assert (stream.trouble, stream.since, stream.keys[""].time, page.next) == ("stuck", NOON, NOON, None)
+    assert page.groups[0].group == "readers" and page.controller.ready and page.counts["streams"] == 1
+
+
+def test_a_thousand_streams_are_paged_by_name_while_they_come_and_go(controller: InProcess) -> None:
+    every = [f"s{number:04}" for number in range(1_005)]
+    create(controller, *every)
+    found: list[str] = []
+    after = ""
+    while True:
+        told = status(controller, f"?limit=100&after={after}")
+        assert told["counts"]["streams"] == len(every) and told["unread"] == {}
+        found += names(told)
+        if told["next"] is None:
+            break
+        after = told["next"]
+        if after == "s0199":
+            controller.note("w", NOON, {"0": 1}, "s0900")  # trouble comes and goes: the order is another one
+            controller.note("v", NOON + 1, {"0": 1}, "s0900")
+            controller.pass_time(10_000)
+
+    assert found == every
+
+
+def test_writers_that_a_mark_leaves_out_are_counted_and_the_first_named(controller: InProcess) -> None:
+    create(controller, "s", late_writers="skip")
+    writers = [f"w{number:02}" for number in range(STATUS_EXCLUDED + 4)]
+    for writer in writers:
+        controller.note(writer, NOON, {})
+        controller.call("POST", f"/v1/streams/s/writers/{writer}/exclude")
+    controller.note("kept", NOON + 1, {})
+    key = status(controller)["streams"][0]["keys"][""]
+
+    assert key["excluded"] == writers[:STATUS_EXCLUDED] and key["excluded_writers"] == len(writers)
+
+
+def test_what_it_told_is_shared_for_a_second(controller: InProcess) -> None:
+    create(controller, "s")
+    before = status(controller)["streams"]
+    controller.note("w", NOON, {})
+    assert controller.call("GET", "/v1/status")["streams"] == before
+    controller.pass_time(1_000)
+    assert controller.call("GET", "/v1/status")["streams"] != before
+
+
+def test_a_stream_that_was_made_again_is_not_shown_as_it_was(controller: InProcess) -> None:
+    create(controller, "s")
+    controller.note("w", NOON, {})
+    assert controller.call("GET", "/v1/status?stream=s")["streams"][0]["writers"] == {"active": 1}
+    controller.call("DELETE", "/v1/streams/s")
+    assert controller.call("GET", "/v1/status?stream=s")["streams"] == []
+    create(controller, "s")
+    assert controller.call("GET", "/v1/status?stream=s")["streams"][0]["writers"] == {}
+
+
+def test_streams_that_nobody_used_since_the_start_are_read_some_at_a_time(start: Any) -> None:
+    every = [f"s{number:03}" for number in range(STATUS_LOADS + 5)]
+    create(start(), *every)
+    controller = start()
+    told = controller.call("GET", f"/v1/status?limit=200&{'&'.join(f'stream={name}' for name in every)}")
+    assert names(told) == every[:STATUS_LOADS]
+    assert told["unread"] == dict.fromkeys(every[STATUS_LOADS:], "stream_loading")
+    assert names(status(controller, "?limit=200")) == every
+
+
+def test_a_damaged_stream_is_named_and_the_others_are_shown(start: Any, database: Path) -> None:
+    create(start(), "good", "torn")
+    controller = start()
+    with sqlite3.connect(database) as beside:
+        beside.execute("UPDATE stream SET sealed = NOT sealed WHERE name = 'torn'")
+    first = status(controller)
+    controller.pass_time(1_000)
+    second = status(controller)
+    for told in (first, second):
+        assert names(told) == ["good"] and told["unread"] == {"torn": "store_corrupt"}
+        assert (told["counts"]["streams"], told["counts"]["in_memory"]) == (2, 1)
+    assert not second["controller"]["ready"] and "strandline check" in second["controller"]["reason"]
+
+
+def test_without_its_store_it_says_why_it_is_not_ready_and_shows_what_is_in_memory(
+    controller: InProcess, database: Path
+) -> None:
+    create(controller, "a", "b")
+    controller.note("w", NOON, {}, "a")
+    database.unlink()
+    told = status(controller)
+
+    assert not told["controller"]["ready"] and "was removed" in told["controller"]["reason"]
+    assert names(told) == ["a", "b"] and told["counts"]["streams"] == 2
+    assert names(status(controller, "?limit=1&after=a")) == ["b"]
+    assert names(status(controller, "?stream=b&stream=c")) == ["b"]
+
+
+async def turns(work: Coroutine[Any, Any, object]) -> int:
+    """How often others have theirs while something is done that waits for nothing."""
+    doing, taken = asyncio.create_task(work), -1
+    while not doing.done():
+        taken += 1
+        await asyncio.sleep(0)
+    await doing
+    return taken
+
+
+def test_a_look_at_many_streams_lets_others_have_their_turn(controller: InProcess) -> None:
+    create(controller, *(f"s{number:03}" for number in range(100)))
+    own, moments = controller.app.state.controller, count(0, SLICE_MS / 10_000)  # a tenth of a slice with every look
+    reader = StatusReader(own.streams, own.groups, own.clock, lambda: next(moments))
+
+    assert controller.portal.call(turns, reader.in_memory()) >= 10
