@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from controller.cli.limits import ATTEMPTS, DEADLINE_MS, NAMES_COMPARED, NAMES_TOLD
 from controller.terminal import Failure
-from strandline.client.calls import Call, Clocked, ask, clocked, query, stream_path, writer_path
+from strandline.client.calls import Call, Clocked, ask, clocked, query, status_path, stream_path, writer_path
 from strandline.client.group_calls import group_path
 from strandline.client.http import Connection
 from strandline.client.retry import Patience
@@ -30,6 +30,7 @@ from strandline.errors import (
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.fields import Fields
 from strandline.wire.journal import JournalPage, journal_from_wire
+from strandline.wire.status import StatusPage, status_from_wire
 from strandline.wire.streams import (
     JsonObject,
     MarksAt,
@@ -55,6 +56,11 @@ class CommandAnswer:
 @dataclass(frozen=True, slots=True)
 class Described(CommandAnswer):
     stream: StreamDescription
+
+
+@dataclass(frozen=True, slots=True)
+class StatusTold(CommandAnswer):
+    page: StatusPage
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +224,15 @@ def list_writers(stream: str, after: str = "", limit: int = PAGE_ENTRIES) -> Cal
 def describe(stream: str) -> Call[Described]:
     return ask(
         "GET", stream_path(stream), lambda value, where: Described(_object(value), stream_from_wire(value, where))
+    )
+
+
+def status(streams: Sequence[str] = (), *, limit: int) -> Call[StatusTold]:
+    """How streams are: these, or the first by name."""
+    return ask(
+        "GET",
+        status_path(streams, limit=limit),
+        lambda value, where: StatusTold(_object(value), status_from_wire(value, where)),
     )
 
 

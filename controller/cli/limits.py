@@ -9,6 +9,7 @@ ATTEMPTS: Final = 3
 # Names
 NAMES_COMPARED: Final = 10_000  # among which those close to an unknown name are looked for
 NAMES_TOLD: Final = 5
+NAMED_CHARACTERS: Final = 7_500  # of the streams that one request names, in its path
 
 # What is shown at once; with --json everything is
 STREAMS_SHOWN: Final = 50

@@ -3,81 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from controller.cli.client import ControllerClient, Described, describe
-from controller.format import NOTHING, Times, counts, holding, key_name, lag, table
-from controller.limits import STALLED_MS
-from strandline.client.calls import marks
-from strandline.core.config import TimeDomain
+from controller.cli.client import ControllerClient, status
+from controller.cli.limits import NAMED_CHARACTERS
+from controller.format import NOTHING, Times, counts, holding, key_name, span, table
 from strandline.core.note import DEFAULT_KEY
-from strandline.errors import UnknownStream
-from strandline.wire.streams import StreamDescription
+from strandline.errors import StoreCorrupt, StreamLoading
+from strandline.limits import PAGE_ENTRIES
+from strandline.wire.status import KeyStatus, StreamStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A stream, the controller's clock when it was asked, and, at rest, the time it has reached. Without
-    `described` it is gone."""
+@dataclass(slots=True)
+class StreamsSeen:
+    """Streams by name, each as it came and as a value, at the controller's clock; and why others have no status."""
 
-    name: str
-    described: Described | None
-    clock: int | None = None
-    resting: int | None = None
+    at: int = 0
+    streams: dict[str, StreamStatus] = field(default_factory=dict)
+    json: list[Any] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
+    known: int = 0  # how many there are in all
 
 
 @dataclass(frozen=True, slots=True)
 class StreamLine:
-    """A line of the table. It is `stalled` where who holds time back has not been heard from for a while."""
+    """A line of the table. It stands out where the stream is stuck: whoever holds time back is silent."""
 
     cells: tuple[str, ...]
-    stalled: bool = False
+    stands_out: bool = False
 
 
 HEADER = ("stream", "key", "time", "lag", "writers", "held by")
+WHY_UNREAD = {
+    StreamLoading.code: "is being read from the store",
+    StoreCorrupt.code: "is damaged: `strandline check` says where",
+}
 
 
-def look(speaker: ControllerClient, name: str, *, must_be: bool) -> Seen:
-    """Asks about a stream. Raises UnknownStream where it `must_be` there and is not."""
-    try:
-        asked = speaker.clocked(describe(name))
-        resting = None
-        if asked.value.stream.config.time_domain is TimeDomain.INGESTION and not asked.value.stream.sealed:
-            latest = asked.value.stream.latest_marks.get(DEFAULT_KEY)
-            resting = speaker.run(marks(name, after=latest.seq if latest else 0, limit=1)).resting
-    except UnknownStream:
-        if must_be:
-            raise
-        return Seen(name, None)
-    return Seen(name, asked.value, asked.clock, resting)
+def look(speaker: ControllerClient, names: Sequence[str] = (), limit: int = PAGE_ENTRIES) -> StreamsSeen:
+    """Asks about these streams, or about the first by name: in one call, if not very many are named."""
+    seen = StreamsSeen()
+    for some in _requests(names):
+        told = speaker.run(status(some, limit=limit))
+        seen.at = told.page.at
+        seen.streams |= {each.stream: each for each in told.page.streams}
+        seen.json += told.json["streams"]
+        seen.unread |= told.page.unread
+        seen.known += told.page.counts.get("streams", 0)
+    return seen
 
 
-def lines_of(seen: Seen, times: Times) -> list[StreamLine]:
-    """A line for each time key of the stream."""
-    if seen.described is None:
-        return [StreamLine((seen.name, NOTHING, NOTHING, NOTHING, NOTHING, "the stream is gone"))]
-    stream = seen.described.stream
-    lines = []
-    for key in keys_of(stream):
-        mark, holder = stream.latest_marks.get(key), stream.held_by.get(key)
-        time = mark.time if mark else None
-        if key == DEFAULT_KEY and seen.resting is not None:
-            time = seen.resting if time is None else max(time, seen.resting)
-        held = "sealed" if stream.sealed else holding(holder)
-        if mark is not None and not mark.complete:
-            held += f"; the last mark is without {', '.join(mark.excluded)}"
-        silent = holder.last_heard_ms_ago if holder is not None else None
-        cells = (seen.name, key_name(key), times.show(time), lag(time, seen.clock), counts(stream.writers), held)
-        lines.append(StreamLine(cells, silent is not None and silent >= STALLED_MS))
-    return lines
+def _requests(names: Sequence[str]) -> list[list[str]]:
+    """The names, as many in a request as there is room for."""
+    requests, room = [list[str]()], NAMED_CHARACTERS
+    for name in names:
+        if len(name) > room:
+            requests, room = [*requests, []], NAMED_CHARACTERS
+        requests[-1].append(name)
+        room -= len(name) + len("&stream=")
+    return requests
 
 
-def keys_of(stream: StreamDescription) -> list[str]:
-    """The keys of a stream. Where nobody ever used the default one beside others, it only waits for writers."""
-    keys = sorted(stream.held_by)
-    holder = stream.held_by.get(DEFAULT_KEY)
-    unused = DEFAULT_KEY not in stream.latest_marks and (holder is None or holder.writer is None)
-    return [key for key in keys if key != DEFAULT_KEY] if unused and len(keys) > 1 else keys
+def lines_of(name: str, seen: StreamsSeen, times: Times) -> list[StreamLine]:
+    """A line for each time key of a stream."""
+    stream = seen.streams.get(name)
+    if stream is None:
+        code = seen.unread.get(name)
+        why = "the stream is gone" if code is None else WHY_UNREAD.get(code, code)
+        return [StreamLine((name, NOTHING, NOTHING, NOTHING, NOTHING, why))]
+    return [
+        StreamLine(
+            (
+                name,
+                key_name(key),
+                times.show(each.time),
+                NOTHING if each.lag_ms is None else span(each.lag_ms),
+                counts(each.writers),
+                _held(stream, key, each),
+            ),
+            each.trouble == "stuck",
+        )
+        for key, each in stream.keys.items()
+    ]
+
+
+def _held(stream: StreamStatus, key: str, status: KeyStatus) -> str:
+    held = "sealed" if stream.sealed else holding(stream.held_by.get(key))
+    if status.complete:
+        return held
+    more = status.excluded_writers - len(status.excluded)
+    return f"{held}; the last mark is without {', '.join(status.excluded)}{f' and {more} more' if more > 0 else ''}"
 
 
 def rows(lines: Sequence[StreamLine]) -> list[str]:

@@ -11,8 +11,8 @@ from controller.terminal import say
 
 if TYPE_CHECKING:
     from controller.cli.client import ControllerClient
-    from controller.cli.overview import Seen
     from controller.format import Times
+    from strandline.wire.status import StreamStatus
     from strandline.wire.streams import StreamDescription
 
 HELP = "list the streams, or describe one"
@@ -36,31 +36,34 @@ def _list(options: argparse.Namespace, speaker: ControllerClient) -> int:
     from controller.cli.overview import lines_of, look, rows
     from controller.format import Times, indented
 
-    names = speaker.every(list_streams)
     if options.json:
-        say(indented({"streams": names, "next": None}))
+        say(indented({"streams": speaker.every(list_streams), "next": None}))
         return 0
-    seen = [look(speaker, name, must_be=False) for name in names[:STREAMS_SHOWN]]
-    lines = [line for each in seen for line in lines_of(each, Times(options.plain_times))]
+    seen = look(speaker, limit=STREAMS_SHOWN)
+    shown = sorted(seen.streams.keys() | seen.unread.keys())
+    lines = [line for name in shown for line in lines_of(name, seen, Times(options.plain_times))]
     say("\n".join(rows(lines)) if lines else "there is no stream yet")
-    if len(names) > STREAMS_SHOWN:
-        say(f"and {len(names) - STREAMS_SHOWN} more: --json names all, `strandline streams NAME` describes one")
+    if seen.known > len(shown):
+        say(f"and {seen.known - len(shown)} more: --json names all, `strandline streams NAME` describes one")
     return 0
 
 
 def _describe(options: argparse.Namespace, speaker: ControllerClient) -> int:
+    from controller.cli.client import describe
     from controller.cli.overview import look
     from controller.format import Times, indented
 
-    seen = look(speaker, options.stream, must_be=True)
-    if seen.described is not None:
-        shown = indented(seen.described.json) if options.json else "\n".join(_page(seen, Times(options.plain_times)))
-        say(shown)
+    described = speaker.run(describe(options.stream))
+    if options.json:
+        say(indented(described.json))
+        return 0
+    status = look(speaker, [options.stream]).streams.get(options.stream)
+    say("\n".join(_page(options.stream, described.stream, status, Times(options.plain_times))))
     return 0
 
 
-def _page(seen: Seen, times: Times) -> list[str]:
-    from controller.cli.overview import keys_of
+def _page(name: str, stream: StreamDescription, status: StreamStatus | None, times: Times) -> list[str]:
+    """`status` is None where the stream was deleted just now."""
     from controller.format import (
         MARK_HEADER,
         NOTHING,
@@ -73,22 +76,20 @@ def _page(seen: Seen, times: Times) -> list[str]:
         yes,
     )
 
-    if seen.described is None:
-        return []
-    stream = seen.described.stream
+    keys = status.keys if status is not None else {}
     held = [
-        (f"held by{f' in {key}' if key else ''}", NOTHING if stream.sealed else holding(stream.held_by[key]))
-        for key in keys_of(stream)
+        (f"held by{f' in {key}' if key else ''}", NOTHING if stream.sealed else holding(stream.held_by.get(key)))
+        for key in keys
     ]
     marks = [(key_name(key), *mark_row(mark, times)) for key, mark in sorted(stream.latest_marks.items())]
-    resting = [("at rest", f"time has reached {times.show(seen.resting)}")] if seen.resting is not None else []
+    resting = [each.resting for each in keys.values() if each.resting is not None]
     top = [
-        ("stream", seen.name),
+        ("stream", name),
         ("time domain", str(stream.config.time_domain)),
         ("sealed", yes(stream.sealed)),
         ("writers", counts(stream.writers)),
         *held,
-        *resting,
+        *(("at rest", f"time has reached {times.show(time)}") for time in resting),
         *_settings(stream),
     ]
     latest = table(("key", *MARK_HEADER), marks) if marks else ["no mark yet"]

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from controller.cli.arguments import add_controller, add_showing, name_of
@@ -16,7 +17,7 @@ from controller.terminal import say
 
 if TYPE_CHECKING:
     from controller.cli.client import ControllerClient
-    from controller.cli.overview import Seen
+    from controller.cli.overview import StreamsSeen
 
 HELP = "watch streams, their lag, and who holds them back"
 
@@ -36,23 +37,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Goes on while the controller is away, but not where it was away from the first."""
     from controller.cli.client import speaking
-    from strandline.errors import Refused, StrandlineError
+    from strandline.errors import Refused, StrandlineError, UnknownStream
 
+    named = tuple(dict.fromkeys(options.streams))
     with speaking(options) as speaker:
         due = time.monotonic()
-        seen, more = _look(options, speaker, first=True)
-        loaded = sys.stdout.isatty() and not options.once and not options.json
-        if loaded:
+        seen = _look(speaker, named)
+        for name in named:
+            if name not in seen.streams and name not in seen.unread:
+                raise UnknownStream(stream=name)
+        on_screen = sys.stdout.isatty() and not options.once and not options.json
+        if on_screen:
             sys.stdout.write(WHOLE)
         away = None
         while True:
-            _show(options, seen, more, away, loaded=loaded)
+            _show(options, named, seen, away, on_screen=on_screen)
             if options.once:
                 return 0
             due = max(due + REFRESH_MS / 1000, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
             try:
-                seen, more = _look(options, speaker, first=False)
+                seen = _look(speaker, named)
                 away = None
             except Refused:
                 raise
@@ -60,46 +65,44 @@ def run(options: argparse.Namespace) -> int:
                 away = speaker.explain(error)
 
 
-def _look(options: argparse.Namespace, speaker: ControllerClient, *, first: bool) -> tuple[list[Seen], int]:
-    """The streams as they are now, and how many more there are."""
-    from controller.cli.client import list_streams
+def _look(speaker: ControllerClient, named: tuple[str, ...]) -> StreamsSeen:
+    """The streams as they are now: those that are named, or the first by name."""
     from controller.cli.overview import look
 
-    named = list(dict.fromkeys(options.streams))
-    names = named or speaker.every(list_streams)
-    shown = names if named else names[:STREAMS_SHOWN]
-    return [look(speaker, name, must_be=first and bool(named)) for name in shown], len(names) - len(shown)
+    return look(speaker, named) if named else look(speaker, limit=STREAMS_SHOWN)
 
 
-def _show(options: argparse.Namespace, seen: list[Seen], more: int, away: str | None, *, loaded: bool) -> None:
+def _show(
+    options: argparse.Namespace, named: tuple[str, ...], seen: StreamsSeen, away: str | None, *, on_screen: bool
+) -> None:
     from controller.format import compact
 
     if options.json:
-        described = [each.described.json for each in seen if each.described is not None]
-        clocks = [each.clock for each in seen if each.clock is not None]
-        frame = {"time": max(clocks, default=None), "streams": described, "resting": _resting(seen)}
-        say(compact(frame if away is None else {**frame, "error": away}))
+        frame = {"time": seen.at, "streams": seen.json, "resting": _resting(seen)}
+        more = {"unread": seen.unread} if seen.unread else {}
+        say(compact({**frame, **more} if away is None else {**frame, **more, "error": away}))
         return
-    table = _table(options, seen)
-    if more:
-        table.append((f"and {more} more: name those to watch", False))
+    shown = named or sorted(seen.streams.keys() | seen.unread.keys())
+    table = _table(options, shown, seen)
+    if not named and seen.known > len(shown):
+        table.append((f"and {seen.known - len(shown)} more: name those to watch", False))
     if away is not None:
         table.append((f"this is from before: {away}", True))
-    if loaded:
+    if on_screen:
         _paint(options.controller, table)
     else:
         say("\n".join([*(line for line, _ in table), *([] if options.once else [""])]))
 
 
-def _table(options: argparse.Namespace, seen: list[Seen]) -> list[tuple[str, bool]]:
+def _table(options: argparse.Namespace, shown: Sequence[str], seen: StreamsSeen) -> list[tuple[str, bool]]:
     """The lines of the table, and whether each stands out."""
     from controller.cli.overview import lines_of, rows
     from controller.format import Times
 
-    lines = [line for each in seen for line in lines_of(each, Times(options.plain_times))]
+    lines = [line for name in shown for line in lines_of(name, seen, Times(options.plain_times))]
     if not lines:
         return [("there is no stream yet", False)]
-    return list(zip(rows(lines), [False, *(line.stalled for line in lines)], strict=True))
+    return list(zip(rows(lines), [False, *(line.stands_out for line in lines)], strict=True))
 
 
 def _paint(controller: str, table: list[tuple[str, bool]]) -> None:
@@ -118,6 +121,7 @@ def _paint(controller: str, table: list[tuple[str, bool]]) -> None:
     sys.stdout.flush()
 
 
-def _resting(seen: list[Seen]) -> dict[str, int]:
+def _resting(seen: StreamsSeen) -> dict[str, int]:
     """The time that each stream at rest has reached."""
-    return {each.name: each.resting for each in seen if each.resting is not None}
+    resting = {name: [each.resting for each in stream.keys.values()] for name, stream in seen.streams.items()}
+    return {name: time for name, times in resting.items() for time in times if time is not None}

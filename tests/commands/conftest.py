@@ -51,6 +51,15 @@ class Served:
     def clock(self) -> int:
         return int(self._client.get("/v1/streams").headers["strandline-time"])
 
+    def answered(self) -> int:
+        """How many requests it has answered, this one aside."""
+        return sum(
+            int(float(each)) for each in re.findall(r"^strandline_responses_total.* (\S+)$", self._metrics(), re.M)
+        )
+
+    def _metrics(self) -> str:
+        return self._client.get("/metrics").text
+
     def stream(self, **settings: Any) -> str:
         """A new stream with two segments, in which every note makes a mark."""
         name = next(self._names)

@@ -14,6 +14,11 @@ from typing import Any
 
 import pytest
 
+from controller.cli.limits import STREAMS_SHOWN
+from controller.cli.overview import StreamsSeen, lines_of
+from controller.format import Times
+from strandline.wire.status import status_from_wire
+
 NOON = 1_700_000_000_000
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -98,6 +103,47 @@ def test_all_streams_are_watched_unless_some_are_named(
     assert second in named and first not in named.split()
     every = strandline("watch", "--once", "--controller", own.url).out.split()
     assert first in every and second in every
+
+
+def test_it_makes_one_call_whatever_the_number_of_streams(
+    serve: Callable[[], Any], strandline: Callable[..., Any]
+) -> None:
+    own = serve()
+    names = sorted(own.stream() for _ in range(STREAMS_SHOWN + 10))
+    for command in (("watch", "--once"), ("watch", *names, "--once"), ("streams",)):
+        before = own.answered()
+        printed = strandline(*command, "--controller", own.url).out
+        assert own.answered() - before == 2  # the other one asked how many there were
+        shown = names if len(command) > 3 else names[:STREAMS_SHOWN]
+        assert [name for name in names if name in printed.split()] == shown
+        assert ("and 10 more: " in printed) == (shown != names)
+
+
+def test_very_many_streams_with_long_names_are_watched_by_name(served: Any, strandline: Callable[..., Any]) -> None:
+    names = [f"{'n' * 200}-{number}" for number in range(50)]
+    for name in names:
+        served.call("PUT", f"/v1/streams/{name}", {"segments": 1})
+    printed = strandline("watch", *names, "--once").out.split()
+    for name in names:
+        served.call("DELETE", f"/v1/streams/{name}")
+    assert [each for each in printed if each.startswith("nnn")] == names
+
+
+def test_a_stream_stands_out_only_where_it_is_stuck(served: Any) -> None:
+    told = served.call("GET", f"/v1/status?stream={stalled(served)}")
+    (name,) = (each["stream"] for each in told["streams"])
+    for trouble in (None, "incomplete", "held", "stuck"):
+        told["streams"][0]["keys"][""]["trouble"] = trouble
+        page = status_from_wire(told)
+        (line,) = lines_of(name, StreamsSeen(page.at, {name: page.streams[0]}), Times())
+        assert line.stands_out == (trouble == "stuck")
+
+
+def test_what_has_no_status_says_why() -> None:
+    seen = StreamsSeen(unread={"busy": "stream_loading", "torn": "store_corrupt", "new": "of_tomorrow"})
+    said = {name: lines_of(name, seen, Times())[0].cells[-1] for name in ("busy", "torn", "new", "gone")}
+    assert said["busy"] == "is being read from the store" and "strandline check" in said["torn"]
+    assert (said["new"], said["gone"]) == ("of_tomorrow", "the stream is gone")
 
 
 def test_without_a_terminal_it_goes_on_in_plain_lines_until_the_writer_is_let_go(
