@@ -91,7 +91,7 @@ class Controller:
         self._readiness = SingleFlight(self._find_out, clock, stopwatch, rest=0)
         self.tokens = Tokens(store, clock)
         self.denials = DeniedCalls(clock)
-        self.measures = Metrics(self.streams, self.groups, self.reading, committer, clock, stopwatch)
+        self.measures = Metrics(self.streams, self.groups, self.status, committer)
         health.when_replaced = self.reading.stop  # who waits for a mark would wait in vain
         health.rows.on_found = self._enter_damage
         self.stopping = False

@@ -38,8 +38,8 @@ def _counter(name: str, help: str, *labels: str) -> MetricFamily:
 
 WATERMARK_LAG = _gauge(
     "stream_watermark_lag_seconds",
-    "How far the last mark is behind the clock (FLIP-33: watermarkLag). Absent without a mark, for times that are not "
-    "milliseconds since 1970, and once the stream is sealed.",
+    "How far the last mark, or at rest the time that readers are told, is behind the clock (FLIP-33: watermarkLag). "
+    "Absent without either, for times that are not milliseconds since 1970, and once the stream is sealed.",
     "stream",
     "key",
 )

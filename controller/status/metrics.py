@@ -1,9 +1,9 @@
-"""What a scrape of the metrics shows, read from the services when it is asked for.
+"""What a scrape of the metrics shows: the status of the streams in memory, and what the store has to tell.
 
-A scrape looks at every stream in memory, in slices. A bounded number of pairs of stream and
-key stand for themselves, the first by name, so that they are the same each time; the others are summed up. What only
-the store can tell comes beside it: streams that nobody used since the start are loaded, a few with each scrape, and
-groups are asked for their windows. If the store is slow or away, a scrape does without.
+A bounded number of pairs of stream and key stand for themselves, the first by name, so that they are the same each
+time; the others are summed up. What only the store can tell comes beside it: streams that nobody used since the start
+are loaded, a few with each scrape, and groups are asked for their windows. If the store
+is slow or away, a scrape does without.
 """
 
 from __future__ import annotations
@@ -11,18 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
-from controller.clock import Clock
 from controller.commit.group_commit import Committer
 from controller.groups.service import Groups
 from controller.limits import (
-    EPOCH_END_MS,
-    EPOCH_FIRST_MS,
-    JOURNAL_HELD_MS,
     METRICS_FRESH_MS,
     METRICS_GROUPS,
     METRICS_KEYS,
@@ -33,13 +29,12 @@ from controller.limits import (
     METRICS_STORE_WAIT_MS,
 )
 from controller.records.counts import OTHER
-from controller.streams.loaded_stream import LoadedStream
-from controller.streams.reads import Reads
+from controller.status.status_reader import StatusReader
+from controller.status.stream_status import KeyStatus, StreamStatus
 from controller.streams.registry import Streams
 from controller.yielding import Yielding
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.order import SegmentRef
-from strandline.core.writer import Phase, Writer
 from strandline.errors import StrandlineError
 from strandline.wire.groups import GroupWindow, StreamWindow
 
@@ -69,6 +64,23 @@ class KeyMetrics:
     held_ms: Counter[str] = field(default_factory=Counter)  # by writer
     holding: Holding | None = None
 
+    @classmethod
+    def of(cls, key: KeyStatus, stream: StreamStatus) -> KeyMetrics:
+        now, marked_at, holder = stream.seen_at, key.marked_at, key.holder
+        holding = None
+        if holder is not None and key.held_since is not None:
+            holding = Holding(holder.writer or "", holder.state, now - key.held_since, holder.released_in_ms)
+        return cls(
+            watermark_lag_ms=key.lag_ms,
+            event_time_lag_ms=key.event_time_lag_ms,
+            mark_age_ms=None if stream.sealed or marked_at is None else max(0, now - marked_at),
+            marks=key.mark.seq if key.mark is not None else 0,
+            incomplete_marks=key.incomplete_marks,
+            writers=Counter(key.writers),
+            held_ms=Counter(key.held_ms),
+            holding=holding,
+        )
+
     def absorb(self, other: KeyMetrics) -> None:
         self.watermark_lag_ms = _greatest(self.watermark_lag_ms, other.watermark_lag_ms)
         self.event_time_lag_ms = _greatest(self.event_time_lag_ms, other.event_time_lag_ms)
@@ -91,6 +103,16 @@ class StreamMetrics:
     refusals: Counter[str] = field(default_factory=Counter)
     idle_ms: int | None = None
     keys: dict[str, KeyMetrics] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, stream: StreamStatus) -> StreamMetrics:
+        return cls(
+            notes=stream.notes,
+            late_notes=stream.late_notes,
+            refusals=Counter(stream.refusals),
+            idle_ms=None if stream.heard_at is None else max(0, stream.seen_at - stream.heard_at),
+            keys={key.key: KeyMetrics.of(key, stream) for key in stream.keys},
+        )
 
     def absorb(self, other: StreamMetrics) -> None:
         self.notes += other.notes
@@ -130,10 +152,8 @@ class Metrics:
         self,
         streams: Streams,
         groups: Groups,
-        reading: Reads,
+        status: StatusReader,
         committer: Committer,
-        clock: Clock,
-        stopwatch: Callable[[], float],
         *,
         keys: int = METRICS_KEYS,
     ) -> None:
@@ -141,10 +161,8 @@ class Metrics:
         self.keys = keys
         self._streams = streams
         self._groups = groups
-        self._reading = reading
+        self._status = status
         self._committer = committer
-        self._clock = clock
-        self._stopwatch = stopwatch
         self._taking: asyncio.Task[Snapshot] | None = None
         self._asking: asyncio.Task[None] | None = None
         self._taken: tuple[float, Snapshot] | None = None
@@ -186,65 +204,28 @@ class Metrics:
             self._measured = {}
             self._asking = asyncio.create_task(self._ask_store(), name="measures-store")
         await asyncio.wait([self._asking], timeout=METRICS_STORE_WAIT_MS / 1000)
-        snapshot = await self.look(Yielding(self._stopwatch))
+        snapshot = await self._look(self._status.slices())
         snapshot.groups = dict(self._measured) if self._asking.done() else {}
         self._taken = (asyncio.get_running_loop().time(), snapshot)
         return snapshot
 
-    # -- streams -------------------------------------------------------------------------------------------------
-
-    async def look(self, slices: Yielding) -> Snapshot:
-        """Looks at every stream in memory."""
-        now = self._clock.now()
-        found = sorted(self._streams.in_memory(), key=lambda loaded: loaded.name)
+    async def _look(self, slices: Yielding) -> Snapshot:
+        """Every stream in memory."""
+        found = await self._status.in_memory()
         snapshot = Snapshot(in_memory=len(found), complete=self._loaded_until is None)
         room = self.keys
-        for loaded in found:
-            measures = await self._stream(loaded, now, slices)
-            keys = min(max(1, len(measures.keys)), METRICS_KEYS_OF_STREAM + 1)
+        for status in found.values():
+            measures = StreamMetrics.of(status)
+            keys = min(len(measures.keys), METRICS_KEYS_OF_STREAM + 1)
             if room < keys:
                 snapshot.summed_up += 1
                 snapshot.streams.setdefault(OTHER, StreamMetrics()).absorb(measures)
             else:
                 room -= keys
                 _sum_up_keys(measures)
-                snapshot.streams[loaded.name] = measures
+                snapshot.streams[status.name] = measures
+            await slices.turn()
         return snapshot
-
-    async def _stream(self, loaded: LoadedStream, now: int, slices: Yielding) -> StreamMetrics:
-        counts, stream = loaded.counts, loaded.stream
-        measures = StreamMetrics(counts.notes, counts.late_notes, Counter(counts.refusals))
-        for key in sorted(stream.keys | set(loaded.chains)):
-            measures.keys[key] = self._key(loaded, key, now)
-        writers = list(stream.writers.values())
-        heard_at = await _count_writers(writers, loaded, measures, now, slices)
-        for remainder in stream.remainders.values():
-            heard_at = _greatest(heard_at, remainder.heard_at)
-        if heard_at is not None:
-            measures.idle_ms = max(0, now - heard_at)
-        await slices.turn()
-        return measures
-
-    def _key(self, loaded: LoadedStream, key: str, now: int) -> KeyMetrics:
-        measures, stream = KeyMetrics(), loaded.stream
-        chain = loaded.chains.get(key)
-        if chain is not None and chain.last is not None:
-            last = chain.last
-            measures.marks = last.seq
-            if not stream.sealed:
-                rest = self._reading.resting_time(loaded, key)
-                measures.watermark_lag_ms = _lag(last.time if rest is None else rest, now)
-                measures.mark_age_ms = max(0, now - last.created_at)
-        measures.incomplete_marks = loaded.counts.incomplete_marks[key]
-        held = loaded.counts.held.get(key)
-        if held is not None:
-            held.count(now)
-            measures.held_ms = Counter(held.by_writer | {OTHER: held.other_ms})
-            if held.holder is not None and now - held.since >= JOURNAL_HELD_MS:
-                holder = stream.held_by(key, now)
-                released = holder.released_in_ms if holder is not None and holder.writer == held.holder else None
-                measures.holding = Holding(held.holder, held.state, now - held.since, released)
-        return measures
 
     # -- what the store has to tell ------------------------------------------------------------------------------
 
@@ -270,7 +251,7 @@ class Metrics:
         self._loaded_until = names[-1] if len(names) == METRICS_LOADED_STREAMS else None
 
     async def _group(self, name: str) -> GroupMetrics:
-        window = await self._groups.window(name)
+        window = (await self._status.of_group(name)).window
         pending = {stream: self._pending(stream, each) for stream, each in window.streams.items()}
         counts = {stream: count for stream, count in pending.items() if count is not None}
         return GroupMetrics(window, counts, await self._groups.segment_lags(name, METRICS_SEGMENT_LAGS))
@@ -286,28 +267,6 @@ class Metrics:
         return sum(max(0, offset - position.offset(segment)) for segment, offset in chain.last.cut.items())
 
 
-async def _count_writers(
-    writers: list[Writer], loaded: LoadedStream, measures: StreamMetrics, now: int, slices: Yielding
-) -> int | None:
-    """Counts writers by state, finds the greatest noted times, and when any of them was last heard."""
-    stream = loaded.stream
-    heard_at: int | None = None
-    greatest: dict[str, int] = {}
-    for writer in writers:
-        heard_at = _greatest(heard_at, writer.heard_at)
-        for key, state in stream.states(writer).items():
-            of_key = measures.keys.setdefault(key, KeyMetrics())
-            of_key.writers[state] += 1
-            key_state = writer.key_states[key]
-            if key_state.phase is Phase.NOTED and key_state.time is not None and writer.excluded_at is None:
-                greatest[key] = max(key_state.time, greatest.get(key, key_state.time))
-        await slices.turn()
-    if not stream.sealed:
-        for key, time in greatest.items():
-            measures.keys[key].event_time_lag_ms = _lag(time, now)
-    return heard_at
-
-
 def _sum_up_keys(measures: StreamMetrics) -> None:
     """Leaves a stream so many keys as may stand for themselves, and the rest as one."""
     if len(measures.keys) <= METRICS_KEYS_OF_STREAM:
@@ -316,11 +275,6 @@ def _sum_up_keys(measures: StreamMetrics) -> None:
     for key in list(islice(measures.keys, METRICS_KEYS_OF_STREAM, None)):
         others.absorb(measures.keys.pop(key))
     measures.keys[OTHER] = others
-
-
-def _lag(time: int, now: int) -> int | None:
-    """How far a time is behind the clock; None for a time that does not count milliseconds since 1970."""
-    return now - time if EPOCH_FIRST_MS <= time < EPOCH_END_MS else None
 
 
 def _greatest(*times: int | None) -> int | None:

@@ -52,7 +52,9 @@ def read(text: str) -> Scrape:
 
 
 def scrape(controller: InProcess) -> Scrape:
-    controller.app.state.controller.measures.forget()
+    own = controller.app.state.controller
+    for shared in (own.status, own.measures):
+        shared.forget()
     response = controller.request("GET", "/metrics")
     assert response.status_code == 200, response.text
     return read(response.text)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from controller.limits import METRICS_KEYS_OF_STREAM, METRICS_LOADED_STREAMS, SLICE_MS
 from controller.records.counts import OTHER, Distribution, HeldTime
 from controller.status.metric_families import FAMILIES, MetricKind
-from controller.yielding import Yielding
+from controller.status.status_reader import StatusReader
 from tests.operations.scraping import STREAM, Scrape, read, scrape
 from tests.served import NOON, InProcess, ManualClock, OwnProcess
 
@@ -126,6 +126,34 @@ def test_a_stream_at_rest_has_the_lag_that_its_readers_are_told(controller: InPr
     assert scrape(controller).value("stream_watermark_lag_seconds", stream="s", key="") == 10
 
 
+def test_a_stream_at_rest_before_its_first_mark_has_that_lag_too(controller: InProcess) -> None:
+    settings = {"segments": 1, "time_domain": "ingestion", "mark_interval_ms": None}
+    controller.call("PUT", "/v1/streams/s", settings)
+    controller.note("w", NOON, {})
+    controller.call("POST", "/v1/streams/s/writers/w/idle")
+    controller.pass_time(100_000)
+
+    assert controller.marks() == [] and controller.call("GET", "/v1/streams/s/marks")["resting"] == NOON + 90_000
+    assert scrape(controller).value("stream_watermark_lag_seconds", stream="s", key="") == 10
+
+
+def test_what_a_writer_noted_before_it_went_idle_counts_as_noted(controller: InProcess) -> None:
+    controller.call("PUT", "/v1/streams/s", STREAM)
+    controller.note("w", NOON, {})
+    controller.call("POST", "/v1/streams/s/writers/w/idle")
+    controller.pass_time(30_000)
+
+    assert scrape(controller).value("stream_event_time_lag_seconds", stream="s", key="") == 30
+
+
+def test_the_counters_of_a_stream_begin_at_nothing_before_its_first_note(controller: InProcess) -> None:
+    controller.call("PUT", "/v1/streams/s", STREAM)
+    found = scrape(controller)
+
+    assert found.value("stream_marks_total", stream="s", key="") == 0
+    assert found.value("stream_incomplete_marks_total", stream="s", key="") == 0
+
+
 def test_streams_that_nobody_uses_after_a_restart_come_back_a_few_with_each_scrape(tmp_path: Path) -> None:
     names = [f"s{number:03}" for number in range(METRICS_LOADED_STREAMS + 5)]
     with InProcess(tmp_path / "store.db", ManualClock()) as controller:
@@ -188,10 +216,10 @@ def test_a_look_at_many_writers_lets_others_have_their_turn(controller: InProces
     controller.call("POST", "/v1/streams/s/notes", {"notes": notes})
     moments = count(0, SLICE_MS / 10_000)  # a tenth of a slice with every look at the watch
 
-    async def look() -> int:
-        return await turns(controller.app.state.controller.measures.look(Yielding(lambda: next(moments))))
+    own = controller.app.state.controller
+    reader = StatusReader(own.streams, own.groups, own.clock, lambda: next(moments))
 
-    assert controller.portal.call(look) >= 4
+    assert controller.portal.call(turns, reader.in_memory()) >= 4
 
 
 def test_writing_many_samples_lets_others_have_their_turn(controller: InProcess) -> None:
