@@ -113,6 +113,15 @@ class StatusReader:
         """These streams, in this order, but for those that do not exist. It raises nothing for a store that is away."""
         return await self._read(names, self.slices(), must_read=False)
 
+    async def of_now(self, name: str) -> tuple[LoadedStream, StreamStatus]:
+        """A stream as it is now, for whoever has to see what was done just before. Raises UnknownStream and
+        StoreUnavailable."""
+        while True:
+            loaded = await self._streams.get(name)
+            status = await self.slices().drive(status_steps(loaded, self._clock.now()))
+            if self._streams.find_loaded(name) is loaded:  # else it was discarded meanwhile
+                return loaded, status
+
     async def of_stream(self, name: str) -> StreamDetails:
         """A stream with its writers as it was a moment ago. Raises UnknownStream and StoreUnavailable."""
         await self._streams.get(name)  # one that is gone is not shown from before

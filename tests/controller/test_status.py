@@ -128,6 +128,24 @@ def test_the_same_as_the_description_of_the_stream(troubled: InProcess) -> None:
         }
 
 
+def test_a_description_is_never_of_a_moment_ago(controller: InProcess) -> None:
+    create(controller, "s")
+    for time in (NOON, NOON + 1):
+        controller.note("w", time, {})
+        described = controller.call("GET", "/v1/streams/s")
+        assert described["latest_marks"][""]["time"] == time == described["held_by"][""]["time"]
+
+
+def test_a_description_of_many_writers_lets_others_have_their_turn(controller: InProcess) -> None:
+    create(controller, "s")
+    notes = [{"writer": f"w{number}", "time": NOON, "position": {}} for number in range(100)]
+    controller.call("POST", "/v1/streams/s/notes", {"notes": notes})
+    own, moments = controller.app.state.controller, count(0, SLICE_MS / 10_000)
+    reader = StatusReader(own.streams, own.groups, own.clock, lambda: next(moments))
+
+    assert controller.portal.call(turns, reader.of_now("s")) >= 5
+
+
 def test_the_clients_call_reads_all_of_it(troubled: InProcess) -> None:
     call = calls.status(["stuck"])
     request = next(call)
@@ -199,9 +217,11 @@ def test_streams_that_nobody_used_since_the_start_are_read_some_at_a_time(start:
     create(start(), *every)
     controller = start()
     told = controller.call("GET", f"/v1/status?limit=200&{'&'.join(f'stream={name}' for name in every)}")
-    assert names(told) == every[:STATUS_LOADS]
-    assert told["unread"] == dict.fromkeys(every[STATUS_LOADS:], "stream_loading")
-    assert names(status(controller, "?limit=200")) == every
+    assert sorted([*names(told), *told["unread"]]) == every
+    assert told["unread"].keys() >= set(every[STATUS_LOADS:]) and set(told["unread"].values()) == {"stream_loading"}
+    while told["unread"]:  # a busy machine may take more than one further look
+        told = status(controller, "?limit=200")
+    assert names(told) == every
 
 
 def test_a_damaged_stream_is_named_and_the_others_are_shown(start: Any, database: Path) -> None:

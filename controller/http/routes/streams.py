@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,6 +36,7 @@ from controller.http.openapi import takes
 from controller.http.responses import answer, marks_json, noted_json
 from controller.limits import JOURNAL_NAMES
 from controller.records.journal import Act, few
+from controller.status.stream_status import StreamStatus
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import NewSegment
@@ -57,8 +57,8 @@ async def create(stream: str, request: Request, controller: Served, by: Caller) 
     body = await read_as(request, StreamBody, InvalidConfig)
     created = await controller.streams.create(stream, _segments(body.segments), _settings(body), by)
     with kept():
-        loaded = await controller.streams.get(stream)
-    return answer(describe(loaded, controller.clock.now()), 201 if created else 200)
+        described = describe(*await controller.status.of_now(stream))
+    return answer(described, 201 if created else 200)
 
 
 @router.get("", summary="List the streams")
@@ -72,7 +72,7 @@ async def list_names(controller: Served, grant: Granted, after: After = "", limi
 
 @router.get("/{stream}", summary="Describe a stream, and who holds its time back")
 async def get(stream: str, controller: Served) -> Response:
-    return answer(describe(await controller.streams.get(stream), controller.clock.now()))
+    return answer(describe(*await controller.status.of_now(stream)))
 
 
 @router.patch("/{stream}", summary="Change a stream's settings", openapi_extra=takes(SettingsBody))
@@ -82,8 +82,8 @@ async def configure(stream: str, request: Request, controller: Served, by: Calle
     act = Act("configured", by, settings)
     await controller.streams.change(stream, lambda each, now: each.configure(settings, now), act)
     with kept():
-        loaded = await controller.streams.get(stream)
-    return answer(describe(loaded, controller.clock.now()))
+        described = describe(*await controller.status.of_now(stream))
+    return answer(described)
 
 
 @router.delete("/{stream}", summary="Delete a stream with everything about it", status_code=204)
@@ -139,22 +139,23 @@ async def tail(stream: str, request: Request, controller: Served, by: Caller) ->
     return answer(noted_json(await controller.notes.take(stream, note, tail=True, by=by), keyed=False))
 
 
-def describe(loaded: LoadedStream, now: int) -> dict[str, Any]:
-    """What `GET` tells of a stream."""
+def describe(loaded: LoadedStream, status: StreamStatus) -> dict[str, Any]:
+    """What `GET` tells of a stream. The default key has a holder here also where nobody uses it."""
     stream = loaded.stream
-    latest = {key: chain.last for key, chain in loaded.chains.items() if chain.last is not None}
-    holders = {key: stream.held_by(key, now) for key in sorted(stream.keys | {DEFAULT_KEY})}
-    states = Counter(str(state) for writer in stream.writers.values() for state in set(stream.states(writer).values()))
+    holders = {DEFAULT_KEY: stream.held_by(DEFAULT_KEY, status.seen_at)} | {
+        each.key: each.holder for each in status.keys
+    }
+    marks = {each.key: mark_to_wire(each.mark, stream.graph) for each in status.keys if each.mark is not None}
     return {
-        "stream": stream.name,
+        "stream": status.name,
         **config_to_wire(stream.config),
         "segments": _segments_json(loaded),
         "open": stream.graph.open,
-        "sealed": loaded.sealed,
+        "sealed": status.sealed,
         "head": stream.graph.frontier(stream.head),
         "created_at": loaded.origin.created_at,
-        "latest_marks": {key: mark_to_wire(mark, stream.graph) for key, mark in sorted(latest.items())},
-        "writers": dict(states),
+        "latest_marks": marks,
+        "writers": status.writers,
         "held_by": {key: None if each is None else holder_to_wire(each) for key, each in holders.items()},
     }
 
