@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from strandline.limits import HISTORY_NOTES_PER_WRITER, READER_TIMEOUT_DEFAULT_MS
 from tests.chaos.facts import (
+    NOT_CHANGED,
     Effect,
     Facts,
     GroupCall,
@@ -281,7 +282,10 @@ def _first_sent(facts: Facts, stream: str) -> dict[tuple[str, str | None], float
 
 
 def durable_notes(facts: Facts) -> Iterator[str]:
-    """A listing has every note that was answered before it, and nothing that was not sent, or refused."""
+    """A listing has every note that was answered before it, and nothing that was not sent, or had been refused.
+
+    It tells what was applied: a note whose commit is under way is listed, whatever comes of that.
+    """
     for call, stream, entries in facts.listings:
         listed = {entry["writer"]: entry for entry in entries}
         for (of, writer), tries in facts.notes.items():
@@ -304,12 +308,18 @@ def _left_at(facts: Facts, place: Place, call: Call) -> float:
     return max((began for began in left if began < call.ended), default=-1.0)
 
 
+def _may_be_listed(note: NoteTry, listing: Call) -> bool:
+    """Whether a note that was sent may have been applied, at least while the listing was made."""
+    withdrawn = note.result is not None and note.result.get("code") in NOT_CHANGED
+    return note.effect.possible or (withdrawn and listing.began < note.call.ended)
+
+
 def _entry_is_true(
     facts: Facts, call: Call, stream: str, writer: str, entry: Json, tries: Sequence[NoteTry]
 ) -> Iterator[str]:
     left_at = _left_at(facts, (stream, writer), call)
     answered = [note for note in tries if note.effect is Effect.DONE and note.call.ended < call.began]
-    possible = [note for note in tries if note.effect.possible and note.call.began < call.ended]
+    possible = [note for note in tries if note.call.began < call.ended and _may_be_listed(note, call)]
     who = f"{writer}@{stream}, listed {entry['state']} to {call.client}"
     for key in {key for note in tries for key in note.times}:
         stored = entry["times"].get(key)

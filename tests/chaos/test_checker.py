@@ -251,6 +251,17 @@ def a_writer_that_closed_and_came_back() -> Story:
     return story
 
 
+def a_note_that_is_listed_while_its_commit_fails() -> Story:
+    story = Story()
+    story.note("a", 50, {"0": 1})
+    began = story.now
+    story.note("a", 60, {"0": 2}, outcome=UNCHANGED)
+    story.now = began + 0.1
+    story.writers(entry(60, {"0": 2}))
+    story.writers(entry(50, {"0": 1}))
+    return story
+
+
 def a_group_that_shares() -> Story:
     story = Story()
     story.group()
@@ -274,6 +285,7 @@ def a_group_that_shares() -> Story:
         a_writer_that_was_lost_over_a_short_pause,
         a_writer_that_has_seen_a_segment_empty,
         a_writer_that_closed_and_came_back,
+        a_note_that_is_listed_while_its_commit_fails,
         a_group_that_shares,
     ],
 )
