@@ -7,6 +7,7 @@ of the checker that it breaks: at least one of them has to tell.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -47,8 +48,24 @@ class Mutant:
 
 
 def patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-    """Puts what `make` makes of it in the place of a function."""
-    setattr(owner, name, make(getattr(owner, name)))
+    """Puts what `make` makes of it in the place of a function, or of a value."""
+    real = getattr(owner, name)
+    bug = make(real)
+    if callable(real):
+        _check_fit(real, bug)
+    setattr(owner, name, bug)
+
+
+def _check_fit(real: Callable[..., Any], bug: Callable[..., Any]) -> None:
+    """Raises TypeError where a planted function cannot be called as the real one is: that would be another bug."""
+    given = inspect.signature(real).parameters.values()
+    named = {each.name: None for each in given if each.kind is each.KEYWORD_ONLY}
+    several = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [each for each in given if each.kind in several]
+    inspect.signature(bug).bind(*positional, **named)
+    inspect.signature(bug).bind(*(each for each in positional if each.default is each.empty), **named)
+    if inspect.isgeneratorfunction(real) != inspect.isgeneratorfunction(bug):
+        raise TypeError(f"{real} and what is planted for it are not both generators")
 
 
 def answer_before_the_commit() -> None:
@@ -66,8 +83,8 @@ def answer_before_the_commit() -> None:
 
 def drop_a_writer_of_each_commit() -> None:
     def make(write: Any) -> Any:
-        def broken(self: WriterLog, writers: Any, changed: Any, commit: Any) -> None:
-            write(self, writers, sorted(changed)[1:] if len(changed) > 1 else changed, commit)
+        def broken(self: WriterLog, writers: Any, changed: Any, forgotten: Any, commit: Any) -> None:
+            write(self, writers, sorted(changed)[1:] if len(changed) > 1 else changed, forgotten, commit)
 
         return broken
 
@@ -78,9 +95,9 @@ def show_marks_before_they_are_durable() -> None:
     """On a disk that takes 30 ms, so that a kill in between is likely."""
 
     def slow(commit: Any) -> Any:
-        def broken(self: Store, commit: Any) -> None:
+        def broken(self: Store, commit: Any, order: Any) -> None:
             time.sleep(0.03)
-            commit(self, commit)
+            commit(self, commit, order)
 
         return broken
 
@@ -97,9 +114,15 @@ def show_marks_before_they_are_durable() -> None:
 
 def lose_the_last_mark_on_loading() -> None:
     def make(newest_marks: Any) -> Any:
-        def broken(connection: Any, name: str) -> Any:
-            marks, first_seqs = newest_marks(connection, name)
-            return {key: each[:-1] or each for key, each in marks.items()}, first_seqs
+        def broken(connection: Any, name: str, step: Any) -> Any:
+            chains, heads, first_seqs = yield from newest_marks(connection, name, step)
+            for key, chain in chains.items():
+                if len(heads[key]) > 1:
+                    shorter = chains[key] = MarkChain(key, first_seq=chain.first_seq)
+                    for mark in list(chain)[:-1]:
+                        shorter.append(mark)
+                    del heads[key][-1]
+            return chains, heads, first_seqs
 
         return broken
 
@@ -110,9 +133,9 @@ def say_that_nothing_changed_after_a_commit() -> None:
     commits = 0
 
     def make(commit: Any) -> Any:
-        def broken(self: Store, commit: Any) -> None:
+        def broken(self: Store, commit: Any, order: Any) -> None:
             nonlocal commits
-            commit(self, commit)
+            commit(self, commit, order)
             commits += 1
             if commits % 40 == 0:
                 raise RuntimeError("the commit is done")

@@ -6,6 +6,8 @@ All of them are tried with MUTANTS=all, which takes some ten minutes; else the f
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from tests.chaos.checker import RULES
 from tests.chaos.mutants import MUTANTS
 from tests.chaos.processes import Launcher
 from tests.chaos.run import Round, run_round
+from tests.served import ROOT
 
 ROUND_KILLS = 8
 ROUNDS = 5
@@ -31,6 +34,12 @@ def test_a_planted_bug_is_found(name: str, launcher: Launcher, tmp_path: Path) -
         if found & set(MUTANTS[name].rules):
             return
     pytest.fail(f"{name} was not found by {MUTANTS[name].rules} in {ROUNDS * ROUND_KILLS} kills, but by {found}")
+
+
+def test_planted_bugs_fit_the_functions_that_they_are_planted_into() -> None:
+    planting = "from tests.chaos.mutants import MUTANTS\nfor each in MUTANTS.values(): each.plant()"
+    planted = subprocess.run([sys.executable, "-c", planting], cwd=ROOT, capture_output=True, text=True)
+    assert planted.returncode == 0, planted.stderr
 
 
 def test_every_mutant_names_rules_that_there_are() -> None:
