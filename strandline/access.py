@@ -1,8 +1,8 @@
-"""Who may call what: roles, patterns of names, and a token as the controller knows it.
+"""Who may call what: roles, patterns of names, and the grant of a token.
 
 A token has a pattern for streams, and one for writers if it is a writer's token. A pattern is a name in which each `*`
-stands for any characters, also for none: `*`, `orders`, `orders-*`, `*.eu.*`. It has to fit the whole name, and letters
-are compared as they stand.
+stands for any characters, or for none: `*`, `orders`, `orders-*`, `*.eu.*`. It must fit the whole name, and case
+counts.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ EVERYTHING: Final = "*"
 
 
 class Role(StrEnum):
-    """What a token is for."""
+    """The purpose of a token."""
 
     WRITER = "writer"  # register, note, idle, close
-    READER = "reader"  # marks, windows, reader groups, and what happened
-    ADMIN = "admin"  # all of that, and everything else
+    READER = "reader"  # marks, windows, reader groups, and the journal
+    ADMIN = "admin"  # every call
 
     def covers(self, needed: Role) -> bool:
         return self is needed or self is Role.ADMIN
 
 
 def check_role(role: str) -> Role:
-    """The role of that name; raises InvalidConfig."""
+    """The role with this name; raises InvalidConfig for another name."""
     if role not in set(Role):
         raise InvalidConfig(name="role", value=role, wanted=f"one of {', '.join(Role)}")
     return Role(role)
 
 
 def check_pattern(pattern: str, name: str = "pattern") -> str:
-    """The pattern itself; raises InvalidConfig, which calls it `name`."""
+    """Returns the pattern; raises InvalidConfig, which calls it `name`, if it is not valid."""
     if PATTERN.fullmatch(pattern) is None:
         wanted = f"a name in which * stands for any characters: at most {NAME_CHARACTERS} of A-Z a-z 0-9 . _ - *"
         raise InvalidConfig(name=name, value=pattern, wanted=wanted)
@@ -49,7 +49,7 @@ def check_pattern(pattern: str, name: str = "pattern") -> str:
 
 @lru_cache(maxsize=NAMES_REMEMBERED)  # the same few names come with every note
 def fits(pattern: str, name: str) -> bool:
-    """Whether a pattern fits a name. Takes no more steps than the two have characters, multiplied."""
+    """Whether a pattern fits a name. The time is at most the product of the two lengths."""
     first, *rest = pattern.split("*")
     if not rest:
         return name == pattern
@@ -58,7 +58,7 @@ def fits(pattern: str, name: str) -> bool:
     place = len(first)
     if end < place or not name.startswith(first) or not name.endswith(last):
         return False
-    for part in middle:  # each as early as it can stand, which leaves most to those after it
+    for part in middle:  # the earliest match leaves the most for the parts after it
         found = name.find(part, place, end)
         if found < 0:
             return False
@@ -68,8 +68,8 @@ def fits(pattern: str, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What a token allows. `pattern` fits the streams that it is for, and `writers` the writers that a writer's token
-    speaks for. `expires_at` is the first millisecond at which it no longer allows anything; null: it never expires."""
+    """What a token allows. `pattern` fits its streams, and `writers` the writers for which a writer's token may call.
+    From the millisecond `expires_at` on it allows nothing; null: it never expires."""
 
     name: str
     role: Role

@@ -1,7 +1,7 @@
 """Every error of Strandline: one root, and for each error a stable code, its HTTP status and a sentence.
 
-An error is a dataclass of keywords, so its fields can go over the wire and come back, and it pickles. An error that no
-call over HTTP can end in has no status. The errors of logs, clients and Spark are in `errors.py` of their packages.
+An error is a dataclass with keyword arguments, so that it can go over the wire and back, and pickles. An error has no
+status if no call over HTTP can raise it. The errors of logs, clients and Spark are in `errors.py` of their packages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StrandlineError(Exception):
 
 
 class Refused(StrandlineError):
-    """The call was understood and turned down; nothing changed."""
+    """The call was understood and refused; nothing changed."""
 
 
 class Conflict(Refused):
@@ -151,7 +151,7 @@ class WrongDomain(Conflict):
 
 
 class Missing(Refused):
-    """What the call names is not there."""
+    """Something that the call names does not exist."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -226,9 +226,9 @@ class Unauthenticated(Denied):
 
 @dataclass(kw_only=True, eq=False)
 class Forbidden(Denied):
-    """The token is known, and not for this. `needs` is the role that the call takes; `stream`, if any, is one that the
-    token's pattern would have to allow ("*": every one); `writer`, if any, is one that the token does not speak for,
-    since it is bound to the writers that fit `writers`."""
+    """The token is known, but does not allow the call. `needs` is the role that the call requires; `stream`, if any, is
+    one that the token's pattern must allow ("*": every stream); `writer`, if any, is one for which the token may not
+    call, because it is bound to the writers that fit `writers`."""
 
     code: ClassVar[str] = "forbidden"
     status: ClassVar[int] = 403
@@ -254,7 +254,7 @@ class Forbidden(Denied):
 
 
 class Invalid(Refused):
-    """The call can never succeed as it stands."""
+    """The call can never succeed in this form."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -286,7 +286,7 @@ class TooMany(Invalid):
     what: str
     count: int
     limit: int
-    setting: str | None = None  # of the stream, which sets the limit
+    setting: str | None = None  # the stream's setting that is the limit
 
     @property
     def detail(self) -> str:
@@ -326,7 +326,7 @@ class InvalidConfig(Invalid):
 
 @dataclass(kw_only=True, eq=False)
 class InvalidParameter(Invalid):
-    """What stands behind the `?` of a call, or in a header that the call reads."""
+    """A value in the query of the URL, or in a header that the call reads, is not valid."""
 
     code: ClassVar[str] = "invalid_parameter"
     status: ClassVar[int] = 422
@@ -421,17 +421,17 @@ class TimeTooFarAhead(Invalid):
         return (
             f"time {self.time} is {self.time - self.clock} ms ahead of the clock ({self.clock}), "
             f"more than max_ahead_ms = {self.max_ahead_ms}: times are whole milliseconds; "
-            f"where they are meant to run ahead, set the stream's max_ahead_ms higher or to null"
+            f"if they are meant to run ahead, set the stream's max_ahead_ms higher or to null"
         )
 
 
 class Unavailable(StrandlineError):
-    """Nothing is known to be wrong with the call: try it again later."""
+    """The call could not be carried out now, and nothing is known to be wrong with it: try it again later."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Overloaded(Unavailable):
-    """There are as many as may be of `what`."""
+    """The bound of `what` is reached."""
 
     code: ClassVar[str] = "overloaded"
     status: ClassVar[int] = 503
@@ -446,7 +446,7 @@ class Overloaded(Unavailable):
 
 @dataclass(kw_only=True, eq=False)
 class StreamLoading(Unavailable):
-    """A stream with very much in it is being loaded, as after a restart. Nothing was changed."""
+    """A very large stream is being loaded, as after a restart. Nothing was changed."""
 
     code: ClassVar[str] = "stream_loading"
     status: ClassVar[int] = 503
@@ -459,7 +459,7 @@ class StreamLoading(Unavailable):
 
 @dataclass(kw_only=True, eq=False)
 class StoreUnavailable(Unavailable):
-    """The store cannot be used; `since` is the controller's time from which on that is so, where it is known."""
+    """The store cannot be used; `since` is the controller's time at which that began, if known."""
 
     code: ClassVar[str] = "store_unavailable"
     status: ClassVar[int] = 503
@@ -473,7 +473,7 @@ class StoreUnavailable(Unavailable):
 
 
 def _moment(milliseconds: int) -> str:
-    """A time of the controller's clock as people read it; as it is where that is no date."""
+    """A time of the controller's clock as a date; the number itself if that is no valid date."""
     try:
         return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError, OSError):
@@ -482,8 +482,8 @@ def _moment(milliseconds: int) -> str:
 
 @dataclass(kw_only=True, eq=False)
 class StoreCorrupt(StrandlineError):
-    """A row of the store is not what was written, or is missing: it belongs to a stream or a reader group. What depends
-    on it is refused, all else is served. Waiting mends nothing."""
+    """A row of a stream or a reader group in the store is missing, or differs from what was written. Calls that depend
+    on it are refused, all others are served. Waiting does not help."""
 
     code: ClassVar[str] = "store_corrupt"
     status: ClassVar[int] = 500
@@ -501,12 +501,12 @@ class StoreCorrupt(StrandlineError):
         which = f", the row with {self.row}" if self.row is not None else ""
         return (
             f"{whose} is damaged{where}{which}: {self.reason}. Nothing that depends on it is served: "
-            f"`strandline check` names all that is damaged, and a backup brings it back"
+            f"`strandline check` names everything that is damaged; restore it from a backup"
         )
 
 
 class RuleBroken(StrandlineError):
-    """A caller of the pure core broke a rule that it documents."""
+    """A caller broke a documented rule."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -600,7 +600,7 @@ class MethodNotAllowed(Invalid):
 
 @dataclass(kw_only=True, eq=False)
 class BadRequest(Invalid):
-    """What was sent is no HTTP request, or not one that can be answered. The connection is closed after it."""
+    """The bytes sent are not an HTTP request, or not one that can be answered. The connection is closed after it."""
 
     code: ClassVar[str] = "bad_request"
     status: ClassVar[int] = 400
@@ -608,7 +608,7 @@ class BadRequest(Invalid):
 
     @property
     def detail(self) -> str:
-        return f"this is no HTTP/1.1 request that can be answered: {self.reason}"
+        return f"this is not an HTTP/1.1 request that can be answered: {self.reason}"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -638,7 +638,7 @@ class HeadersTooLarge(Invalid):
 
 @dataclass(kw_only=True, eq=False)
 class WrongMediaType(Invalid):
-    """`given` is what `Content-Type` says, null where there is none."""
+    """`given` is the value of `Content-Type`, null without one."""
 
     code: ClassVar[str] = "wrong_media_type"
     status: ClassVar[int] = 415
@@ -647,12 +647,12 @@ class WrongMediaType(Invalid):
     @property
     def detail(self) -> str:
         given = f"the body came as {self.given!r}" if self.given is not None else "the body came without Content-Type"
-        return f"{given}, and bodies are JSON: add the header Content-Type: application/json"
+        return f"{given}, but bodies are JSON: add the header Content-Type: application/json"
 
 
 @dataclass(kw_only=True, eq=False)
 class WrongHost(Denied):
-    """The request was sent to a name that this controller does not answer to: `Host` says which."""
+    """The request was sent to a host name (`Host`) that this controller does not answer to."""
 
     code: ClassVar[str] = "wrong_host"
     status: ClassVar[int] = 421
@@ -662,14 +662,14 @@ class WrongHost(Denied):
     def detail(self) -> str:
         return (
             f"this controller does not answer to the host {self.host!r}: call it by the address that it listens on; "
-            f"where that name is its own, serve with --allowed-host {self.host} (STRANDLINE_ALLOWED_HOST)"
+            f"if the controller has that name, serve with --allowed-host {self.host} (STRANDLINE_ALLOWED_HOST)"
         )
 
 
 @dataclass(kw_only=True, eq=False)
 class ForeignOrigin(Denied):
-    """A browser sent the request for a page that is not the controller's own. `origin` is what `Origin` says, `site`
-    what `Sec-Fetch-Site` says, `host` where the request was sent to."""
+    """A browser sent the request for a page that is not the controller's own. `origin` is the value of `Origin`, `site`
+    that of `Sec-Fetch-Site`, `host` the host to which the request was sent."""
 
     code: ClassVar[str] = "foreign_origin"
     status: ClassVar[int] = 403
@@ -681,14 +681,14 @@ class ForeignOrigin(Denied):
     def detail(self) -> str:
         page = f"a page of {self.origin!r}" if self.origin is not None else f"a page that is {self.site!r}"
         return (
-            f"{page} may change nothing at {self.host!r}: the controller's own pages may, and programs that are no "
-            f"browsers; a proxy in front has to pass on Host, or name it in X-Forwarded-Host"
+            f"{page} may change nothing at {self.host!r}: only the controller's own pages may, and programs other than "
+            f"browsers; a proxy in front must pass on Host, or name it in X-Forwarded-Host"
         )
 
 
 @dataclass(kw_only=True, eq=False)
 class RequestTooSlow(Unavailable):
-    """The request did not arrive in time; nothing of it was carried out."""
+    """The request did not arrive in time; no part of it was carried out."""
 
     code: ClassVar[str] = "request_too_slow"
     status: ClassVar[int] = 408
@@ -702,7 +702,7 @@ class RequestTooSlow(Unavailable):
 
 @dataclass(kw_only=True, eq=False)
 class ControllerAway(Unavailable):
-    """The controller was not reached: nothing of the call got there, and nothing was changed."""
+    """The controller was not reached: it received no part of the call, and nothing was changed."""
 
     code: ClassVar[str] = "controller_away"
     status: ClassVar[int] = 503
@@ -714,16 +714,16 @@ class ControllerAway(Unavailable):
     def detail(self) -> str:
         return (
             f"the controller at {self.controller!r} was not reached in {self.tried_ms} ms ({self.reason}): "
-            f"nothing was changed; check the address, and that it runs, and call again"
+            f"nothing was changed; check the address and that the controller runs, then call again"
         )
 
 
 class Undecided(StrandlineError):
-    """The call may have been carried out, or not: it is not known which."""
+    """It is not known whether the call was carried out."""
 
 
 def says_nothing_changed(error: BaseException) -> bool:
-    """Whether a call that failed with this was certainly not carried out."""
+    """Whether a call that failed with this error was certainly not carried out."""
     return isinstance(error, Refused | Unavailable)
 
 
@@ -740,7 +740,7 @@ class OutcomeUnknown(Undecided):
 
     @property
     def detail(self) -> str:
-        advice = "making the call again is harmless" if self.repeatable else "look before you call again"
+        advice = "making the call again is harmless" if self.repeatable else "find out before you call again"
         return (
             f"{self.call} was sent, but no answer came back in {self.tried_ms} ms ({self.reason}): "
             f"whether it was carried out is not known; {advice}"
@@ -749,7 +749,7 @@ class OutcomeUnknown(Undecided):
 
 @dataclass(kw_only=True, eq=False)
 class StoreUndecided(Undecided):
-    """The controller told its store to commit, and the store did not say whether it did."""
+    """The controller told its store to commit, and the store did not answer."""
 
     code: ClassVar[str] = "store_undecided"
     status: ClassVar[int] = 504
@@ -758,14 +758,14 @@ class StoreUndecided(Undecided):
     @property
     def detail(self) -> str:
         return (
-            f"the store was told to keep this and did not answer ({self.reason}): whether it was carried out is not "
-            f"known; making a call again that is harmless to repeat, as a note is, settles it"
+            f"the store was told to commit and did not answer ({self.reason}): whether the call was carried out is not "
+            f"known; if it is harmless to repeat, as a note is, make it again"
         )
 
 
 @dataclass(kw_only=True, eq=False)
 class InternalFailure(Undecided):
-    """The controller broke while it worked on the call."""
+    """The controller failed while it worked on the call."""
 
     code: ClassVar[str] = "internal_error"
     status: ClassVar[int] = 500
@@ -778,9 +778,9 @@ class InternalFailure(Undecided):
 
 @dataclass(kw_only=True, eq=False)
 class UnexpectedAnswer(StrandlineError):
-    """An answer that this release does not understand: another release's, or not a controller's at all.
+    """An answer that this release does not understand: from another release, or not from a controller.
 
-    With a status from 400 to 499 the call was turned down; with another one it may have been carried out.
+    With a status from 400 to 499 the call was refused; with another one it may have been carried out.
     """
 
     code: ClassVar[str] = "unexpected_answer"
@@ -800,7 +800,7 @@ class UnexpectedAnswer(StrandlineError):
 
 @dataclass(kw_only=True, eq=False)
 class UsedAfterFork(RuleBroken):
-    """A forked process has neither the threads nor the connections of the one that it was forked from."""
+    """A forked process has neither the threads nor the connections of its parent."""
 
     code: ClassVar[str] = "used_after_fork"
     status: ClassVar[int] = 500

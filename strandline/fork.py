@@ -1,8 +1,8 @@
-"""Which process something was made in: connections, files and threads are of no use to a process forked from it.
+"""Detects objects that a forked child inherits: it cannot use its parent's connections, files and threads.
 
-origin = Origin("writer 'w1'")      when it is made
-origin.check()                      at each call: raises UsedAfterFork in a forked child
-origin.keep(connection)             what a forked child must not even close
+origin = OwningProcess("writer 'w1'")    when the object is made
+origin.check()                           at each call: raises UsedAfterFork in a forked child
+origin.keep(connection)                  a handle that a forked child must not even close
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import weakref
 
 from strandline.errors import UsedAfterFork
 
-_forks = 0  # that lie between the first process and this one
+_forks = 0  # the number of forks between the first process and this one
 _origins: weakref.WeakSet[OwningProcess] = weakref.WeakSet()
 
 
 class OwningProcess:
-    """Where an object was made."""
+    """The process in which an object was made."""
 
     __slots__ = ("__weakref__", "_forks", "_kept", "_process", "_what")
 
@@ -30,8 +30,8 @@ class OwningProcess:
         self._forks = _forks
 
     def keep(self, handle: object) -> None:
-        """What the object holds open is never closed in a forked child, not even when the interpreter ends: SQLite
-        takes that for the end of the parent's connection, and a Kafka client waits for threads that are not there."""
+        """Never closes this handle in a forked child, not even when the interpreter ends: SQLite would take that for
+        the end of the parent's connection, and a Kafka client would wait for threads that do not exist."""
         self._kept.append(handle)
         _origins.add(self)
 
@@ -40,12 +40,12 @@ class OwningProcess:
         return self._forks == _forks
 
     def check(self) -> None:
-        """Raises UsedAfterFork where this process was forked from the one in which the object was made."""
+        """Raises UsedAfterFork if this process was forked after the object was made."""
         if self._forks != _forks:
             raise UsedAfterFork(what=self._what, made_in=self._process, used_in=os.getpid())
 
     def inherited(self) -> None:
-        """In a child: nothing that is kept is ever let go of."""
+        """Called in a forked child: keeps every kept handle open for ever."""
         for handle in self._kept:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(handle))
 

@@ -1,7 +1,7 @@
-"""Names by which a server is called: what `Host` says, which names a server answers to, whose page an `Origin` is.
+"""Host names of a server: parses `Host`, knows which names a server answers to, and whether a page is its own.
 
-A page in a browser can send requests to any address, but it cannot choose these headers. So they tell a page of the
-server from a page of somebody else, also one whose own name was pointed at this server (DNS rebinding).
+A page in a browser can send requests to any address, but it cannot choose the headers `Host` and `Origin`. So they
+distinguish a page of the server from a foreign one, even if the foreign name points at this server (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ _AUTHORITY: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:]*)(?::(?P<p
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A host in lower case, an address in its shortest form, and the port, which is "" where none is named."""
+    """A host, as a name in lower case or an address in its shortest form, and the port, "" if none is named."""
 
     host: str
     port: str = ""
 
 
 def parse_authority(text: str) -> Authority | None:
-    """What stands in `Host`: a name, or an address, and perhaps a port; None for anything else."""
+    """Parses the value of `Host`: a name or an address, with or without a port; None for anything else."""
     found = _AUTHORITY.fullmatch(text) if len(text) <= HOST_CHARACTERS else None
     host = _normal(found["host"]) if found is not None else None
     return None if found is None or host is None else Authority(host, found["port"] or "")
 
 
 def _normal(host: str) -> str | None:
-    """A name or an address in the one form in which two are compared."""
+    """A name or an address in its normal form, for comparison."""
     if host.startswith("["):
         return _address(host[1:-1])
     if _NAME.fullmatch(host) is None:
@@ -47,7 +47,7 @@ def _normal(host: str) -> str | None:
 
 
 def _address(text: str) -> str | None:
-    """An address in its shortest form, one of IPv4 that was mapped into IPv6 as what it is; None for a name."""
+    """An address in its shortest form; an IPv4 address mapped into IPv6 as IPv4; None for a name."""
     try:
         found = ipaddress.ip_address(text)
     except ValueError:
@@ -57,7 +57,7 @@ def _address(text: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is a name or an address of the machine itself."""
+    """Whether a host is a loopback name or address."""
     address = _address(host)
     if address is not None:
         return ipaddress.ip_address(address).is_loopback
@@ -65,13 +65,13 @@ def is_loopback(host: str) -> bool:
 
 
 def same_host(one: str, other: str) -> bool:
-    """Whether two are the same name or the same address."""
+    """Whether two hosts are the same name or the same address."""
     return (_address(one) or one) == (_address(other) or other)
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedHosts:
-    """Names and addresses that a server answers to; `*.example.org` is all names below that one, `*` is all."""
+    """The names and addresses that a server answers to; `*.example.org` is every name below that one, `*` is any."""
 
     names: frozenset[str] = frozenset()
     domains: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class AllowedHosts:
 
     @classmethod
     def of(cls, given: Iterable[str]) -> Self:
-        """Raises InvalidConfig for what is no name, no address and no such pattern."""
+        """Parses names, addresses and patterns; raises InvalidConfig for anything else."""
         names, domains, every = set(), [], False
         for each in given:
             bare = f"[{each}]" if ":" in each and not each.startswith("[") else each
@@ -101,9 +101,9 @@ class AllowedHosts:
 
 
 def is_own_page(origin: str, hosts: Iterable[str], *, scheme: str) -> bool:
-    """Whether `Origin` names a page of the server that a request with one of these `hosts` was sent to.
+    """Whether `Origin` names a page of the server to which a request with one of these `hosts` was sent.
 
-    Over https only a page that came over https is. Over http both are: a proxy in front may have ended TLS.
+    Over https only a page loaded over https counts. Over http both count, because a proxy in front may have ended TLS.
     """
     page_scheme, separator, rest = origin.partition("://")
     page = parse_authority(rest)

@@ -1,7 +1,7 @@
-"""Public names that are imported when they are first used.
+"""Imports public names of a package on their first use.
 
-A Spark worker that reads a log imports `logs`, and with it the package around it; it should not pay
-for an HTTP client that it never uses.
+A Spark worker that reads a log imports `logs`, and with it the package around it. It should not also load
+an HTTP client that it never uses.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 
 def names_from(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """A package's `__getattr__`: `homes` says for each public name which module has it."""
+    """A package's `__getattr__`: `homes` has the module of each public name."""
 
     def get(name: str) -> object:
         if name not in homes:

@@ -1,4 +1,4 @@
-"""What may be a name: of a stream, a writer, a group, a reader, a segment."""
+"""Checks the names of streams, writers, groups, readers and segments."""
 
 import re
 from collections.abc import Hashable
@@ -17,7 +17,8 @@ def is_name(name: Hashable) -> bool:
 
 
 def check_name(what: str, name: str) -> str:
-    """The name itself; raises InvalidName for any other than 1 to 249 of A-Z a-z 0-9 . _ - ."""
+    """Returns the name; raises InvalidName unless it has 1 to 249 of A-Z a-z 0-9 . _ - and begins with a letter or
+    digit."""
     if not is_name(name):
         raise InvalidName(what=what, name=name)
     return name

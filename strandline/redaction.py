@@ -1,11 +1,11 @@
-"""Secrets in texts that somebody may read: tokens, and the passwords of database addresses."""
+"""Removes secrets from texts: tokens, and the passwords of database addresses."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-TOKEN_PREFIX: Final = "slt_"  # every token begins with it, so that one is known wherever it turns up
+TOKEN_PREFIX: Final = "slt_"  # every token begins with it, so that a token is recognised in any text
 HIDDEN: Final = "…"
 
 _SECRET: Final = re.compile(
@@ -18,5 +18,5 @@ _SECRET: Final = re.compile(
 
 
 def redact(text: str) -> str:
-    """The text with every secret cut down to what shows that there was one."""
+    """The text with every secret replaced by "…"; the words before it stay."""
     return _SECRET.sub(lambda found: (found[found.lastgroup] if found.lastgroup else "") + HIDDEN, text)

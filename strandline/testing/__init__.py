@@ -1,9 +1,9 @@
-"""For tests of applications: time that moves only when a test says so, and nothing that sleeps.
+"""For tests of applications: time that moves only when a test moves it, and no sleeps.
 
-    clock.py       a clock that is moved by hand
+    clock.py       a clock that the test moves
     controller.py  the real controller in this process, on that clock, and connections to it
-    faults.py      what goes wrong between a client and the controller, request by request
-    log.py         a log in memory that acknowledges as it is told to
+    faults.py      faults between a client and the controller, request by request
+    log.py         a log in memory whose acknowledgements the test controls
 
     with InProcessController() as controller:
         controller.create_stream("orders", segments=2)
@@ -11,8 +11,8 @@
             ...
         controller.pass_time(60_000)
 
-The controller needs the extra `controller`. Nothing but tests imports this package: it is the one part of
-`strandline` that knows the rest of the project.
+The controller needs the extra `controller`. Only tests import this package: it is the one part of `strandline` that
+imports the rest of the project.
 """
 
 from typing import TYPE_CHECKING

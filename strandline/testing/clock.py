@@ -1,17 +1,17 @@
-"""A clock that is moved by hand."""
+"""A clock that a test moves."""
 
 from __future__ import annotations
 
 from typing import Final
 
-NOON: Final = 1_700_000_000_000  # some moment to begin at
+NOON: Final = 1_700_000_000_000  # an arbitrary start
 
 
 class ManualClock:
-    """Milliseconds that pass only when a test says so; call it to read it, as one does with any clock here.
+    """Milliseconds that pass only when a test sets `now`. Like every clock here, it is called to read it.
 
-    A controller takes it for both clocks of its host. `now` going forward is time that passes; `wall_ahead_ms` says how
-    far somebody has set the host's wall clock ahead of that, below 0: behind.
+    A controller uses it for both clocks of its host. Time passes when `now` goes forward; `wall_ahead_ms` is how far
+    the host's wall clock was set ahead of that, or, below 0, behind.
     """
 
     def __init__(self, now: int = NOON) -> None:
@@ -24,11 +24,11 @@ class ManualClock:
         return self.now
 
     def wall(self) -> int:
-        """The time of day, as the host shows it."""
+        """The host's wall clock."""
         return self.now + self.wall_ahead_ms
 
     def monotonic(self) -> int:
-        """How much time has passed; it never goes back, wherever `now` is set."""
+        """The time that has passed; it never goes back, even if `now` does."""
         self._passed += max(0, self.now - self._seen)
         self._seen = self.now
         return self._passed

@@ -1,4 +1,4 @@
-"""The real controller in this process: its ASGI application on a store of its own, and a clock moved by hand."""
+"""The real controller in this process: its ASGI application on a store of its own, and a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from strandline.core.config import StreamConfig
 from strandline.testing.clock import ManualClock
 from strandline.testing.faults import AsyncFaultyTransport, Faults, FaultyTransport, Script
 
-ADDRESS: Final = "http://controller"  # what connections in this process call it by
+ADDRESS: Final = "http://controller"  # of the controller, for connections in this process
 LOCALHOST: Final = "127.0.0.1"
 
 MARKS_AT_ONCE: Final = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
-"""A mark for every advance, and times that need not be near the clock; all else as streams have it by default."""
+"""A mark for every advance, and times that may be far from the clock; otherwise the defaults of streams."""
 
 
 class InProcessController:
-    """A controller of this process, as a context manager. Everything of it is real but the clock and the network.
+    """A controller in this process, as a context manager. Only its clock and the network are not real.
 
-    Its deadlines (a writer's timeout, a reader's, the mark interval) and what it does now and then (old marks go) see
-    only the time that `pass_time` lets pass: nothing happens in it by itself, however slow the machine. What a caller
-    waits for on purpose (`wait_ms`) is real time, and ends at once when what is waited for comes.
+    Its deadlines (timeouts of writers and readers, the mark interval) and its periodic work (the removal of old marks)
+    depend only on the time that `pass_time` lets pass: nothing happens by itself, on a slow machine either. A caller's
+    own wait (`wait_ms`) takes real time, and ends as soon as its event comes.
     """
 
     def __init__(self, database: Path | str | None = None, clock: ManualClock | None = None, **settings: Any) -> None:
-        """`database` is as in `Settings`; None is a file that goes with the controller. `settings` are the others."""
+        """`database` is as in `Settings`; None is a temporary file. `settings` are the other fields of `Settings`."""
         self._open = ExitStack()
         if database is None:
             folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="strandline-"))
@@ -70,8 +70,8 @@ class InProcessController:
     def connection(
         self, faults: Script | None = None, *, token: str | None = None, patience: Patience | None = None
     ) -> Connection:
-        """A connection for writers and readers, with what goes wrong on it. It never sleeps: pauses between attempts
-        are over at once, and count as if they had been made."""
+        """A connection for writers and readers, with scripted faults. It never sleeps: pauses between attempts end at
+        once, but count against deadlines."""
         inner = _FromOutside(self.portal, self._transport(token))
         transport = FaultyTransport(inner, faults if faults is not None else Faults())
         return Connection(ADDRESS, patience=patience, transport=transport, seams=transport.time.seams())
@@ -79,21 +79,21 @@ class InProcessController:
     def async_connection(
         self, faults: Script | None = None, *, token: str | None = None, patience: Patience | None = None
     ) -> AsyncConnection:
-        """The same for the event loop of the test, whichever that is."""
+        """A connection for the event loop of the test."""
         inner = _FromAnotherLoop(self.portal, self._transport(token))
         transport = AsyncFaultyTransport(inner, faults if faults is not None else Faults())
         return AsyncConnection(ADDRESS, patience=patience, transport=transport, seams=transport.time.seams())
 
     def request(self, method: str, path: str, **more: Any) -> httpx.Response:
-        """The answer to any request, whatever it is; `more` is as httpx has it."""
+        """Sends any request and returns the answer; `more` goes to httpx."""
         return self.request_soon(method, path, **more).result()
 
     def request_soon(self, method: str, path: str, **more: Any) -> Future[httpx.Response]:
-        """The same, and does not wait for the answer."""
+        """Sends any request and does not wait for the answer."""
         return self.portal.start_task_soon(partial(self._client.request, method, path, **more))
 
     def listen(self) -> str:
-        """Takes calls over HTTP as well, on a free port of this machine; returns the URL, for other processes."""
+        """Serves HTTP too, on a free loopback port; returns the URL, for other processes."""
         listener = self._open.enter_context(socket.create_server((LOCALHOST, 0)))
         config = uvicorn.Config(
             self._application, interface="asgi3", lifespan="off", log_config=None, log_level="warning"
@@ -104,9 +104,9 @@ class InProcessController:
     # -- time --------------------------------------------------------------------------------------------------------
 
     def pass_time(self, milliseconds: int) -> None:
-        """Lets time pass, with every deadline on the way at its own moment; what that brings about is durable then.
+        """Lets time pass, and handles every deadline at its own moment. On return all effects are durable.
 
-        Raises InvalidConfig for a time below 0: set the `clock` where one is to step back.
+        Raises InvalidConfig for a time below 0: to step the clock back, set `clock.now`.
         """
         check_whole("milliseconds", milliseconds, least=0)
         self.portal.call(self._pass_time, milliseconds)
@@ -120,17 +120,17 @@ class InProcessController:
                 break
             self.clock.now += wait_ms
             deadlines.run_due()
-            await asyncio.sleep(0)  # who waits for what that brought about has a turn
+            await asyncio.sleep(0)  # lets tasks run that wait for the effects
         self.clock.now = until
         await controller.run_due()
 
     def restart(self, *, after_ms: int = 0) -> None:
-        """Stops it in order and starts it again on the same store, after a time in which it was down."""
+        """Stops the controller in order, and starts it again on the same store, `after_ms` later."""
         self._serving.close()
         self.clock.now += after_ms
         self._begin()
 
-    # -- its life ----------------------------------------------------------------------------------------------------
+    # -- start and end -----------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
@@ -154,7 +154,7 @@ class InProcessController:
         self._serving.enter_context(self.portal.wrap_async_context_manager(lifespan))
 
     async def _application(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.app(scope, receive, send)  # the one of now: connections outlive a restart
+        await self.app(scope, receive, send)  # the present one: connections outlive a restart
 
     def _asgi(self) -> httpx.ASGITransport:
         return httpx.ASGITransport(self._application)
@@ -164,7 +164,7 @@ class InProcessController:
 
 
 class _FromOutside:
-    """Sends from any thread what the controller's own event loop takes."""
+    """Sends requests from any thread to the controller's event loop."""
 
     def __init__(self, portal: BlockingPortal, inner: AsyncTransport) -> None:
         self._portal = portal
@@ -178,7 +178,7 @@ class _FromOutside:
 
 
 class _FromAnotherLoop:
-    """The same from an event loop of the caller's."""
+    """Sends requests from the caller's event loop to the controller's."""
 
     def __init__(self, portal: BlockingPortal, inner: AsyncTransport) -> None:
         self._portal = portal
@@ -193,7 +193,7 @@ class _FromAnotherLoop:
 
 @asynccontextmanager
 async def _served(server: uvicorn.Server, listener: socket.socket) -> AsyncIterator[None]:
-    """The listener takes connections before the server does, so nobody needs to wait for it to start."""
+    """Runs a server. The listener takes connections at once, so callers need not wait for the server's start."""
     serving = asyncio.create_task(server.serve([listener]))
     try:
         yield

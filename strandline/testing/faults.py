@@ -1,4 +1,4 @@
-"""What goes wrong between a client and the controller: a script with one entry for each request."""
+"""Faults between a client and the controller: a script with one entry for each request."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from strandline.wire.problems import MEDIA_TYPE, status_of, to_problem
 
 
 class Fault(StrEnum):
-    """What becomes of one request."""
+    """The fault of one request."""
 
     CONTROLLER_AWAY = auto()
-    """It does not get there, and the client knows it."""
+    """The request does not arrive, and the client knows it."""
     REQUEST_LOST = auto()
-    """It does not get there, and for all the client knows it did."""
+    """The request does not arrive, and the client does not know."""
     ANSWER_LOST = auto()
-    """The controller does what is asked, and the client never hears of it."""
+    """The controller carries out the call, and the client gets no answer."""
     STORE_AWAY = auto()
-    """The controller answers that it cannot use its store just now, and changes nothing."""
+    """The controller answers that it cannot use its store now, and changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """The answer takes so long, by the client's own time. Where the client does not wait that long it is lost."""
+    """The answer takes `answer_ms` of the client's time. If the client does not wait that long, the answer is lost."""
 
     answer_ms: int
 
@@ -41,40 +41,40 @@ class Slow:
         check_whole("answer_ms", self.answer_ms, least=0)
 
 
-Entry: TypeAlias = Fault | Slow | None  # None: all goes well
+Entry: TypeAlias = Fault | Slow | None  # None: no fault
 
 
 class Script(Protocol):
-    """Says what becomes of each request, maybe by what it is: `Faults`, or one of your own."""
+    """Chooses the fault of each request: `Faults`, or a script of your own, which may use the request."""
 
     def take(self, request: Request) -> Entry: ...
 
 
 class Faults:
-    """The script of one connection or of several. Requests that it has no entry for go well, or as `always` says."""
+    """The script of one or several connections. Requests without an entry get that of `always`, at first no fault."""
 
     def __init__(self, *entries: Entry) -> None:
         self._entries = deque(entries)
         self._always: Entry = None
         self.requests: list[Request] = []
-        """All that were made, each attempt by itself."""
+        """All requests, one for each attempt."""
 
     def then(self, *entries: Entry) -> None:
-        """What becomes of the requests that come next, one after the other."""
+        """Adds entries for the next requests, in order."""
         self._entries.extend(entries)
 
     def always(self, entry: Entry) -> None:
-        """What becomes of all requests that have no entry of their own, from now on."""
+        """Sets the entry of all further requests that have none of their own."""
         self._always = entry
 
     def take(self, request: Request) -> Entry:
-        """The entry of a request, which is noted down."""
+        """Records a request; returns its entry."""
         self.requests.append(request)
         return self._entries.popleft() if self._entries else self._always
 
 
 class ClientTime:
-    """The time that a client spends waiting, in which nobody waits: pauses and slow answers only add to it."""
+    """A client's clock that does not wait: pauses and slow answers only add to it."""
 
     def __init__(self) -> None:
         self._now_ms = 0.0
@@ -90,10 +90,10 @@ class ClientTime:
 
     async def sleep_async(self, seconds: float) -> None:
         self.spend(seconds * 1000)
-        await asyncio.sleep(0)  # others have their turn, as they would
+        await asyncio.sleep(0)  # other tasks run, as in a real pause
 
     def seams(self) -> Seams:
-        """Where the loops of a connection meet this time. Pauses are as long as they are on average."""
+        """The seams of a connection on this clock. Pauses have their average length."""
         return Seams(now_ms=self.now_ms, sleep=self.sleep, sleep_async=self.sleep_async, random=lambda: 0.5)
 
 
@@ -140,7 +140,7 @@ class AsyncFaultyTransport:
 
 
 def _course(entry: Entry, time: ClientTime, timeout_ms: float) -> Generator[None, Outcome, Outcome]:
-    """What becomes of a request: yields where it is sent, is told what came of it, returns what the client hears."""
+    """One request with its fault: yields to send it, gets the outcome, returns the outcome that the client sees."""
     match entry:
         case None:
             return (yield)

@@ -1,4 +1,4 @@
-"""A log in memory that acknowledges appends as it is told to. It keeps the contract of `strandline.logs.contract`."""
+"""A log in memory whose acknowledgements the test controls. It passes the contract of `strandline.logs.contract`."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from strandline.testing.clock import ManualClock
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PATH: Final = "scripted"  # what errors call it
-FLUSH_BOUND_S: Final = 10.0  # a flush that nobody acknowledges until then fails: the test forgot to
+PATH: Final = "scripted"  # its name in errors
+FLUSH_BOUND_S: Final = 10.0  # a flush fails after this: the test forgot to acknowledge
 
 
 class Acknowledge(StrEnum):
-    """When appends come into the log and count as acknowledged."""
+    """When appends enter the log and count as acknowledged."""
 
     AT_ONCE = auto()
     """When they return."""
     ON_FLUSH = auto()
-    """When somebody flushes, as behind a network."""
+    """With the next flush, as behind a network."""
     BY_HAND = auto()
-    """When the test says so."""
+    """When the test calls `acknowledge`."""
 
 
 class ScriptedLog:
-    """A log of its own, empty at first. Any number of writers and readers may share it, in any threads."""
+    """A log in memory, empty at first. Any number of writers and readers may share it, in any threads."""
 
     def __init__(self, segments: int | Sequence[NewSegment] = 1, *, clock: Callable[[], int] | None = None) -> None:
         """`segments` is a number ("0", "1", … with equal shares of [0, 1)) or ranges that tile [0, 1)."""
@@ -53,7 +53,7 @@ class ScriptedLog:
         self._lock = threading.Lock()
 
     def writer(self, acknowledge: Acknowledge = Acknowledge.AT_ONCE) -> ScriptedLogWriter:
-        """The append side, as one process has it."""
+        """The append side of one process."""
         return ScriptedLogWriter(self, acknowledge)
 
     def reader(self) -> ScriptedLogReader:
@@ -65,7 +65,7 @@ class ScriptedLog:
             return list(self._graph)
 
     def end_offsets(self) -> Position:
-        """The end of every segment. What is not acknowledged yet does not count."""
+        """The end of every segment. Events that are not acknowledged yet do not count."""
         with self._lock:
             return self._ends()
 
@@ -86,14 +86,14 @@ class ScriptedLog:
             return self._ends()
 
     def skip(self, segment: str, count: int = 1) -> None:
-        """Leaves offsets out: no event stands there, as where a commit has its marker."""
+        """Leaves offsets without an event, as for a commit's marker."""
         with self._lock:
             self._slots[self._graph[segment].id].extend(itertools.repeat(None, count))
 
     # -- for its writers and readers ---------------------------------------------------------------------------------
 
     def check(self, events: Iterable[Event]) -> None:
-        """Raises what appending these would, and appends nothing."""
+        """Raises the errors of appending these events, and appends nothing."""
         with self._lock:
             route = Route(PATH, self._graph)
             for event in events:
@@ -101,7 +101,7 @@ class ScriptedLog:
                 route.segment(event)
 
     def put(self, events: Iterable[Event], memo: Memo | None = None) -> Position:
-        """Appends all of them or none, and keeps the memo with them; returns the position behind them."""
+        """Appends all events or none, and keeps the memo with them; returns the position behind them."""
         with self._lock:
             route = Route(PATH, self._graph)
             placed = [(route.segment(event), event) for event in events]
@@ -116,7 +116,7 @@ class ScriptedLog:
             return ends
 
     def between(self, segment: str, start: int, end: int) -> list[StoredEvent]:
-        """The events of a range. Raises UnknownSegment, and NotInLog where the range is not wholly there."""
+        """The events of a range. Raises UnknownSegment, and NotInLog if the log does not hold the whole range."""
         with self._lock:
             slots = self._slots.get(segment)
             if slots is None:
@@ -136,9 +136,9 @@ class ScriptedLog:
 
 
 class ScriptedLogWriter:
-    """The append side of a scripted log. What is not acknowledged is under way, and not in the log yet.
+    """The append side of a scripted log. An append that is not acknowledged is under way, and not in the log yet.
 
-    Transactions are in the log, and acknowledged, when their commit returns.
+    A transaction is in the log, and acknowledged, when its commit returns.
     """
 
     def __init__(self, log: ScriptedLog, acknowledge: Acknowledge) -> None:
@@ -146,13 +146,13 @@ class ScriptedLogWriter:
         self._mode = acknowledge
         self._positions: Position = {}
         self._under_way: deque[list[Event]] = deque()
-        self._made = 0  # appends, whatever became of them
-        self._failed: list[tuple[list[Event], str]] = []  # nobody was told of them yet
+        self._made = 0  # all appends, failed ones too
+        self._failed: list[tuple[list[Event], str]] = []  # not reported yet
         self._refusals: deque[Exception] = deque()
         self._flushing = 0
         self._changed = threading.Condition()
 
-    # -- what a test does --------------------------------------------------------------------------------------------
+    # -- for tests ---------------------------------------------------------------------------------------------------
 
     @property
     def under_way(self) -> int:
@@ -160,33 +160,33 @@ class ScriptedLogWriter:
         return len(self._under_way)
 
     def acknowledge(self, appends: int | None = None) -> None:
-        """The oldest appends under way come into the log: so many of them, or all."""
+        """Puts the oldest appends under way into the log: this many, or all."""
         with self._changed:
             for _ in range(len(self._under_way) if appends is None else appends):
                 self._settle()
             self._changed.notify_all()
 
     def fail(self, reason: str = "a scripted fault", appends: int = 1) -> None:
-        """The oldest appends under way never come into the log; the next flush says so, once."""
+        """Fails the oldest appends under way: they never enter the log, and the next flush raises this, once."""
         with self._changed:
             for _ in range(appends):
                 self._failed.append((self._under_way.popleft(), reason))
             self._changed.notify_all()
 
     def refuse(self, *errors: Exception) -> None:
-        """The next appends raise these errors, one each, and append nothing."""
+        """Makes the next appends raise these errors, one each, and append nothing."""
         self._refusals.extend(errors)
 
     def wait_for_flush(self, timeout_s: float = FLUSH_BOUND_S) -> None:
-        """Waits until another thread is in `flush` and cannot go on. Raises TimeoutError."""
+        """Waits until another thread is in `flush`. Raises TimeoutError."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._flushing > 0, timeout_s):
-                raise TimeoutError(f"nobody began to flush within {timeout_s} s")
+                raise TimeoutError(f"no thread began to flush within {timeout_s} s")
 
     # -- the Log protocol --------------------------------------------------------------------------------------------
 
     def append(self, events: Iterable[Event]) -> Position:
-        """See `Log.append`; raises what `refuse` was given as well."""
+        """See `Log.append`; also raises the errors of `refuse`."""
         rows = list(events)
         if self._refusals:
             raise self._refusals.popleft()
@@ -201,8 +201,8 @@ class ScriptedLogWriter:
             return {}
 
     def flush(self) -> Position:
-        """See `Log.flush`. Raises NotAcknowledged for appends that failed; those that nobody acknowledges within
-        FLUSH_BOUND_S fail."""
+        """See `Log.flush`. Raises NotAcknowledged for failed appends; one that is not acknowledged within FLUSH_BOUND_S
+        fails."""
         with self._changed:
             if self._mode is Acknowledge.ON_FLUSH:
                 while self._under_way:
@@ -215,7 +215,7 @@ class ScriptedLogWriter:
             finally:
                 self._flushing -= 1
             if not done:
-                reason = f"nobody called acknowledge() within {FLUSH_BOUND_S} s"
+                reason = f"the test did not call acknowledge() within {FLUSH_BOUND_S} s"
                 self._failed += [(rows, reason) for rows in self._under_way]
                 self._under_way.clear()
             self._raise_failed()
@@ -236,7 +236,7 @@ class ScriptedLogWriter:
 
     def close(self) -> None: ...
 
-    # -- inside ------------------------------------------------------------------------------------------------------
+    # -- within ------------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
         rows = self._under_way.popleft()

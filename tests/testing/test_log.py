@@ -73,7 +73,7 @@ def test_a_flush_waits_for_the_test_to_acknowledge(log: ScriptedLog) -> None:
 
 
 def test_waiting_for_a_flush_that_does_not_come_ends(log: ScriptedLog) -> None:
-    with pytest.raises(TimeoutError, match="nobody began to flush"):
+    with pytest.raises(TimeoutError, match="no thread began to flush"):
         log.writer(Acknowledge.BY_HAND).wait_for_flush(timeout_s=0.01)
 
 
