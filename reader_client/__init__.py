@@ -1,15 +1,15 @@
-"""Reading by time: events with watermarks between them, and where a position stands among the marks.
+"""Readers: read events with watermarks in between, and get the time window of a position.
 
 with EventReader("http://127.0.0.1:8433", "billing", "reader-1", {"orders": log}, time_domain="event") as reader:
     for item in reader:
         if item.is_watermark:
-            item.watermark              # nothing older than this follows
+            item.watermark              # no older event follows
         else:
             item.event.value
 
 with TimeWindows("http://127.0.0.1:8433", "orders", cached=True) as windows:
     window = windows.get_time_window({"0": 120, "1": 80})
-    window.lower                        # everything older than this has been read
+    window.lower                        # all older events have been read
 """
 
 from typing import TYPE_CHECKING

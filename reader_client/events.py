@@ -26,91 +26,98 @@ def _monotonic_ms() -> float:
 
 
 class _Known:
-    """What a reader knows by itself, and of the group as of its last report."""
+    """The reader's own state, and the group's as of the last report."""
 
     _reading: ReaderJobs
 
     @property
     def window(self) -> GroupWindow | None:
-        """Where the group stood at the last report; `get_time_window` asks where it stands now. It goes back where
-        events are to be read again; watermark items do not."""
+        """The group's time window at the last report; `get_time_window` requests the current one. It goes back if
+        events are to be read again; watermark items never do."""
         return self._reading.window
 
     @property
     def positions(self) -> Positions:
-        """How far this reader has read, in the segments that it owns. Bounds follow it."""
+        """How far this reader has read, in the segments that it owns. Bounds follow these positions."""
         return self._reading.positions
 
     @property
     def settled(self) -> Positions:
-        """How far what it has read was dealt with. Whoever reads these segments next goes on from there."""
+        """How far the events that it has read are processed. The next reader of these segments continues there."""
         return self._reading.settled
 
     def lags(self, now_ms: int) -> Mapping[str, Mapping[str, Lag]]:
-        """How far behind in time its segments are, by stream, where it is `now_ms` (epoch). For the whole group, see
-        `ReaderGroup.lag`."""
+        """Returns how far behind in time its segments are, by stream, at `now_ms` (epoch). See `ReaderGroup.lag` for
+        the whole group."""
         return self._reading.lags(now_ms)
 
     @property
     def late(self) -> LateEvents:
-        """The late events that it has read."""
+        """How many late events it has read."""
         return self._reading.late
 
     @property
     def fenced(self) -> int:
-        """How often it found that others had taken its segments, because it was silent for too long."""
+        """How often other readers had taken its segments, because it was silent for too long."""
         return self._reading.fenced
 
     @property
     def end_of_stream(self) -> bool:
-        """Whether all streams are sealed, and the group has read all of them: every window can close."""
+        """Whether all streams are sealed and the group has read them to their ends: every window can close."""
         return self._reading.at_end
 
     def save(self) -> ReaderState:
-        """What a reader can go on from later: `state=`. All that was handed out so far counts as dealt with, or lies in
-        the open windows, which are part of the state. Keep it in one step with the results, then call `settle`."""
+        """Returns the state that a later reader can continue from, with `state=`.
+
+        Every event returned so far counts as processed, or lies in the open windows, which are part of the state. Store
+        the state in one step with the results, then call `settle`.
+        """
         return self._reading.save()
 
     def save_segments(self) -> Mapping[SegmentRef, ReaderState]:
-        """The same for each segment by itself, so that whoever reads it next goes on from it: `recall=`."""
+        """Returns a state for each segment, from which its next reader continues, with `recall=`."""
         return self._reading.save_segments()
 
     def settle(self) -> None:
-        """What was saved last is kept; for a reader with `windows`. The group hears of it with the next report."""
+        """Settles what was saved last: call it once that is stored, for a reader with `windows`. The next report has
+        it."""
         self._reading.settle()
 
     def done(self, item: EventItem) -> None:
-        """The event has been dealt with; for a reader with `acknowledge`."""
+        """Marks an event as processed, for a reader with `acknowledge`."""
         self._reading.done(item)
 
 
 class EventReader(_Known):
-    """Reads a share of a group's segments, with others who share them. For one thread at a time.
+    """Reads its share of a group's segments: events, with watermarks in between. Use it from one thread at a time.
 
-    Iterating yields events until all streams are sealed and read. What was handed out is read, and time moves by it. It
-    is settled once the next item is asked for; with `acknowledge`, once `done` was called for it. Every `report_ms` the
-    reader tells how far it has read, hears where the group stands, and takes or gives up segments, so that all readers
-    have about as many. Who asks for no item for longer than the group's `reader_timeout_ms` loses its segments; others
-    go on from what it reported as settled.
+    Iteration ends when all streams are sealed and read. The watermark follows the events that the reader returns. An
+    event is settled when the next item is requested or, with `acknowledge=True`, when `done` is called for it.
 
-    - `logs`: for each stream of the group, where its events are. They stay open.
-    - `time_domain`: "event" or "ingestion", and watermark items come between the events, also while none come.
-    - `by_stream`: watermark items are those of each stream by itself, and idle items say which stream sleeps, as a
-      `Join` needs them. Without it there is one watermark over all streams.
-    - `event_time`: from an event to its time, or its times by key. Events older than their stream's lower bound are
-      then flagged, counted in `late` (by writer, where `writer_of` tells), and with `on_late` go there instead.
-    - `max_event_time_lag_ms`: taken off each watermark, to go from ingestion to event time.
-    - `ordered`: the next event is from the segment that is furthest behind by the marks of the time key `order_key`,
-      else from each in turn.
-    - `backlog`: is kept up to date with every report.
-    - `state`: what `save` gave. The segments in it are taken over, whoever has them.
-    - `windows`: the open windows, into which events go with `part=item.place`. They are saved and loaded with the
-      state, and what is read is settled by `settle`.
-    - `recall`: from a stream and a segment to what was kept of it, for windows of a group with several readers. It is
-      called, in the thread that reads, when a segment comes to this reader.
+    Every `report_ms` the reader reports its positions, gets the group's time window, and acquires or releases segments
+    so that all readers own about as many. A reader that requests no item for longer than the group's
+    `reader_timeout_ms` loses its segments; other readers continue at its last settled positions.
 
-    Raises WrongDomain, InvalidConfig, the log's errors, and what calls to the controller raise. After an error of these
-    the reader goes on where it was.
+    - `logs`: the log of each stream of the group. They stay open.
+    - `time_domain`: "event" or "ingestion" yields watermark items between events, and while no events arrive.
+    - `by_stream`: yields a separate watermark for each stream, and idle items, as a `Join` needs them. By default there
+      is one watermark over all streams.
+    - `event_time`: a function from an event to its time, or its times by key. Events below their stream's lower bound
+      are then flagged, and counted in `late`.
+    - `on_late`: called with each late event, which is then not yielded.
+    - `writer_of`: a function from an event to its writer's name, so that `late` counts by writer.
+    - `max_event_time_lag_ms`: subtracted from each watermark, to go from ingestion to event time.
+    - `ordered`: the next event comes from the segment that is furthest behind, by the marks of the time key
+      `order_key`; otherwise from each segment in turn.
+    - `backlog`: updated with every report.
+    - `state`: a state from `save`. The reader takes over its segments from their owners.
+    - `windows`: the open windows; add events with `part=item.place`. They are saved and loaded with the state, and
+      `settle` settles what was read.
+    - `recall`: a function from a stream and a segment to its saved state, for windows in a group of several readers.
+      The reading thread calls it when this reader gets a segment.
+
+    Raises WrongDomain, InvalidConfig, the log's errors, and the errors of calls to the controller. The reader can
+    continue after any of them.
     """
 
     def __init__(
@@ -127,20 +134,21 @@ class EventReader(_Known):
         now_ms: Callable[[], float] = _monotonic_ms,
         **options: Unpack[OptionsGiven],
     ) -> None:
-        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open; what is not
-        given of the token and the files comes from the environment, see `Connection`."""
+        """Creates the reader named `reader` of the group `group`. `controller` is a URL, or a shared connection, which
+        has its own token and stays open. `token`, `token_file` and `ca_file` come from the environment by default, see
+        `Connection`. Options: see above."""
         self._reading = ReaderJobs(group, reader, logs, Options(**options), state, now_ms)
         self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
 
     def read(self, wait_ms: float | None = None) -> Item | None:
-        """The next item; waits for it at most so long, or for ever. None where none came; `end_of_stream` tells whether
-        none will."""
+        """Returns the next item, or None after `wait_ms` (by default it waits for ever) or at the end of all streams,
+        see `end_of_stream`."""
         return drive(self._reading.read(wait_ms), self._connection, time.sleep)
 
     def get_time_window(self) -> GroupWindow:
-        """Where the group stands now, with everything that this reader has handed out.
+        """Returns the group's current time window, with all events that this reader has returned.
 
-        It reports how far it has read, so it costs a call; what was handed out last is read then, and not yet settled.
+        Makes one call, a report of its positions. The event that was returned last counts as read, not yet as settled.
         """
         return drive(self._reading.look(), self._connection, time.sleep)
 
@@ -149,7 +157,7 @@ class EventReader(_Known):
             yield item
 
     def close(self) -> None:
-        """Tells how far it has read, gives its segments up for others, and leaves the group."""
+        """Reports its positions, releases its segments and leaves the group."""
         self._close(settle=True)
 
     def __enter__(self) -> Self:
@@ -163,7 +171,7 @@ class EventReader(_Known):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """After an exception, the item that was handed out last is read again by someone."""
+        """After an exception, the item that was returned last stays unsettled, and is read again."""
         if kind is None:
             self._close(settle=True)
             return
@@ -182,7 +190,7 @@ class EventReader(_Known):
 
 
 class AsyncEventReader(_Known):
-    """`EventReader` for asyncio, for one task at a time. The logs are read in other threads, one at a time."""
+    """`EventReader` for asyncio. Use it from one task at a time. It reads the logs in other threads, one at a time."""
 
     def __init__(
         self,

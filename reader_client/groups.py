@@ -1,4 +1,4 @@
-"""`ReaderGroup`, and `AsyncReaderGroup` for asyncio: several readers that share the segments of streams."""
+"""`ReaderGroup`, and `AsyncReaderGroup` for asyncio: readers that share the segments of streams."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHANGEABLE: Final = ("streams", "backlog_threshold_ms", "reader_timeout_ms", "id
 
 
 class _Ownership:
-    """What a reader knows of itself: as of the last answer."""
+    """The state of a registered reader, as of the last answer."""
 
     def __init__(self, group: str, name: str, answer: ReaderAnswer) -> None:
         self.group = group
@@ -43,56 +43,56 @@ class _Ownership:
 
     @property
     def owned(self) -> Positions:
-        """The segments it owns, each where it stands, by stream."""
+        """The segments that this reader owns, with its position in each, by stream."""
         return self._answer.owned
 
     @property
     def share(self) -> int:
-        """How many segments each reader may have, when all share evenly what can be read or is owned."""
+        """How many segments each reader may own, if all readers share evenly."""
         return self._answer.share
 
     @property
     def window(self) -> GroupWindow:
-        """Where the group stood then."""
+        """The group's time window, as of the last answer."""
         return self._answer.window
 
 
 class GroupReader(_Ownership):
-    """One registered reader of a group; `ReaderGroup.register` makes it."""
+    """One registered reader of a group. `ReaderGroup.register` returns it."""
 
     def __init__(self, connection: Connection, group: str, name: str, answer: ReaderAnswer) -> None:
         super().__init__(group, name, answer)
         self._connection = connection
 
     def report(self, positions: Positions, settled: Positions | None = None) -> GroupWindow:
-        """This reader has read this far; returns where the group stands. Raises Fenced where another one took over.
+        """Reports how far this reader has read; returns the group's time window.
 
-        `settled` is what was dealt with of it; without it, all. Bounds follow what was read, and whoever reads these
-        segments next goes on from what was settled.
+        `settled` is how far its events are processed; by default, all of them. Bounds follow what was read. The next
+        reader of these segments continues at the settled positions. Raises Fenced if another reader took over.
         """
         self._answer = self._connection.run(group_calls.report(self.group, self.name, self.epoch, positions, settled))
         return self.window
 
     def get_time_window(self) -> GroupWindow:
-        """Where the group stands now."""
+        """Returns the group's time window as of now."""
         return self._connection.run(group_calls.group_window(self.group))
 
     def acquire(self, most: int = 1) -> Positions:
-        """Takes up to `most` free segments, those furthest behind first; returns all that it owns.
+        """Acquires up to `most` free segments, those furthest behind first; returns all segments that it owns.
 
-        Raises OutcomeUnknown where the answer was lost: a report of no positions tells then what it owns.
+        Raises OutcomeUnknown if the answer was lost: `report({})` then updates `owned`.
         """
         self._answer = self._connection.run(group_calls.acquire(self.group, self.name, self.epoch, most))
         return self.owned
 
     def release(self, positions: Positions, settled: Positions | None = None) -> Positions:
-        """Gives segments up, each at a position, or at what is settled of it; returns what it still owns."""
+        """Releases segments, each at a position or at its settled one; returns the segments that it still owns."""
         self._answer = self._connection.run(group_calls.release(self.group, self.name, self.epoch, positions, settled))
         return self.owned
 
 
 class ReaderGroup:
-    """A group of readers, as the controller combines it."""
+    """A reader group: readers that share the segments of streams, with one watermark for all of them."""
 
     def __init__(
         self,
@@ -103,8 +103,8 @@ class ReaderGroup:
         token_file: str | None = None,
         ca_file: str | None = None,
     ) -> None:
-        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open. What is not
-        given of the others comes from the environment, see `Connection`."""
+        """`controller` is a URL, or a shared connection, which has its own token and stays open. `token`, `token_file`
+        and `ca_file` come from the environment by default, see `Connection`."""
         self._group = check_name("group", group)
         self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
 
@@ -118,59 +118,64 @@ class ReaderGroup:
         idle_timeout_ms: int | None = None,
         on_all_idle: str = OnAllIdle.HOLD,
     ) -> bool:
-        """Creates the group, to start at the head of its streams or as told; returns whether it is new.
+        """Creates the group; returns False if it exists already with the same settings.
 
-        Raises GroupExists where there is one of that name with other settings: `change` changes them.
+        - `start`: where it begins to read; by default at the head of its streams.
+        - `backlog_threshold_ms`: it is in backlog while its watermark is further behind the clock. None: never.
+        - `reader_timeout_ms`: a reader that is silent for longer loses its segments. None: never.
+        - `idle_timeout_ms`: a fully read stream that is silent for longer is taken for idle. None: never.
+        - `on_all_idle`: "hold" keeps the watermark while all streams are idle; "jump" moves it to their greatest bound.
+
+        Raises GroupExists if a group of that name has other settings: `change` changes them.
         """
         settings = _settings(streams, start, backlog_threshold_ms, reader_timeout_ms, idle_timeout_ms, on_all_idle)
         return self._connection.run(group_calls.create_group(self._group, settings))
 
     def change(self, *, start: Start | None = None, **settings: object) -> GroupDescription:
-        """Changes what is given of `streams`, `backlog_threshold_ms`, `reader_timeout_ms`, `idle_timeout_ms` and
-        `on_all_idle`; returns what the group is then.
+        """Changes any of `streams`, `backlog_threshold_ms`, `reader_timeout_ms`, `idle_timeout_ms` and `on_all_idle`;
+        returns the changed group.
 
-        Streams that are added begin at `start`, or else at their heads. They count from there, and the group's
-        watermark never goes back for them. Readers lose the segments of streams that are removed.
+        Added streams begin at `start`, by default at their heads; the group's watermark never goes back for them.
+        Readers lose the segments of removed streams.
         """
         return self._connection.run(group_calls.change_group(self._group, _changes(settings), start))
 
     def register(self, reader: str, positions: Positions | None = None) -> GroupReader:
-        """Registers a reader; it takes over the segments that it names, at these positions."""
+        """Registers a reader, which takes over the segments in `positions`, at these positions."""
         taken = positions if positions is not None else {}
         answer = self._connection.run(group_calls.register_reader(self._group, reader, taken))
         return GroupReader(self._connection, self._group, reader, answer)
 
     def get_time_window(self) -> GroupWindow:
-        """Where the group stands: in each of its streams by key, and over all of them.
+        """Returns the group's time window: for each of its streams by key, and over all of them.
 
-        `watermarks` are coalesced, so they go by the least of the streams that are not idle; a join reads each stream's
-        own in `streams`.
+        `watermarks` has the least of the streams that are not idle; a join uses each stream's own in `streams`.
         """
         return self._connection.run(group_calls.group_window(self._group))
 
     def offline(self, reader: str, positions: Positions) -> GroupWindow:
-        """A reader died: its segments go back to where its events were processed, which the caller knows, and are free.
-        Returns where the group stands then; its window may go back."""
+        """Removes a dead reader, and frees its segments at `positions`: up to there the caller knows that its events
+        were processed. Returns the group's time window, which may go back."""
         return self._connection.run(group_calls.offline(self._group, reader, positions))
 
     def position_at(self, time: int, key: str = DEFAULT_KEY) -> dict[str, PositionAt]:
-        """Where reading from a time begins, in each stream of the group."""
+        """Returns where reading from a time begins, in each stream of the group."""
         return _positions_at(self._connection.run(group_calls.group_position_at(self._group, time, key)))
 
     def lag(self) -> GroupLag:
-        """How far behind in time the group is, and each segment that can be read now."""
+        """Returns how far behind in time the group is, and each segment that can be read now."""
         return self._connection.run(group_calls.group_lag(self._group))
 
     def describe(self) -> GroupDescription:
-        """What the group reads, and who reads it."""
+        """Returns the group's settings, streams and readers."""
         return self._connection.run(group_calls.describe_group(self._group))
 
     def delete(self) -> None:
-        """Deletes the group: nobody's positions are kept any more."""
+        """Deletes the group and all its positions."""
         self._connection.run(group_calls.delete_group(self._group))
 
     def close(self) -> None:
-        """Lets go of the connection, unless it is shared; the group stays."""
+        """Closes the connection, unless it is shared; the group stays."""
         self._leave()
 
     def __enter__(self) -> Self:
@@ -276,7 +281,7 @@ class AsyncReaderGroup:
         await self._connection.run(group_calls.delete_group(self._group))
 
     async def close(self) -> None:
-        """Lets go of the connection, unless it is shared; the group stays."""
+        """See `ReaderGroup.close`."""
         await self._leave()
 
     async def __aenter__(self) -> Self:
@@ -311,7 +316,7 @@ def _settings(
 
 
 def _changes(settings: Mapping[str, object]) -> dict[str, object]:
-    """What goes over the wire; raises InvalidConfig for a name that is no setting of a group."""
+    """Returns the settings in wire form; raises InvalidConfig for a name that is no setting of a group."""
     for name, value in settings.items():
         if name not in CHANGEABLE:
             raise InvalidConfig(

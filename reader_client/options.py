@@ -1,4 +1,4 @@
-"""How an `EventReader` reads."""
+"""The options of an `EventReader`, and its count of late events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.errors import InvalidConfig
 from strandline.logs import StoredEvent
 
-Recall: TypeAlias = Callable[[str, str], ReaderState | None]  # what is kept of a stream's segment
+Recall: TypeAlias = Callable[[str, str], ReaderState | None]  # returns the saved state of a stream's segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +45,16 @@ class Options:
         check_whole("report_ms", self.report_ms, least=1)
         check_whole("max_event_time_lag_ms", self.max_event_time_lag_ms, least=0)
         if self.recall is not None and self.windows is None:
-            raise InvalidConfig(name="windows", value=None, wanted="the windows that what is recalled goes into")
+            raise InvalidConfig(
+                name="windows", value=None, wanted="the windows into which the recalled state is loaded"
+            )
         if self.on_late is not None and self.event_time is None and self.time_domain != ReadingDomain.INGESTION:
-            wanted = "a function from an event to its time, without which none can be known to be late"
+            wanted = "a function from an event to its time, which on_late needs to find late events"
             raise InvalidConfig(name="event_time", value=None, wanted=wanted)
 
 
 class OptionsGiven(TypedDict, total=False):
-    """The same, as keyword arguments."""
+    """`Options` as keyword arguments."""
 
     time_domain: str
     event_time: EventTime | None
@@ -71,8 +73,8 @@ class OptionsGiven(TypedDict, total=False):
 
 @dataclass(slots=True)
 class LateEvents:
-    """How many late events a reader has read; by writer, where `writer_of` tells who that was. Beyond LATE_WRITERS
-    names, further writers are counted in the total alone."""
+    """How many late events a reader has read: in total, and by writer if it has `writer_of`. Beyond LATE_WRITERS
+    names, events of further writers are only in the total."""
 
     total: int = 0
     by_writer: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""`TimeWindows`, and `AsyncTimeWindows` for asyncio: position in, window out."""
+"""`TimeWindows`, and `AsyncTimeWindows` for asyncio: the time window of a position."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from strandline.wire.streams import MarksAt, MarksPage, TimeIndexPage, WireMark
 
 @dataclass(frozen=True, slots=True)
 class PositionAt:
-    """Where reading from a time begins. Not `exact`: something at or after the time may lie below it."""
+    """Where reading from a time begins. If not `exact`, events with time >= it may lie below the position."""
 
     position: Mapping[str, int]
     exact: bool
 
 
 class _Kept:
-    """What both kinds have in common: the followers, by key."""
+    """The followers, by key: the part that the sync and the async class share."""
 
     def __init__(self, stream: str, cached: bool, stale_after_ms: int, keep_marks: int) -> None:
         self._stream = check_name("stream", stream)
@@ -44,7 +44,7 @@ class _Kept:
 
     @property
     def following(self) -> Mapping[str, Following]:
-        """How the cached marks are doing, by key: of those that were asked for."""
+        """The status of the cached marks, by key, for each key that was requested."""
         self._origin.check()
         return {key: follower.status for key, follower in self._followers.items()}
 
@@ -54,13 +54,13 @@ class _Kept:
         return None if follower is None else follower.window(position)
 
     def _told_window(self, position: Mapping[str, int], key: str, window: TimeWindow) -> TimeWindow:
-        """A window that a call told: those of the cache do not go back behind it."""
+        """Records a window that a call returned: the cache returns no older one."""
         if (follower := self._followers.get(key)) is not None:
             follower.tell_window(position, window)
         return window
 
     def _told_marks(self, key: str, *marks: WireMark | None) -> None:
-        """Marks that a call told: the cache's windows do not go back behind them."""
+        """Records marks that a call returned: the cache returns no older window."""
         times = [mark.time for mark in marks if mark is not None]
         if times and (follower := self._followers.get(key)) is not None:
             follower.tell_mark(max(times))
@@ -75,12 +75,12 @@ class _Kept:
 
 
 class TimeWindows(_Kept):
-    """The time windows and the marks of one stream. Threads may share one.
+    """Time windows and marks of one stream. Threads may share an instance.
 
-    By itself every window is one call. `cached`, the marks of a key follow the stream in the background from the
-    first window on, and a window costs microseconds. It is the controller's as of the last mark that is here. Where
-    the marks here cannot tell it, or nothing was heard from the controller for `stale_after_ms`, it takes a call, which
-    raises what is wrong; `following` shows how it goes.
+    By default each window is one call to the controller. With `cached=True`, a thread fetches the marks of a key from
+    its first window on, and a window takes microseconds: it is the controller's, as of the newest cached mark. If the
+    cached marks cannot answer, or the controller was silent for `stale_after_ms`, the window is a call, which raises
+    the error if there is one. `following` shows the status of the cache.
     """
 
     def __init__(
@@ -95,16 +95,21 @@ class TimeWindows(_Kept):
         stale_after_ms: int = STALE_AFTER_DEFAULT_MS,
         keep_marks: int = CACHED_MARKS_DEFAULT,
     ) -> None:
-        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open; what is not
-        given of the token and the files comes from the environment, see `Connection`. Of each key the newest
-        `keep_marks` marks are kept; older positions take a call."""
+        """Creates the time windows of the stream `stream`.
+
+        - `controller`: a URL, or a shared connection, which has its own token and stays open.
+        - `token`, `token_file`, `ca_file`: by default from the environment, see `Connection`.
+        - `cached`, `stale_after_ms`: see above.
+        - `keep_marks`: how many marks of each key are cached, the newest ones; older positions take a call.
+        """
         super().__init__(stream, cached, stale_after_ms, keep_marks)
         self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
         self._threads: list[FollowingThread] = []
         self._starting = threading.Lock()
 
     def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
-        """Where a position stands: everything older than its `lower` has been read. Null bounds are not known."""
+        """Returns the time window of a position: all events below its `lower` have been read. A bound of None is
+        unknown."""
         window = self._kept_window(position, key)
         if window is not None:
             return window
@@ -116,18 +121,19 @@ class TimeWindows(_Kept):
         return self._told_window(position, key, called)
 
     def position_at(self, time: int, key: str = DEFAULT_KEY) -> PositionAt:
-        """Where reading from a time begins, so that nothing at or after it is missed."""
+        """Returns where reading from a time begins: every event with time >= it lies at or past that position, if the
+        answer is `exact`."""
         return _position_at(self.marks_at(time, key))
 
     def marks(self, *, after: int = 0, key: str = DEFAULT_KEY, limit: int | None = None, wait_ms: int = 0) -> MarksPage:
-        """The marks after a seq, oldest first. With `wait_ms` (at most 30 000) it waits for the next one, and comes
-        back without any where none is made in that time."""
+        """Returns the marks after a seq, oldest first. With `wait_ms` (at most 30 000) it waits for the next mark, and
+        returns an empty page on timeout."""
         page = self._connection.run(calls.marks(self._stream, key=key, after=after, limit=limit, wait_ms=wait_ms))
         self._told_marks(key, *page.marks[-1:])
         return page
 
     def marks_at(self, time: int, key: str = DEFAULT_KEY) -> MarksAt:
-        """The marks around a time, and where reading from that time begins."""
+        """Returns the marks around a time, and where reading from that time begins."""
         found = self._connection.run(calls.marks_at(self._stream, time, key=key))
         self._told_marks(key, found.floor, found.ceiling)
         return found
@@ -141,16 +147,15 @@ class TimeWindows(_Kept):
         limit: int | None = None,
         key: str = DEFAULT_KEY,
     ) -> TimeIndexPage:
-        """Offset and time within a segment: no event at or past an entry's offset is older than its time.
+        """Returns offsets and times within a segment: every event at or past an entry's offset has time >= the entry's.
 
-        Begins at the entry at or below `from_offset`; with the `token` of an answer, where that one left off.
+        Begins with the entry at or below `from_offset`, or, with the `token` of an answer, after that answer's entries.
         """
         call = calls.time_index(self._stream, segment, key=key, from_offset=from_offset, token=token, limit=limit)
         return self._connection.run(call)
 
     def close(self) -> None:
-        """Ends the following, and lets go of the connection, unless it is shared. A poll that is under way comes to its
-        end in the background."""
+        """Stops the cache, and closes the connection unless it is shared. A poll under way ends in the background."""
         for thread in self._threads:
             thread.stop()
         self._leave()
@@ -226,7 +231,7 @@ class AsyncTimeWindows(_Kept):
         return await self._connection.run(call)
 
     async def close(self) -> None:
-        """Ends the following, and lets go of the connection, unless it is shared."""
+        """Stops the cache, and closes the connection unless it is shared."""
         await asyncio.gather(*(task.stop() for task in self._tasks))
         await self._leave()
 

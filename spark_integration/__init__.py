@@ -1,4 +1,4 @@
-"""Strandline for Spark: a source over a log, and the exact watermark that goes with it, for other sources as well."""
+"""Strandline for Spark: a data source for logs, and an exact watermark for it and for other sources."""
 
 from typing import TYPE_CHECKING
 

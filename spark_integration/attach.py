@@ -1,4 +1,4 @@
-"""`attach`: an exact watermark for a source that is not ours: Spark's own Kafka connector, files, a table."""
+"""`attach`: an exact watermark for other sources: Spark's own Kafka connector, files, a table."""
 
 from __future__ import annotations
 
@@ -45,34 +45,34 @@ def attach(
     observation: str = OBSERVATION,
     controller_wait_ms: int = CONTROLLER_WAIT_DEFAULT_MS,
 ) -> DataFrame:
-    """The same rows as `df`, a stream of any source, with an exact watermark on `event_time`.
+    """Sets an exact watermark on the column `event_time` of `df`, a stream of any source.
 
-    What the writers noted on `stream` counts, at the positions that this query has read: a listener reports them after
-    each batch, and the next one gets the watermark that is true there. So windows close one batch later than with the
-    source `strandline`, and never early. The session keeps the listener until `detach`.
+    A listener reports the query's positions to the controller after each batch, and the next batch gets the watermark
+    of `stream` at these positions. So windows close one batch later than with the source `strandline`, and never early.
+    The session keeps the listener until `detach`.
 
-    `source` is the topic that Spark's Kafka connector reads, where it is not named like the stream; its partitions are
-    the stream's segments. For another source give `positions`, which reads a position off its progress (`FilePositions`
-    does for files), and any word for `source`. `group` names the reader group that shows the query's position on the
-    controller; without it each checkpoint has one of its own. `only_windows` and `observation` are as in
-    `exact_watermark`; of the metrics there is the mark.
+    - `source`: the topic that Spark's Kafka connector reads, by default the stream's name. Its partitions are the
+      stream's segments. For another source, any name.
+    - `positions`: for another source, a function from its progress to a position; `FilePositions` is one for files.
+    - `time_key`: the stream's time key.
+    - `group`: the reader group that shows the query's position on the controller; by default a new one for each
+      checkpoint. `spark.strandline.backlog.watermarkLagThreshold` sets its backlog threshold.
+    - `max_event_time_lag`: in the ingestion domain, the longest time from an event to its write, in milliseconds or as
+      "5 minutes". The watermark is each mark less this lag; an event that took longer is late.
+    - `backlog`: updated after each batch: in backlog while the group is, while more offsets remain than it allows
+      (only with the Kafka connector), or while one of its strategies is. `on_change` runs in a thread of the driver.
+      The size of batches depends on the source's options, which it reads when the query starts.
+    - `only_windows`, `observation`: as in `exact_watermark`; the only metric is the mark.
+    - `controller_wait_ms`: how long the job waits for the controller before it fails.
 
-    `max_event_time_lag` is for a stream in the ingestion domain: the longest time from an event to its write, in
-    milliseconds or in words ("5 minutes"). The watermark is each mark less this lag; an event that took longer is late.
+    A restored older checkpoint would count as read up to the group's positions: start with a new checkpoint instead.
+    An `availableNow` run ends before the marks of its last batch; the next run has them.
 
-    The group gets the threshold that `spark.strandline.backlog.watermarkLagThreshold` names. `backlog` is updated with
-    each batch: in backlog while the group is, while more offsets remain than it allows (of the Kafka connector only),
-    or while one of its strategies says so. Its `on_change` is called in a thread of the driver. The source decides how
-    large batches are, and reads that when the query starts.
-
-    A checkpoint that was put back to an older state is taken for one that has read as far as the group says: begin with
-    a new checkpoint then. An `availableNow` run ends before the marks behind its last batch: the next run has them.
-
-    Raises WrongColumn, InvalidOption, and what `register` does.
+    Raises WrongColumn, InvalidOption, and the errors of `register`.
     """
     check_event_time(df, event_time)
     if MARK in df.columns:
-        raise WrongColumn(column=MARK, found="is there", wanted="events of the source strandline go to exact_watermark")
+        raise WrongColumn(column=MARK, found="is there", wanted="use exact_watermark")
     named = source if source is not None else stream
     given = {
         "controller": controller, "stream": stream, "timeKey": time_key, "token": token, "tokenFile": token_file,
@@ -84,7 +84,9 @@ def attach(
     found = positions if positions is not None else KafkaPositions(named)
     if backlog is not None and backlog.counts_offsets and not isinstance(found, KafkaPositions):
         raise InvalidOption(
-            name="remaining_offsets", value=named, wanted="leave it out: only Kafka's connector says where its log ends"
+            name="remaining_offsets",
+            value=named,
+            wanted="leave it out: only Kafka's connector reports where its log ends",
         )
     register(spark)
     reporter(spark).attach(named, Attached(asking, found, backlog))
@@ -94,18 +96,18 @@ def attach(
 
 
 def _joined(df: DataFrame, marks: DataFrame, event_time: str, observation: str) -> DataFrame:
-    """The rows of `df` alone, in a plan that has the watermark of the marks."""
+    """Returns the rows of `df` in a plan with the watermark of the marks."""
     none_of_them = (
         marks.observe(observation, functions.max(functions.unix_millis(MARK)).alias("mark"))
         .where(functions.col(MARK).isNull())
         .select(*(functions.lit(None).cast(field.dataType).alias(field.name) for field in df.schema))
     )
-    # The rows of the marks end here: a union of nothing, but the plan has a watermark, and below the observation.
+    # No mark row passes the filter. The union adds no rows, but puts the watermark below the observation in the plan.
     return df.union(none_of_them).withMetadata(event_time, df.schema[event_time].metadata | {WATERMARK_TAG: 0})
 
 
 def reporter(spark: SparkSession) -> PositionReporter:
-    """The session's listener; added when it is first asked for."""
+    """Returns the session's listener; the first call adds it."""
     found = _REPORTERS.get(spark)
     if found is None:
         made = PositionReporter()
@@ -114,7 +116,7 @@ def reporter(spark: SparkSession) -> PositionReporter:
 
 
 def detach(spark: SparkSession) -> None:
-    """Takes the listener from the session: attached queries get no new watermark. Call it before the session stops."""
+    """Removes the session's listener: attached queries get no new watermark. Call it before the session stops."""
     found = _REPORTERS.pop(spark, None)
     if found is not None:
         made, listening = found

@@ -1,4 +1,4 @@
-"""Finds out early, on the driver, whether Spark can run here: Java, and the Python that Spark starts."""
+"""Registers the source, and checks early, on the driver, whether Spark can run: Java, and the Python it starts."""
 
 from __future__ import annotations
 
@@ -27,16 +27,15 @@ _PROBE: Final = "import sys, pyarrow, spark_integration.source; print(*sys.versi
 
 
 def register(spark: SparkSession, *, backlog_strategies: Iterable[BacklogStrategy] = ()) -> None:
-    """Makes `spark.readStream.format("strandline")` known to a session, and adds a MarkWatch. Raises PythonMismatch.
+    """Registers the source `strandline` with a session, and adds a MarkWatch. Raises PythonMismatch.
 
-    With Spark Connect the Python processes are the server's, and it is the server that must have the package; and
-    the watch is left out, since there it costs requests (see `listening`). Doing it again changes nothing, but
-    that `spark.strandline.backlog.watermarkLagThreshold` is read again: set it before.
+    Set `spark.strandline.backlog.watermarkLagThreshold` before: each call reads it. Otherwise a second call changes
+    nothing. With Spark Connect the server starts the Python processes and must have the package; there is no watch,
+    since it would cost requests (see `listener`).
 
-    `backlog_strategies` are the caller's own, for each source that is loaded until the next call, which `read_events`,
-    `read_between` and `attach` make too: the job is in backlog while the lag, the remaining offsets, or any of them
-    says so. The process that plans batches has copies of them and asks these for each batch; what they raise ends the
-    query.
+    `backlog_strategies` apply to each source that is loaded until the next call; `read_events`, `read_between` and
+    `attach` call this, too. The job is in backlog while its lag, its remaining offsets, or any strategy says so. The
+    process that plans batches has copies of the strategies and calls them for each batch; their errors end the query.
     """
     if is_classic(spark) and spark not in _KNOWN:
         check_python(spark.sparkContext.pythonExec)
@@ -47,7 +46,7 @@ def register(spark: SparkSession, *, backlog_strategies: Iterable[BacklogStrateg
 
 
 def _source_for(spark: SparkSession, strategies: tuple[BacklogStrategy, ...]) -> type[StrandlineSource]:
-    """The source, with what the session's configuration says of it: a data source is not told that by Spark."""
+    """Returns the source with the session's settings, which Spark does not pass to a data source."""
     threshold = spark.conf.get(BACKLOG_THRESHOLD, None)
     if threshold is None and not strategies:
         return StrandlineSource
@@ -56,7 +55,7 @@ def _source_for(spark: SparkSession, strategies: tuple[BacklogStrategy, ...]) ->
 
 
 def prepare() -> None:
-    """Call it before a session is built: checks Java, and has Spark use this Python unless another one is set.
+    """Checks Java, and makes Spark use this Python unless PYSPARK_PYTHON is set. Call it before a session is built.
 
     Raises JavaMissing.
     """
@@ -65,7 +64,7 @@ def prepare() -> None:
 
 
 def check_java(environment: Mapping[str, str] = os.environ) -> None:
-    """Raises JavaMissing where no Java, or one that Spark cannot use, would be started."""
+    """Raises JavaMissing if there is no Java, or one that Spark cannot use."""
     home = environment.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else "java"
     if shutil.which(java, path=environment.get("PATH")) is None:
@@ -85,7 +84,7 @@ def check_java(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def check_python(executable: str) -> None:
-    """Raises PythonMismatch where a Python cannot import the source, or is of another version than this."""
+    """Raises PythonMismatch if a Python cannot import the source, or has another version than this one."""
     if shutil.which(executable) is None:
         raise PythonMismatch(executable=executable, reason="there is no such program")
     try:
@@ -105,7 +104,7 @@ def check_python(executable: str) -> None:
 
 
 def _java_release(text: str) -> int | None:
-    """17 from `openjdk version "17.0.15" …`, and 8 from the old way of counting, "1.8.0"."""
+    """Returns 17 for `openjdk version "17.0.15" …`, and 8 for the old form, "1.8.0"."""
     quoted = text.split('"')
     if len(quoted) < 2:
         return None
@@ -116,4 +115,4 @@ def _java_release(text: str) -> int | None:
 
 def _last_line(text: str) -> str:
     lines = [line for line in text.strip().splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "it failed without a word"
+    return lines[-1].strip() if lines else "it failed without output"

@@ -23,7 +23,7 @@ from strandline.core.backlog import BacklogStrategy
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Moment = int | str | datetime  # epoch milliseconds, a moment as ISO 8601 writes it, or one that knows its zone
+Moment = int | str | datetime  # epoch milliseconds, an ISO 8601 timestamp, or a datetime with a time zone
 
 
 def read_events(
@@ -39,16 +39,15 @@ def read_events(
     backlog_strategies: Iterable[BacklogStrategy] = (),
     **options: object,
 ) -> DataFrame:
-    """The events of a stream as they come, parsed, with an exact watermark on `event_time`.
+    """Returns a streaming DataFrame of a stream's events, parsed, with an exact watermark on `event_time`.
 
-    Each event's value is a JSON object; `schema` says which of its fields become columns, and `event_time` which of
-    them is the time: a timestamp, or whole epoch milliseconds, which become a timestamp. The log's own columns (key,
-    segment, offset, appended_at) come along where no field has their name. An event that cannot be parsed has nulls,
-    and the metric `unreadable` counts it.
+    Each event's value is a JSON object. Its fields in `schema` become columns. The field `event_time` is a timestamp,
+    or whole epoch milliseconds, which become a timestamp. The log's columns (key, segment, offset, appended_at) are
+    added unless a field has the same name. An event that cannot be parsed has nulls; the metric `unreadable` counts it.
 
-    `options` are the source's: `log="sqlite", path=…`, or `log="kafka"` with names in quotes for the client
-    (`**{"kafka.bootstrap.servers": …}`). It registers the source, with `backlog_strategies` as in `register`. The
-    rest is as in `exact_watermark`. Raises WrongColumn, and what `register` does.
+    `options` are the source's: `log="sqlite", path=…`, or `log="kafka"` with the client's options, such as
+    `**{"kafka.bootstrap.servers": …}`. The call registers the source, with `backlog_strategies` as in `register`. See
+    `exact_watermark` for the other arguments. Raises WrongColumn, and the errors of `register`.
     """
     register(spark, backlog_strategies=backlog_strategies)
     threshold = spark.conf.get(BACKLOG_THRESHOLD, None)
@@ -72,12 +71,13 @@ def read_between(
     end: Moment,
     **options: object,
 ) -> DataFrame:
-    """Exactly the events from `start` up to, not including, `end`: read once, for a batch job.
+    """Returns exactly the events with `start` <= time < `end`, for a batch job.
 
-    What they are does not change any more: up to `end` the stream is complete, otherwise the job fails with
-    NotYetComplete, or waits for `endingWait`. Columns and options are as in `read_events`. Two things can make the
-    answer less than exact, and the driver's log says so: an explicit `startingSlack` that was too short, and a mark on
-    the way that left writers out; `read_range` gives both as values.
+    The result is final: the stream is complete up to `end`. Otherwise the job waits for `endingWait`, and fails with
+    NotYetComplete. Columns and options are as in `read_events`.
+
+    The result may be inexact in two cases, which the driver's log reports and `read_range` returns as values: a
+    `startingSlack` that is too short, and an incomplete mark in the range.
     """
     register(spark)
     from_ms, to_ms = _moment("start", start), _moment("end", end)
@@ -91,8 +91,8 @@ def read_between(
 
 
 def read_range(*, controller: str, stream: str, start: Moment, end: Moment, **options: object) -> ReadRange:
-    """Where `read_between` would read, and what is to be said of it, as values. Asked from here: this process must
-    reach the log. Raises NotYetComplete."""
+    """Returns the range that `read_between` would read, and whether it is exact. This process must reach the log.
+    Raises NotYetComplete."""
     given = {**options, "controller": controller, "stream": stream}
     settings = SourceOptions.parse(
         _texts({**given, "startingTime": _moment("start", start), "endingTime": _moment("end", end)})
@@ -111,7 +111,9 @@ def _parsed(raw: DataFrame, schema: str | StructType, event_time: str, keep: tup
     names = [field.name for field in _struct(opened, "value")]
     for name in names:
         if name in (MARK, FLOOR):
-            raise WrongColumn(column=name, found="is a field of the schema", wanted="that name is the watermark's")
+            raise WrongColumn(
+                column=name, found="is a field of the schema", wanted="rename it: the watermark uses that name"
+            )
     if event_time not in names:
         raise WrongColumn(column=event_time, found="is not there", wanted=f"the schema has {', '.join(names)}")
     log_columns = [name for name in SCHEMA.names if name not in ("value", MARK, FLOOR, *names)]

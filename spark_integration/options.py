@@ -17,30 +17,30 @@ from strandline.names import check_name
 TOKEN_VARIABLE: Final = "STRANDLINE_TOKEN"
 BACKLOG_THRESHOLD: Final = "spark.strandline.backlog.watermarkLagThreshold"
 KAFKA_PREFIX: Final = "kafka."
-# What each says, for docs/reference/options.md.
+# The descriptions go into docs/reference/options.md.
 OPTIONS: Final = {
-    "controller": "the controller's address; needed",
-    "stream": "the stream's name; needed",
-    "timeKey": 'which of its time keys; without, the key `""`',
-    "token": "what the controller knows the job by; better left to the driver's `STRANDLINE_TOKEN`, or to a file",
+    "controller": "the controller's address; required",
+    "stream": "the stream's name; required",
+    "timeKey": 'the stream\'s time key; by default `""`',
+    "token": "the job's token for the controller; better set the driver's `STRANDLINE_TOKEN`, or `tokenFile`",
     "tokenFile": "a file on the driver that holds the token",
-    "caFile": "the certificates to trust, not the machine's",
-    "log": "where the events are: `sqlite` (the default) or `kafka`",
-    "path": "with `sqlite`: the log's file, at the same place on every machine",
-    "topic": "with `kafka`: the topic; without, the stream's name. What else the client needs is given as `kafka.…`",
-    "startingTime": "read from this time on: epoch milliseconds, or a moment with its zone, as `2026-03-01T12:00:00Z`",
-    "startingSlack": "how far ahead of its note an event may have been written, where the marks do not say `newest`",
+    "caFile": "the certificates to trust instead of the machine's",
+    "log": "the kind of log: `sqlite` (the default) or `kafka`",
+    "path": "with `sqlite`: the log's file, at the same path on every machine",
+    "topic": "with `kafka`: the topic, by default the stream's name. Options of the client are given as `kafka.…`",
+    "startingTime": "read from this time on: epoch milliseconds, or a time with its zone, as `2026-03-01T12:00:00Z`",
+    "startingSlack": "how far ahead of its note an event may have been written, if the marks have no `newest`",
     "startingPositions": 'read from these offsets on, as `{"0": 120}`; `head` is the default',
     "endingTime": "a batch read: up to this time, not including it",
     "endingPositions": "a batch read: up to these offsets; `end` is the default",
     "endingWait": "a batch read: how long to wait for a time that the stream has not reached, as `5 minutes`",
-    "maxRowsPerBatch": "at most so many rows a batch, shared evenly among the segments",
-    "maxRowsPerBacklogBatch": "the same while the job works off a backlog",
-    BACKLOG_THRESHOLD: "how far the watermark may be behind the clock before that is a backlog, as `5 minutes`",
-    "backlogRemainingOffsets": "more events than this still to be read are a backlog too, wherever the watermark is",
-    "maxEventTimeLag": "in the ingestion domain: the longest that an event may take until it is written",
-    "group": "a reader group that shows on the controller how far the job is; it is made where there is none",
-    "controllerWaitMs": "how long a job waits for a controller that is away before it fails",
+    "maxRowsPerBatch": "at most this many rows a batch, shared evenly among the segments",
+    "maxRowsPerBacklogBatch": "the same while the job is in backlog",
+    BACKLOG_THRESHOLD: "the job is in backlog while its watermark is further behind the clock, as `5 minutes`",
+    "backlogRemainingOffsets": "the job is in backlog, too, while more events than this remain to be read",
+    "maxEventTimeLag": "in the ingestion domain: the longest time from an event to its write",
+    "group": "a reader group that shows the job's position on the controller; it is created if there is none",
+    "controllerWaitMs": "how long a job waits for an unreachable controller before it fails",
 }
 KNOWN: Final = tuple(OPTIONS)
 
@@ -52,21 +52,20 @@ class AtHead:
 
 @dataclass(frozen=True, slots=True)
 class AtEnd:
-    """To where the log ends when it is asked."""
+    """To the end of the log at the time of planning."""
 
 
 @dataclass(frozen=True, slots=True)
 class AtPositions:
-    """From, or to, an offset in each segment; a segment that is left out is unread, or wholly read before one that
-    is named."""
+    """From, or to, an offset in each segment. An omitted segment is unread, or fully read if a named one follows it."""
 
     positions: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class AtTime:
-    """From, or to, a time. As a start: `slack_ms` is how far ahead of its note an event may have been written; it
-    is used where the marks do not say it (null: then reading starts at the head)."""
+    """From, or to, a time. As a start, `slack_ms` is how far ahead of its note an event may have been written. It is
+    used if the marks have no `newest`; without it reading then starts at the head."""
 
     time: int
     slack_ms: int | None = None
@@ -78,7 +77,7 @@ End: TypeAlias = AtEnd | AtPositions | AtTime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """Whom to ask about which stream, and for how long. Plain data: it travels to Spark's Python processes."""
+    """The controller, the stream, and how long to wait for an answer. Plain data: it travels to Spark's processes."""
 
     controller: str
     stream: str
@@ -101,7 +100,7 @@ class Asking:
 
     @classmethod
     def parse(cls, options: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Self:
-        """Of options whose names are in lower case. Raises InvalidOption."""
+        """Reads options whose names are in lower case. Raises InvalidOption."""
         wait = whole(options, "controllerWaitMs")
         return cls(
             controller=required(options, "controller", "the controller's address").rstrip("/"),
@@ -116,7 +115,7 @@ class Asking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What a source reads and whom it asks. Plain data: it travels to Spark's Python processes."""
+    """What a source reads, and from where. Plain data: it travels to Spark's Python processes."""
 
     asking: Asking
     place: Place
@@ -146,10 +145,10 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Self:
-        """Reads Spark's options. Raises InvalidOption, which names the option and what would be right.
+        """Reads Spark's options. Raises InvalidOption, which names the option and its valid values.
 
-        The token is best left to the environment variable STRANDLINE_TOKEN of the driver, or to a file there: an option
-        is a part of the plan, and Spark hides it in most of what it prints, not in all.
+        Better set the token in the driver's environment variable STRANDLINE_TOKEN, or in a file: an option is part of
+        the plan, and Spark redacts it in most of its output, not in all.
         """
         options = {name.lower(): value for name, value in given.items()}
         known = {name.lower() for name in KNOWN}
@@ -173,10 +172,10 @@ class SourceOptions:
 
 
 def _token(options: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
-    """The token, unless a file is to have it, which the driver reads when it first asks."""
+    """Returns the token, or None if there is a token file, which the driver reads before its first call."""
     if options.get("tokenfile") is not None:
         if options.get("token") is not None:
-            raise InvalidOption(name="tokenFile", value=options["tokenfile"], wanted="left out where token is given")
+            raise InvalidOption(name="tokenFile", value=options["tokenfile"], wanted="give it or token, not both")
         return None
     return options.get("token") or environment.get(TOKEN_VARIABLE) or None
 
@@ -205,7 +204,7 @@ def check_count(name: str, value: int | None) -> None:
 
 
 def backlog_threshold(options: Mapping[str, str]) -> int | None:
-    """How far the watermark may be behind the clock, in milliseconds; None where that is never a backlog."""
+    """Returns how far the watermark may be behind the clock without a backlog, in milliseconds; None is any lag."""
     given = options.get(BACKLOG_THRESHOLD.lower())
     return None if given is None else duration_ms(BACKLOG_THRESHOLD, given)
 
@@ -215,10 +214,10 @@ def duration(options: Mapping[str, str], name: str) -> int:
 
 
 def location_of(options: Mapping[str, str]) -> Place:
-    """The log that options name, whose names are in lower case. Raises InvalidOption."""
+    """Returns the log's location from options whose names are in lower case. Raises InvalidOption."""
     match options.get("log", "sqlite"):
         case "sqlite":
-            return SqliteFile(required(options, "path", "the log's file, at the same place on every machine"))
+            return SqliteFile(required(options, "path", "the log's file, at the same path on every machine"))
         case "kafka":
             required(options, "kafka.bootstrap.servers", "the brokers, as host:port")
             settings = {

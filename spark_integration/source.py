@@ -1,11 +1,10 @@
-"""The data source `strandline`: events of a log; in a stream, with each batch the watermark that is true at its end.
+"""The data source `strandline`: the events of a log, and in a stream the watermark at the end of each batch.
 
-A batch of a stream has its event rows, whose mark is null, and one *mark row*, of which the mark is set.
-`exact_watermark` turns that into Spark's watermark. The columns are described in `spark_integration.rows`.
+A batch of a stream has event rows, whose mark is null, and one *mark row*, whose mark is set. `exact_watermark` turns
+the marks into Spark's watermark. `spark_integration.rows` describes the columns.
 
-Spark builds the reader again in several Python processes: one that plans, on the driver, for as long as the
-query lives, and one for each batch whose reader travels to the executors. So a reader is its options and
-nothing else, until it is asked to plan.
+Spark creates the reader in several Python processes: one on the driver plans for the life of the query, and one for
+each batch serialises the reader for the executors. So a reader holds only its options until it plans.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ _log = logging.getLogger(__name__)
 
 
 class StrandlineSource(DataSource):
-    """`format("strandline")`, to stream from or to read once; its options are described in `SourceOptions`."""
+    """`format("strandline")`, for streaming and batch reads. `options.OPTIONS` describes its options."""
 
-    job: ClassVar[Mapping[str, str]] = {}  # what the session's own settings say; options go before them
-    strategies: ClassVar[tuple[BacklogStrategy, ...]] = ()  # the caller's own, see `register`
+    job: ClassVar[Mapping[str, str]] = {}  # the session's settings; options override them
+    strategies: ClassVar[tuple[BacklogStrategy, ...]] = ()  # the caller's, see `register`
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -70,7 +69,7 @@ class StrandlineSource(DataSource):
 
 
 class StrandlineReader(DataSourceReader):
-    """Reads once, from one position to another. The marks' columns are null."""
+    """Reads once, from one position to another. The columns mark and floor are null."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -116,19 +115,19 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return SourceOffset(beginning.positions).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
-        """What Spark passes with each batch: where there may be a backlog, the limit that holds in it."""
+        """Returns the limit that Spark passes with each batch: if a backlog is possible, the backlog's limit."""
         options, usual = self._options, self._options.max_rows_per_batch
         if options.backlog_threshold_ms or options.backlog_remaining_offsets or self._strategies:
             return ReadMaxRows(options.max_rows_per_backlog_batch)
         if usual is None:
             return ReadAllAvailable()
-        # Spark asks once, and the group may be given a threshold later.
+        # Spark calls this once, and an operator may set the group's threshold later.
         return ReadMaxRows(usual if options.group is None else max(usual, options.max_rows_per_backlog_batch))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """The end of the next batch; `start` itself where neither data nor the mark moved.
+        """Returns the end of the next batch, or `start` if neither data nor the mark moved.
 
-        Spark asks when the batch that ended at `start` is finished, so this is also when a group hears of it.
+        Spark calls it when the batch that ended at `start` is finished, so it also reports `start` to the group.
         """
         begin = SourceOffset.from_json(start)
         segments = self._log().segments()
@@ -137,19 +136,19 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         ends = self._ends(begin)
         if self._target is not None:
             ends = {segment: min(end, self._target.position(segment)) for segment, end in ends.items()}
-        # A segment that was made between the two looks at the log is left for later.
+        # A segment that was created between the two reads of the log is left for a later batch.
         backlog = self._in_backlog(begin, ends)
         planned = plan_end(begin.positions, ends, segments, self._rows(limit, backlog))
         mark = self._bound(planned)
-        if self._target is not None:  # the mark may move on for ever, and this run is to end
+        if self._target is not None:  # the mark may move for ever, but this run must end
             mark = None if mark is None or self._target.mark is None else min(mark, self._target.mark)
         end = SourceOffset(planned, _later(begin.mark, mark), backlog)
         if end.mark == begin.mark and not _moved(begin, planned):
-            return start  # a change of the status alone is no reason for a batch
+            return start  # a change of the backlog alone needs no batch
         return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Where the log ends. The mark there is not asked for: this is for progress reports only."""
+        """Returns where the log ends, without the mark there: only progress reports use it."""
         return SourceOffset(self._log().end_offsets(), backlog=self._backlog()).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
@@ -175,7 +174,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     # -- reading, on the executors ---------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition, as Arrow batches of exactly Spark's schema."""
+        """Yields the rows of one partition, as Arrow batches of exactly Spark's schema."""
         return read_partition(self._options.place, partition)
 
     # -- inside ----------------------------------------------------------------------------------------------
@@ -201,8 +200,8 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return self._open_follower
 
     def _ends(self, begin: SourceOffset) -> Mapping[str, int]:
-        """Where the log ends. One that ends before the checkpoint is not the log that the checkpoint was made with;
-        but a new leader of Kafka's is given time to learn where its partition ends."""
+        """Returns where the log ends. Raises InvalidOffset if that is before the checkpoint: then it is another log.
+        With Kafka it waits first, since a new leader needs time to learn where its partition ends."""
         windows, options = self._windows(), self._options
         started_ms = windows.now_ms()
         while True:
@@ -220,7 +219,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             windows.pause(WINDOW_FIRST_PAUSE_MS)
 
     def _in_backlog(self, begin: SourceOffset, ends: Mapping[str, int]) -> bool:
-        """Whether the job works off a backlog. Where nothing waits to be read there is none by lag, or by size."""
+        """Whether the job is in backlog. If nothing remains to be read, it is not by lag or by size."""
         remaining = sum(max(0, end - begin.position(segment)) for segment, end in ends.items())
         self._by_size.update(remaining)
         if remaining == 0:
@@ -234,7 +233,7 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return AnyBacklog((self._by_lag, self._by_size, *self._strategies)).backlog
 
     def _follow_threshold(self) -> None:
-        """The group begins with the threshold of the query, and may be given another one while the query runs."""
+        """Takes the group's threshold: it begins with the query's, and an operator may change it meanwhile."""
         if self._options.group is None:
             return
         threshold_ms = self._follower(self._options.group).threshold_ms()
@@ -242,14 +241,14 @@ class StrandlineStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             self._by_lag = BacklogDetector(threshold_ms)
 
     def _rows(self, limit: ReadLimit, backlog: bool) -> int | None:
-        """How many rows the next batch may have: what Spark asks for, and fewer for a job that has caught up."""
+        """Returns the row limit of the next batch: Spark's, or a smaller one if the job is not in backlog."""
         asked, usual = _budget(limit), self._options.max_rows_per_batch
         if asked is None or usual is None or backlog:
             return asked
         return min(asked, usual)
 
     def _bound(self, positions: Mapping[str, int]) -> int | None:
-        """What the watermark may be when exactly these positions are read."""
+        """Returns the greatest possible watermark when exactly these positions are read."""
         window = self._windows().time_window(begun(positions))
         if window.end_of_stream:
             return END_OF_TIME_MS
@@ -279,7 +278,7 @@ def _budget(limit: ReadLimit) -> int | None:
 
 
 def _later(one: int | None, other: int | None) -> int | None:
-    """The mark never goes back in a query, whatever the controller says."""
+    """Returns the later mark: a query's mark never goes back, even if the controller's does."""
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)

@@ -1,20 +1,20 @@
-"""`exact_watermark`: makes Spark's watermark what the mark rows say, with public DataFrame calls only.
+"""`exact_watermark`: sets Spark's watermark from the mark rows, with public DataFrame calls only.
 
-Four steps, in this order, each needed:
+Four steps, all needed, in this order:
 
-1. `withWatermark` on the mark column. Spark's tracker then follows the greatest mark it sees; event rows have none.
-2. `observe`, as a barrier. Spark moves filters that do not touch the watermark column below the watermark, down to the
-   source, and `mark is null` is not the only one: a window asks for `event_time is not null` by itself. That would
-   throw the mark rows away before they are seen. It moves nothing past an observation.
-3. Only event rows go on.
-4. The event-time column is tagged as the watermarked one, as append mode, eviction, join state and late filtering
-   expect. It comes last, because step 1 takes the tag from every other column.
+1. `withWatermark` on the mark column: Spark's tracker follows the greatest mark. Event rows have none.
+2. `observe`, as a barrier. Spark pushes filters that do not use the watermark column below the watermark, down to the
+   source: `mark is null`, and `event_time is not null`, which a window adds itself. They would drop the mark rows
+   before Spark sees them. Spark pushes nothing past an observation.
+3. Keep only event rows.
+4. Tag the event-time column as the watermarked one, as append mode, eviction, join state and late filtering expect.
+   This step is last, because step 1 removes the tag from every other column.
 
-Spark takes a row with event_time <= watermark for late; a mark of T says that everything *older* than T is here, and
-rows at T may still come. So what is fed is T - 1 ms, by a delay of one millisecond in step 1.
+For Spark a row with event_time <= watermark is late. A mark of T says that all events *older* than T are there; rows at
+T may follow. So step 1 has a delay of one millisecond, and the watermark is T - 1 ms.
 
-The barrier holds back what comes after the call. A filter that a user puts before it takes the mark rows away all the
-same: `spark_integration.mark_watch` notices that in what each batch reports.
+The barrier only stops filters after the call. A user's filter before the call drops the mark rows:
+`spark_integration.mark_watch` detects that in the progress reports.
 """
 
 from __future__ import annotations
@@ -40,29 +40,26 @@ def exact_watermark(
     observation: str = OBSERVATION,
     late_to: str | None = None,
 ) -> DataFrame:
-    """The events of a `strandline` stream, with an exact watermark on `event_time`; the mark column is gone.
+    """Sets an exact watermark on the column `event_time` of a `strandline` stream, and drops its mark column.
 
-    `df` comes from the source, with columns parsed as you like, and still has the column `mark`. The mark rows must
-    still be in it: filter, join and limit afterwards. Where they are lost before, the watermark stands still, and
-    the driver's log has a warning after the first batch (see `MarkWatch`). Their event time must be null, as it is
-    when it is parsed from `value`.
+    `df` comes from the source, with columns parsed as you like. It must still have the column `mark` and the mark rows,
+    whose event time must be null, as it is when it is parsed from `value`: filter, join and limit afterwards. If the
+    mark rows are lost, the watermark does not move, and the driver's log has a warning after the first batch (see
+    `MarkWatch`).
 
-    `only_windows` feeds T instead of T - 1 ms, so that a window that ends exactly at T closes with this mark, not
-    with the next one. It is right where the query has nothing but windowed aggregations, since a row at T belongs to
-    a window that ends later. With anything else (joins, deduplication, timers) rows at T would be dropped.
+    - `only_windows`: sets the watermark to T instead of T - 1 ms, so that a window that ends at T closes with the mark
+      T, not with the next one. Use it only if the query has nothing but windowed aggregations: a row at T belongs to a
+      later window. Joins, deduplication and timers would drop rows at T.
+    - `observation`: the name of the metrics in progress reports. Two streams in one query need two names.
+    - `late_to`: a folder, visible to all machines, for Parquet files of the late rows that Spark drops. It needs the
+      columns segment and offset, and passes every row through Python. A repeated batch writes the same files again.
 
-    `observation` names the metrics in progress reports: events, unreadable (events without an event time), mark (ms),
-    late (events older than the mark that the batch before ended with: someone broke a promise, and Spark drops them,
-    but for those whose window is still open; null where `df` has lost the column `floor`), and backlog (1 while the
-    job works off one). Two streams in one query need two names.
+    The metrics are events, unreadable (events without an event time), mark (ms), late (events older than the previous
+    batch's mark: a writer broke its promise, and Spark drops them unless their window is still open; null if `df` has
+    no column `floor`), and backlog (1 while the job is in backlog).
 
-    `late_to` keeps the late rows as well: a folder that all machines see, to which they go as Parquet files, before
-    Spark drops them. It needs the columns segment and offset, and costs every row a way through Python. A batch that
-    runs again writes the same files again.
-
-    Rows at or before 1970-01-01 00:00 UTC are late to Spark whatever the mark says: its watermark begins there.
-
-    Raises MarkDropped or WrongColumn.
+    Rows at or before 1970-01-01 00:00 UTC are always late, since Spark's watermark begins there. Raises MarkDropped and
+    WrongColumn.
     """
     _check(df, event_time)
     is_event = functions.col(MARK).isNull()
@@ -87,19 +84,19 @@ def exact_watermark(
 
 
 def _nothing() -> Column:
-    """A metric that is not known."""
+    """An unknown metric."""
     return functions.max(functions.lit(None).cast("bigint"))
 
 
 def check_event_time(df: DataFrame, event_time: str) -> None:
-    """Raises WrongColumn where that is no timestamp of the DataFrame."""
-    _check_timestamp(df, event_time, "parse it to a timestamp before, as with timestamp_millis(…)")
+    """Raises WrongColumn unless `event_time` is a timestamp column of the DataFrame."""
+    _check_timestamp(df, event_time, "parse it to a timestamp first, for example with timestamp_millis(…)")
 
 
 def _check(df: DataFrame, event_time: str) -> None:
     if MARK not in df.columns:
         raise MarkDropped(columns=tuple(df.columns))
-    _check_timestamp(df, MARK, "leave it as the source gives it")
+    _check_timestamp(df, MARK, "leave it as the source yields it")
     if event_time == MARK:
         raise WrongColumn(
             column=MARK, found="carries the watermark", wanted="name the column that has the events' own time"

@@ -1,4 +1,4 @@
-"""Noting time by the clock."""
+"""Automatic notes, by the clock."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def system_clock_ms() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutomaticTime:
-    """A note every `period_ms`, also when nothing is written.
+    """Notes the clock every `period_ms`, even when nothing is written.
 
-    In a stream of the `event` domain it says the application's clock less `lag_ms`: how old an event may be, by that
-    clock, when it is given to `write`; 0 where it is stamped under the same lock. In the `ingestion` domain it says the
-    controller's clock, which the writer asks for before it reads its position; clock and lag play no part.
+    In the `event` domain a note has the time of `clock` less `lag_ms`. `lag_ms` is how old an event may be, by that
+    clock, when it is passed to `write`: 0 if it gets its time under the same lock. In the `ingestion` domain a note has
+    the controller's clock, which the writer requests before it reads its position; `clock` and `lag_ms` are not used.
 
-    `position` is for a writer without a log. It is called in another thread after the clock is read, may wait, and
-    returns the position below which all lies that this writer has written by then, as `note_time` takes it. While it
-    raises, nothing is noted.
+    `position` is for a writer without a log. It returns a position above everything that this writer has written, in
+    the form that `note_time` takes. It runs in another thread after the clock is read, and may wait. While it raises,
+    the writer notes nothing.
     """
 
     period_ms: int = NOTE_PERIOD_DEFAULT_MS
@@ -46,13 +46,13 @@ class AutomaticTime:
 
 
 class TellsPositions(Protocol):
-    """What tells a writer its position: a log, most of the time."""
+    """Provides a writer's position: usually a log."""
 
     def flush(self) -> Position: ...
 
 
 class ToldPositions:
-    """Tells the positions of a writer without a log, as the application does."""
+    """Provides the positions of a writer without a log, from the application's function."""
 
     def __init__(self, position: Callable[[], Mapping[str, int]]) -> None:
         self._position = position
@@ -66,14 +66,15 @@ class ToldPositions:
 def automatic_of(
     given: AutomaticTime | bool, writer: str, log: Log | None, idle_after_ms: int | None
 ) -> AutomaticTime | None:
-    """What a writer does by itself, from what it was made with. Raises NoLog and InvalidConfig for what cannot be."""
+    """Checks the options of automatic work, and returns the automatic notes if there are any. Raises NoLog and
+    InvalidConfig for options that contradict each other."""
     if idle_after_ms is not None:
         check_whole("idle_after_ms", idle_after_ms, least=1)
     automatic = AutomaticTime() if given is True else given or None
     if automatic is None:
         return None
     if automatic.position is not None and log is not None:
-        raise InvalidConfig(name="position", value="given", wanted="the writer has a log, which tells its positions")
+        raise InvalidConfig(name="position", value="given", wanted="the writer has a log, which provides its positions")
     if automatic.position is None and log is None:
         raise NoLog(writer=writer, call="automatically_note_time")
     if log is None and idle_after_ms is not None:

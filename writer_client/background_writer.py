@@ -1,4 +1,4 @@
-"""`BackgroundWriter`: notes that cost the caller a few microseconds, and arrive when they can."""
+"""`BackgroundWriter`: notes take the caller a few microseconds, and another thread sends them."""
 
 from __future__ import annotations
 
@@ -27,18 +27,17 @@ from writer_client.session import Begun, Times, WriterSession, by_key
 
 
 class BackgroundWriter:
-    """Like `Writer`, but `note_time` returns at once, and a controller that is away keeps nobody from going on.
+    """A `Writer` whose `note_time` returns at once: the program goes on while the controller is away.
 
-    One thread writes; notes are sent by another one, in batches, and repeated until they are answered. The newest note
-    of each key waits as long as it must, with a bounded number of older ones. What happens to notes is told by
-    `status()`, and to `on_report`, in the other thread: it must not wait for the writer. Without `on_report` a refusal
-    is raised by the next call. Asyncio programs may call `note_time` and `status` as they are, and the rest in another
-    thread.
+    Use it from one thread at a time. Another thread sends notes in batches, and repeats them until they are answered.
+    The newest note of each key waits as long as necessary, with a bounded number of older ones.
 
-    As a context manager it begins to register on entering, and closes on leaving, when all that was noted is answered.
-    A block that ends with an exception, and a process that ends without `close()`, send what was noted, for at most
-    EXIT_DRAIN_MS, and tell standard error of what could not be sent; they do not close. Raises UsedAfterFork in a
-    forked process.
+    `status()` and `on_report` show what becomes of notes. Without `on_report`, the next call raises a refusal. In
+    asyncio programs, `note_time` and `status` can be called directly; call the rest in another thread.
+
+    As a context manager it starts to register on entry. On exit it waits until all notes are answered, and closes. If
+    the block raises, or the process ends without `close()`, waiting notes are sent for at most EXIT_DRAIN_MS, the rest
+    is reported on standard error, and the writer does not close. Raises UsedAfterFork in a forked process.
     """
 
     def __init__(
@@ -54,14 +53,17 @@ class BackgroundWriter:
         automatically_note_time: AutomaticTime | bool = False,
         idle_after_ms: int | None = None,
     ) -> None:
-        """`controller` is a URL, a connection, or, for many writers in one process, a `Background` that they share.
+        """Creates a writer of the stream `stream`, named `name`. It registers on entry, or when it first needs to.
 
-        With `automatically_note_time` the writer notes the clock every few seconds, from entering or registering on.
-        `AutomaticTime` has the period, and what else can be set; without a log, where the positions come from.
-
-        With `idle_after_ms` a writer that has written nothing and noted nothing by hand for so long says that it is
-        idle, and has no transaction open then. It registers before it writes again; what is older than the floor that
-        it is given then is late.
+        - `controller`: a URL, a connection, or a `Background`, which many writers in one process can share.
+        - `token`: for a URL; by default from the environment, see `Connection`.
+        - `keys`: the time keys that the writer notes.
+        - `log`: the log to write to, which also provides the positions of notes.
+        - `on_report`: called in the sending thread with each report; it must not wait for the writer.
+        - `automatically_note_time`: note the clock every few seconds, from entry or registration on. `AutomaticTime`
+          has the options, and the source of positions without a log.
+        - `idle_after_ms`: go idle after this time without a write or a manual note, if no transaction is open. The
+          writer registers again before its next write; events below its new floor are late.
         """
         automatic = automatic_of(automatically_note_time, name, log, idle_after_ms)
         self._session = WriterSession(stream, name, keys, log, automatic)
@@ -79,9 +81,9 @@ class BackgroundWriter:
     def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Position:
         """Appends events to the log, as `Writer.write` does.
 
-        A writer that is not registered, or was idle, registers before that: this waits for the controller, and raises
-        ControllerAway where it cannot be reached. After a write that failed no note leaves until `resume()`: one that
-        was made before may cover what is not there.
+        An unregistered or idle writer registers first: the call then waits for the controller, and raises
+        ControllerAway if it cannot be reached. After a failed write no note is sent until `resume()`: an earlier note
+        could cover events that were not written.
         """
         outbox, session = self._outbox, self._session
         log = session.bound_log("write()")
@@ -96,7 +98,7 @@ class BackgroundWriter:
         return position
 
     def begin(self) -> BackgroundTransaction:
-        """Begins a transaction, as `Writer.begin` does; it registers like `write`."""
+        """Begins a transaction, as `Writer.begin` does. Registers like `write`."""
         log = self._session.bound_log("begin()")
         self._check()
         with self._outbox.writing():
@@ -106,12 +108,12 @@ class BackgroundWriter:
     # -- noting ------------------------------------------------------------------------------------------------
 
     def note_time(self, time: Times, position: Mapping[str, int] | None = None, *, newest: Times | None = None) -> None:
-        """Notes, as `Writer.note_time` does, without waiting: not for the controller, and not for the log.
+        """Notes time, as `Writer.note_time` does, but waits neither for the controller nor for the log.
 
-        Bound to a log, the note leaves when all that was written before it is acknowledged, with a position that covers
-        it. Raises what can be seen to be wrong at once, TransactionUnderWay while a transaction is open, ManualNote
-        where time is noted automatically, Fenced once another process has taken the name, and a refusal of an earlier
-        note that nobody was told of.
+        With a log, the writer holds the note until every write before it is acknowledged, and then sends it with a
+        position that covers them. Raises an invalid time or position, TransactionUnderWay while a transaction is open,
+        ManualNote if the writer notes time automatically, Fenced once another process has registered the name, and an
+        earlier note's refusal that was not reported yet.
         """
         self._origin.check()
         outbox = self._outbox
@@ -136,17 +138,17 @@ class BackgroundWriter:
         self._attend()
 
     def wait_until_answered(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> bool:
-        """Waits until every note so far is answered, taken or refused; returns whether that is so."""
+        """Waits until every note so far is answered: taken or refused. Returns False on timeout."""
         self._origin.check()
         return self._outbox.wait_until_answered(timeout_ms)
 
     def status(self) -> Status:
-        """What is late, refused or stuck. Cheap, and from any thread."""
+        """Returns which notes are late, refused or stuck. Cheap, and safe to call from any thread."""
         self._origin.check()
         return self._outbox.status()
 
     def resume(self) -> None:
-        """Says that what failed to be written was written again, or never will be: notes that were held back go out."""
+        """Sends notes that a failed write held back. Call it when the events are written, or never will be."""
         self._origin.check()
         self._outbox.resume()
         self._attend()
@@ -154,7 +156,7 @@ class BackgroundWriter:
     # -- a writer's life ---------------------------------------------------------------------------------------
 
     def register(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> Registered:
-        """Registers now, as `Writer.register` does, and waits for it."""
+        """Registers now, as `Writer.register` does, and waits for the answer."""
         self._origin.check()
         with self._claimed(drain=False, timeout_ms=timeout_ms):
             registered = do(self._session.register(), self._background.connection)
@@ -162,9 +164,9 @@ class BackgroundWriter:
         return registered
 
     def idle(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> None:
-        """Says that nothing is to come for now, when all that was noted is answered; see `Writer.idle`.
+        """Waits until all notes are answered, and goes idle; see `Writer.idle`.
 
-        Raises what notes are stuck on, or NotDrained, where that takes too long.
+        On timeout raises the error that notes are stuck on, or NotDrained.
         """
         self._check()
         with self._claimed(drain=True, timeout_ms=timeout_ms):
@@ -172,37 +174,37 @@ class BackgroundWriter:
             self._outbox.wants_registration = False
 
     def close(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> None:
-        """Says that nothing is to come any more, when all that was noted is answered; see `Writer.close`.
+        """Waits until all notes are answered, and closes the writer; see `Writer.close`.
 
-        Raises what notes are stuck on, or NotDrained, where that takes too long: it can be called again.
+        On timeout raises the error that notes are stuck on, or NotDrained; it can be called again.
         """
         self._origin.check()
         if self._outbox.closed:
             return
         self._outbox.raise_unheard()
         with self._claimed(drain=True, timeout_ms=timeout_ms):
-            if self._outbox.is_told_positions:  # what it has written without being registered
+            if self._outbox.is_told_positions:  # it may have written before it registered
                 do(self._session.hold(), self._background.connection)
             if self._session.epoch is not None:
                 do(self._session.close(None, self._outbox.last_words()), self._background.connection)
         self.release()
 
     def release(self) -> None:
-        """Lets go of everything, and tells the controller nothing. The writer cannot be used any more."""
+        """Frees all resources without a call to the controller. The writer cannot be used afterwards."""
         if not self._origin.is_here:
-            return  # it is the parent's
+            return  # the parent process owns them
         self._outbox.release()
         if self._owns_background:
             self._background.close()
 
     @property
     def epoch(self) -> int | None:
-        """Null before the first registration."""
+        """The number of the registration; None before the first one."""
         return self._session.epoch
 
     @property
     def floors(self) -> Mapping[str, int | None]:
-        """By key the time at or above which nothing that this writer has is late, as of its registration."""
+        """The floor of each time key, as of registration: no event of this writer with a time >= it is late."""
         return self._session.floors
 
     @property
@@ -233,15 +235,15 @@ class BackgroundWriter:
     # -- inside ------------------------------------------------------------------------------------------------
 
     def ended(self, begun: Begun, times: Mapping[str, int], *, committed: bool) -> None:
-        """A transaction is over, and durable where it is committed."""
+        """Handles the end of a transaction: a commit is durable by now."""
         if self._origin.is_here:
             self._outbox.ended(begun, times, committed=committed)
             self._attend()
 
     def before_commit(self, begun: Begun, times: Mapping[str, int]) -> Mapping[str, int]:
-        """What the note would be refused for is found now, and a writer that went idle registers. Returns the times to
-        note: where the clock is noted too, those that go beyond it."""
-        self._origin.check()  # in a child nobody may be able to let go of the lock
+        """Raises now what the note would be refused for, and registers an idle writer. Returns the times to note: with
+        automatic notes, those beyond the clock."""
+        self._origin.check()  # in a child process no thread may be left to release the lock
         with self._outbox.changed:
             self._check_usable()
             if times:
@@ -255,7 +257,7 @@ class BackgroundWriter:
         return self._session
 
     def holding_back(self) -> AbstractContextManager[None]:
-        """What fails inside holds notes back."""
+        """An error inside the block holds notes back."""
         return self._outbox.holding_back()
 
     def _check_note(
@@ -284,7 +286,7 @@ class BackgroundWriter:
 
     @contextmanager
     def _claimed(self, *, drain: bool, timeout_ms: int) -> Iterator[None]:
-        """Keeps the background away; what has come meanwhile is looked at afterwards."""
+        """Keeps the background from the outbox during the block, and wakes it afterwards."""
         try:
             with self._outbox.claim(drain=drain, timeout_ms=timeout_ms):
                 yield
@@ -292,7 +294,7 @@ class BackgroundWriter:
             self._attend()
 
     def _leave(self, timeout_ms: int) -> None:
-        """Sends what was noted, and tells of what could not be sent."""
+        """Sends waiting notes, and reports on standard error what could not be sent."""
         self._background.send_now([self._outbox])
         unsent = self._outbox.leave(monotonic() + timeout_ms / 1000)
         process_exit.tell([unsent] if unsent is not None else [])
@@ -330,25 +332,27 @@ class BackgroundWriter:
 
 
 class BackgroundTransaction:
-    """A transaction of a `BackgroundWriter`. Leaving the `with` block without a commit aborts, and notes nothing."""
+    """A transaction of a `BackgroundWriter`. Leaving the `with` block without a commit aborts it: nothing is noted."""
 
     def __init__(self, writer: BackgroundWriter, begun: Begun) -> None:
         self._writer = writer
         self._begun = begun
 
     def write(self, events: Iterable[Event], *, newest: Times | None = None) -> None:
-        """Adds events, which no one sees before the commit; `newest` as in `Writer.write`."""
+        """Adds events, which readers see after the commit; `newest` as in `Writer.write`."""
         rows = list(events)
         self._begun.transaction.write(rows)
         self._begun.written.add(len(rows), by_key(newest))
 
     def commit(self, time: Times | None = None) -> None:
-        """Makes all of it durable and visible. Its time is noted like any other, with the position behind the commit.
+        """Makes the events durable and visible, and then notes the time with the position behind the commit.
 
-        Without a time nothing is noted, and nothing held back; a commit that failed is a write that failed. The log
-        keeps the time with the commit: if this process ends before the note is answered, the next one makes up for it
-        when it registers. With a time it raises TransactionUnderWay while another transaction of the writer is open.
-        Beside the clock, which may be noted too, a time counts that goes beyond it.
+        Without a time nothing is noted; the next note covers the events. The log keeps the time with the commit: if
+        this process ends before the note is answered, the next one notes it on registering. With automatic notes, only
+        a time beyond the clock is noted.
+
+        A failed commit counts as a failed write. With a time, raises TransactionUnderWay while another transaction of
+        the writer is open.
         """
         times = self._writer.before_commit(self._begun, by_key(time))
         memo = self._writer.session.memo_of(times) if times else None
@@ -357,7 +361,7 @@ class BackgroundTransaction:
         self._writer.ended(self._begun, times, committed=True)
 
     def abort(self) -> None:
-        """Forgets all of it. Harmless when it is over already."""
+        """Drops the events. Does nothing after a commit or an abort."""
         self._begun.transaction.abort()
         self._writer.ended(self._begun, {}, committed=False)
 

@@ -1,4 +1,4 @@
-"""`Writer`, and `AsyncWriter` for asyncio: note time, and nothing else to think about."""
+"""`Writer`, and `AsyncWriter` for asyncio."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ Value = TypeVar("Value")
 
 
 class _Registration:
-    """What a writer knows of its registration."""
+    """The registration of a writer, and its status."""
 
     _session: WriterSession
-    _acts: WriterSession | Clockwork  # what does its jobs
-    _clockwork: Clockwork | None = None  # what it does by itself
+    _acts: WriterSession | Clockwork  # provides its jobs
+    _clockwork: Clockwork | None = None  # does the automatic work
     _origin: OwningProcess
 
     @property
     def epoch(self) -> int | None:
-        """Null before the first registration."""
+        """The number of the registration; None before the first one."""
         return self._session.epoch
 
     @property
     def floor(self) -> int | None:
-        """At or above this time nothing that this writer has is late, for the default time key. Null: no mark was
-        made yet."""
+        """The floor of the default time key: no event of this writer with a time >= this is late. None before the
+        first mark."""
         return self._session.floors.get(DEFAULT_KEY)
 
     @property
@@ -52,40 +52,42 @@ class _Registration:
 
     @property
     def clock(self) -> int | None:
-        """The clock of the stream's owner, as of its last answer. In the ingestion domain this is the time to note:
-        read it before the position."""
+        """The controller's clock, as of its last answer. In the ingestion domain, note this time: read it before the
+        position."""
         return self._session.clock
 
     @property
     def repaired(self) -> NoteAnswer | StrandlineError | None:
-        """What came of noting, on registering, the time of a transaction that an earlier process of this name
-        committed and did not live to note. Null: there was none."""
+        """The answer to a note that registering made up for: an earlier process of this name committed a transaction
+        and ended before it noted the time. None without such a transaction."""
         return self._session.repaired
 
     def status(self) -> Status:
-        """How the notes stand that the writer makes by itself; a note by hand is answered by its call. Cheap, and from
-        any thread."""
+        """Returns the status of automatic notes; `note_time` returns the answer to a manual one. Cheap, and safe to
+        call from any thread."""
         self._origin.check()
         if self._clockwork is not None:
             return self._clockwork.outbox.status()
-        from writer_client.reports import Status  # importing a writer stays as quick as it was
+        from writer_client.reports import Status  # keeps the import of a writer quick
 
         return Status(epoch=self._session.epoch, noted=dict(self._session.times))
 
     def resume(self) -> None:
-        """Says that what failed to be written was written again, or never will be: after a write that failed, or was
-        interrupted, the clock is not noted, and the writer does not go idle, before that."""
+        """Continues after a failed or interrupted write: call it when the events are written, or never will be.
+
+        Until then the writer notes no clock and does not go idle.
+        """
         self._origin.check()
         if self._clockwork is not None:
             self._clockwork.outbox.resume()
 
 
 class Writer(_Registration):
-    """Tells the controller how far one writer of a stream has come. For one thread at a time.
+    """Writes to one stream, and notes its time at the controller. Use it from one thread at a time.
 
-    As a context manager it registers on entering and closes on leaving, its final position first. Where the block
-    ends with an exception it does not close: time waits for what it still had to write until it comes back, or
-    the stream's `writer_timeout_ms` has passed.
+    As a context manager it registers on entry. On exit it notes its final position and closes. If the block raises,
+    the writer does not close: the stream's time waits until the writer registers again, or until the stream's
+    `writer_timeout_ms` has passed.
     """
 
     def __init__(
@@ -103,15 +105,18 @@ class Writer(_Registration):
         idle_after_ms: int | None = None,
         on_report: Callable[[Report], None] | None = None,
     ) -> None:
-        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open. What is not
-        given of `token`, `token_file` and `ca_file` comes from the environment, see `Connection`. With a `log` the
-        writer takes its positions from there.
+        """Creates a writer of the stream `stream`, named `name`. It registers on entry, or when it first needs to.
 
-        With `automatically_note_time` the writer notes the clock every few seconds, in a thread of its own, from its
-        registration on: see `AutomaticTime`, which has where the positions come from without a log, too. With
-        `idle_after_ms` it says idle by itself when it has written and noted nothing for so long and has no transaction
-        open, and registers before it writes again. See `status` for how that stands; `on_report` hears of it, in that
-        thread, and must not call the writer. Without `on_report` a refusal is raised by the next call.
+        - `controller`: a URL, or a shared connection, which has its own token and stays open.
+        - `token`, `token_file`, `ca_file`: by default from the environment, see `Connection`.
+        - `keys`: the time keys that the writer notes.
+        - `log`: the log to write to, which also provides the positions of notes.
+        - `automatically_note_time`: note the clock every few seconds after registration, in a separate thread.
+          `AutomaticTime` has the options, and the source of positions without a log.
+        - `idle_after_ms`: go idle after this time without a write or a note, if no transaction is open. The writer
+          registers again before its next write.
+        - `on_report`: called in that thread with each report of automatic work; it must not call the writer. Without
+          it, the next call raises a refusal. `status` has the current state.
         """
         automatic = automatic_of(automatically_note_time, name, log, idle_after_ms)
         self._session = self._acts = WriterSession(stream, name, keys, log, automatic)
@@ -119,7 +124,7 @@ class Writer(_Registration):
         self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
         self._clock: ClockThread | None = None
         if automatic is not None or idle_after_ms is not None:
-            from writer_client.clockwork import ClockThread, Clockwork  # most writers do nothing by themselves
+            from writer_client.clockwork import ClockThread, Clockwork  # most writers do no automatic work
 
             self._acts = self._clockwork = Clockwork(
                 self._session, automatic, idle_after_ms, on_report, self._connection.patience
@@ -127,48 +132,55 @@ class Writer(_Registration):
             self._clock = ClockThread(self._clockwork, self._connection)
 
     def register(self) -> Registered:
-        """Makes the writer hold time at its floor until it notes; an older registration of its name is fenced."""
+        """Registers the writer, which holds the stream's time at its floor until it notes. Fences older registrations
+        of its name."""
         return self._do(self._acts.register())
 
     def write(self, events: Iterable[Event], *, newest: Times | None = None) -> Position:
-        """Appends events to the log; a writer that was idle registers before that.
+        """Appends events to the log, and returns their position. An idle writer registers first.
 
-        With `newest`, the greatest event time among them, given for all that is written, notes say by themselves how
-        new the events are, for as long as nobody else writes to the log: reading from a time is exact then. Raises
-        NoLog without a log, Fenced once another process has taken the writer's name, and the log's errors.
+        `newest` is the greatest event time among them. If every write gives it, and no other writer writes to the log,
+        notes carry it, and reading from a time is exact. Raises NoLog without a log, Fenced once another process has
+        registered the writer's name, and the log's errors.
         """
         return self._at_log(self._acts.write(events, newest))
 
     def note_time(
         self, time: Times, position: Mapping[str, int] | None = None, *, newest: Times | None = None
     ) -> NoteAnswer:
-        """Notes that every event of this writer older than `time`, written or still to come, lies below `position`.
+        """Notes that every event of this writer below `time`, written or still to come, lies below `position`.
 
-        Bound to a log it needs no position: it waits until all that was written is acknowledged, and notes where
-        that ends. `time` may be an object of times by key; `newest` is the greatest event time below the position,
-        where that is known: it does not go out with a position from a log that held events before this writer
-        registered. Durable when it returns. Raises the controller's refusal, the log's errors, ManualNote where time is
-        noted automatically, and TransactionUnderWay while a transaction is open, whose events no position covers.
+        With a log, omit the position: the call waits until all writes are acknowledged, and notes where they end. The
+        note is durable when the call returns.
+
+        `time` is a number, or a mapping of times by key. `newest` is the greatest event time below the position, if
+        known. It is not sent with a position from a log that held events before this writer registered.
+
+        Raises the controller's refusal, the log's errors, ManualNote if the writer notes time automatically, and
+        TransactionUnderWay while a transaction is open, since no position covers its events.
         """
         return self._do(self._acts.note_time(time, position, newest))
 
     def begin(self) -> WriterTransaction:
-        """Begins a transaction, a context manager with `write` and `commit`. Raises what `write` does."""
+        """Begins a transaction: a context manager with `write` and `commit`. Raises the errors of `write`."""
         return WriterTransaction(self._at_log(self._acts.begin()), self._commit, self._aborted)
 
     def idle(self, position: Mapping[str, int] | None = None) -> None:
-        """Says that nothing is to come for now: time no longer waits for this writer. What it wrote since its last
-        note is noted first, up to `position`, or as the log has it. Raises NeverNoted without any time to note."""
+        """Goes idle: the stream's time no longer waits for this writer, until it registers again.
+
+        First notes what was written since the last note, up to `position`, or up to the log's position. Raises
+        NeverNoted if the writer has no time to note.
+        """
         self._do(self._acts.idle(position))
 
     def close(self, position: Mapping[str, int] | None = None) -> None:
-        """Says that nothing is to come any more, the final position first, as in `idle`. Closing twice is once."""
+        """Closes the writer for good. First notes the final position, as `idle` does. A second call does nothing."""
         if not self._session.closed:
             self._do(self._acts.close(position))
             self.release()
 
     def release(self) -> None:
-        """Lets go of the connection, and tells the controller nothing. The writer cannot be used any more."""
+        """Closes the connection without a call to the controller. The writer cannot be used afterwards."""
         if self._clock is not None and self._origin.is_here:
             self._clock.stop()
         self._session.closed = True
@@ -214,9 +226,9 @@ class Writer(_Registration):
 
 
 class AsyncWriter(_Registration):
-    """`Writer` for asyncio, for one task at a time. The log is called in other threads.
+    """`Writer` for asyncio. Use it from one task at a time. It calls the log in other threads.
 
-    Thousands may share an AsyncConnection: notes that are made at the same time go in one request.
+    Thousands of writers can share an AsyncConnection: concurrent notes go in one request.
     """
 
     def __init__(
@@ -234,8 +246,8 @@ class AsyncWriter(_Registration):
         idle_after_ms: int | None = None,
         on_report: Callable[[Report], None] | None = None,
     ) -> None:
-        """See `Writer`. What it does by itself is done by a task, from its registration on. `on_report` is called in
-        the event loop, `position` of `AutomaticTime` in another thread."""
+        """See `Writer`. A task does the automatic work, from registration on. It calls `on_report` in the event loop,
+        and `position` of `AutomaticTime` in another thread."""
         automatic = automatic_of(automatically_note_time, name, log, idle_after_ms)
         self._session = self._acts = WriterSession(stream, name, keys, log, automatic)
         self._origin = OwningProcess(f"writer {name!r} of stream {stream!r}")

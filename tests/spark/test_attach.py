@@ -185,5 +185,5 @@ def test_a_query_whose_group_no_longer_reads_its_stream_ends_with_a_sentence_and
 def test_what_remains_can_only_be_counted_where_the_source_says_where_its_log_ends(
     attached: Callable[..., DataFrame],
 ) -> None:
-    with pytest.raises(InvalidOption, match="only Kafka's connector says where its log ends"):
+    with pytest.raises(InvalidOption, match="only Kafka's connector reports where its log ends"):
         attached(backlog=GroupBacklog(remaining_offsets=5))

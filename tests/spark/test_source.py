@@ -266,7 +266,7 @@ class TestOptions:
         with_file = SourceOptions.parse({**options, "tokenFile": "t", "caFile": "c"}, environment).asking
         assert (with_file.token, with_file.token_file, with_file.ca_file) == (None, "t", "c")
         assert SourceOptions.parse(options, environment).asking.token == "from-variable"
-        with pytest.raises(InvalidOption, match=r"option tokenFile .* left out where token is given"):
+        with pytest.raises(InvalidOption, match=r"option tokenFile .* give it or token, not both"):
             SourceOptions.parse({**options, "tokenFile": "t", "token": "x"})
 
     def test_a_token_in_a_wrong_option_is_not_repeated(self, options: dict[str, str]) -> None:
