@@ -45,13 +45,13 @@ class AutomaticTime:
             raise InvalidConfig(name="domain", value=self.domain, wanted='"event" or "ingestion"')
 
 
-class TellsPositions(Protocol):
+class PositionSource(Protocol):
     """Provides a writer's position: usually a log."""
 
     def flush(self) -> Position: ...
 
 
-class ToldPositions:
+class GivenPositions:
     """Provides the positions of a writer without a log, from the application's function."""
 
     def __init__(self, position: Callable[[], Mapping[str, int]]) -> None:

@@ -183,7 +183,7 @@ class BackgroundWriter:
             return
         self._outbox.raise_unheard()
         with self._claimed(drain=True, timeout_ms=timeout_ms):
-            if self._outbox.is_told_positions:  # it may have written before it registered
+            if self._outbox.has_given_positions:  # it may have written before it registered
                 do(self._session.hold(), self._background.connection)
             if self._session.epoch is not None:
                 do(self._session.close(None, self._outbox.last_words()), self._background.connection)

@@ -1,7 +1,7 @@
-"""Many notes in one request: httpx gets slower with every request that is under way, and notes are small.
+"""Many notes in one request: httpx gets slower with every concurrent request, and notes are small.
 
-Notes that wait are sent together, at most BATCH_NOTES and BATCH_BYTES at a time. Nothing waits on purpose: while one
-batch is under way, the next one gathers.
+Waiting notes are sent together, at most BATCH_NOTES and BATCH_BYTES at a time. No note is delayed for a batch: while
+one batch is under way, the next one gathers.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ Results = tuple[NoteAnswer | StrandlineError, ...]
 
 @dataclass(frozen=True, slots=True)
 class Addressed:
-    """A note, and the stream that it goes to."""
+    """A note and its stream."""
 
     stream: str
     note: Note
 
     @property
     def size_bytes(self) -> int:
-        """At most what it takes in a request: names are ASCII, and numbers have at most 17 characters."""
+        """The greatest size of the note in a request: names are ASCII, and numbers have at most 17 characters."""
         note = self.note
         keys = sum(2 * len(key) + 50 for key in (*note.times, *note.newest))
         return 120 + len(self.stream) + len(note.writer) + keys + sum(len(name) + 22 for name in note.position)
 
 
 def count_for_batch(sizes_bytes: Sequence[int] | deque[int]) -> int:
-    """How many of these fit into the next request; at least one."""
+    """Returns how many of these notes fit into the next request; at least one."""
     total = count = 0
     for size_bytes in itertools.islice(sizes_bytes, BATCH_NOTES):
         total += size_bytes
@@ -53,7 +53,7 @@ def count_for_batch(sizes_bytes: Sequence[int] | deque[int]) -> int:
 
 
 def call_for(batch: Sequence[Addressed]) -> Call[Clocked[Results]]:
-    """One request for a batch, and the clock in its answer. An error for all of them is raised."""
+    """Returns one request for a batch; its answer has the controller's clock. Raises an error that concerns all."""
     if len(batch) == 1:
         return clocked(_single(batch[0]))
     if len({each.stream for each in batch}) == 1:
@@ -81,19 +81,19 @@ class AsyncNotes:
 
     @property
     def once(self) -> AsyncNotes:
-        """The same with one attempt for each call, for those who repeat it themselves."""
+        """The same with one attempt for each call, for callers that repeat it themselves."""
         if self._once is None:
             connection = self._connection.with_patience(replace(self.patience, attempts=1))
             self._once = AsyncNotes(connection, self._turn)
         return self._once
 
     async def run(self, call: Call[Any]) -> Any:
-        """Another call than a note, when it is its turn."""
+        """Makes a call other than a note, when one of CALLS_AT_ONCE is free."""
         async with self._turn:
             return await self._connection.run(call)
 
     async def send(self, addressed: Addressed) -> Clocked[NoteAnswer]:
-        """Sends a note, with others where there are any. Raises what it is answered with."""
+        """Sends a note, together with others that wait. Raises the controller's refusal."""
         answered: asyncio.Future[Clocked[NoteAnswer]] = asyncio.get_running_loop().create_future()
         self._waiting.append((addressed, answered))
         if len(self._senders) < BATCHES_AT_ONCE:
@@ -103,7 +103,7 @@ class AsyncNotes:
         return await answered
 
     async def _send_all(self) -> None:
-        await asyncio.sleep(0)  # those who note in the same turn of the loop come along
+        await asyncio.sleep(0)  # gathers the notes of this turn of the loop
         while self._waiting:
             count = count_for_batch([each.size_bytes for each, _ in self._waiting])
             batch = [self._waiting.popleft() for _ in range(count)]
@@ -117,7 +117,7 @@ class AsyncNotes:
                     raise
                 continue
             for (_, answered), result in zip(batch, told.value, strict=True):
-                if answered.done():  # whoever waited was cancelled
+                if answered.done():  # the waiting caller was cancelled
                     continue
                 if isinstance(result, StrandlineError):
                     answered.set_exception(result)
@@ -132,12 +132,12 @@ def _raise_in(answered: asyncio.Future[Clocked[NoteAnswer]], error: BaseExceptio
         answered.set_exception(error)
 
 
-# By the connection's identity, which is its own for as long as its notes, which hold it, are there.
+# By the connection's id, which stays unique while its AsyncNotes lives and holds it.
 _notes: weakref.WeakValueDictionary[int, AsyncNotes] = weakref.WeakValueDictionary()
 
 
 def notes_of(connection: AsyncConnection) -> AsyncNotes:
-    """The one that all writers on a connection share, for as long as there is one."""
+    """Returns the AsyncNotes that all writers on a connection share, as long as there are any."""
     found = _notes.get(id(connection))
     if found is None:
         found = _notes[id(connection)] = AsyncNotes(connection)

@@ -1,8 +1,8 @@
-"""What a waiting writer does by itself: it notes the clock, and says that it is idle.
+"""The automatic work of a `Writer` or `AsyncWriter`: it notes the clock, and goes idle.
 
-The rules are those of the background's outbox. A thread, or a task, takes the steps of `turn()` now and then, each call
-of the controller in one attempt; what failed is tried again after a pause. Calls of the writer that need the controller
-and turns come one after the other. Writes go on beside a turn, except while it says idle.
+The rules are those of the background writer's outbox. A thread or a task runs `turn()` when something is due. Each call
+to the controller has one attempt; a later turn repeats a failed one after a pause. Turns and calls of the writer that
+need the controller exclude each other. Writes run beside a turn, except while the turn goes idle.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class Clockwork:
-    """The jobs of a writer that notes the clock, or says idle by itself: its own turns, and the calls beside them."""
+    """The jobs of a writer that notes the clock or goes idle automatically: its turns, and the writer's calls."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class Clockwork:
         self._failures = 0
         self._not_before = 0.0
 
-    # -- by itself ---------------------------------------------------------------------------------------------
+    # -- turns -------------------------------------------------------------------------------------------------
 
     def turn(self) -> Job[float | None]:
-        """Does what is due; returns in how many seconds something is due again, or null: never."""
+        """Does what is due. Returns the seconds until something is due again, or None for never."""
         now = monotonic()
         outbox = self.outbox
         if self._flush_at is not None and now >= self._flush_at:
@@ -86,12 +86,12 @@ class Clockwork:
         return max(0.0, min(dues) - monotonic()) if min(dues) < inf else None
 
     def hurry(self) -> None:
-        """Has what failed tried again in the next turn."""
+        """Lets the next turn repeat what failed, without a pause."""
         self._not_before = 0.0
 
     def _send(self) -> Job[bool]:
-        """Registers, asks for the position and sends notes, as far as there is something to do; returns whether the
-        controller has to be asked again."""
+        """Registers, flushes the log and sends notes, as needed. Returns whether a call to the controller must be
+        repeated."""
         outbox = self.outbox
         while True:
             todo = outbox.next_step()
@@ -113,7 +113,7 @@ class Clockwork:
         notes = self.outbox.notes_to_send()
         count = count_for_batch([addressed.size_bytes for _, addressed in notes])
         self.outbox.keep([pending for pending, _ in notes[count:]])
-        if not count:  # the writer has just been closed
+        if not count:  # the writer was closed meanwhile
             return False
         told, error = yield from _outcome(self._session.sending([addressed for _, addressed in notes[:count]]))
         results: Sequence[NoteAnswer | Exception | None] = told.value if told is not None else [error] * count
@@ -131,7 +131,7 @@ class Clockwork:
         self._rest_at = monotonic() + again_ms / 1000 if again_ms is not None else inf
 
     def _pause_s(self) -> float:
-        """Longer each time, and never the same."""
+        """Returns the next pause: longer after each failure, and random."""
         return self._patience.pause_ms(self._failures, random.random()) / 1000
 
     # -- calls of the writer -----------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Clockwork:
         return self._session.register()
 
     def write(self, events: Iterable[Event], newest: Times | None) -> Job[Position]:
-        """Between `write_begins` and `write_ends` of the outbox, like all that goes to the log."""
+        """Runs between `write_begins` and `write_ends` of the outbox, like every job that uses the log."""
         session, outbox = self._session, self.outbox
         log = session.bound_log("write()")
         rows = list(events)
@@ -164,7 +164,7 @@ class Clockwork:
         return self.outbox.begins((yield from local(log.begin)))
 
     def commit(self, begun: Begun, time: Times | None) -> Job[NoteAnswer | None]:
-        """Commits, and notes a time that goes beyond the clock; where that is not answered, it is noted by itself."""
+        """Commits, and notes a time beyond the clock. If that note is not answered, a later turn repeats it."""
         session, outbox = self._session, self.outbox
         yield from session.hold()
         times = by_key(time)
@@ -194,7 +194,7 @@ class Clockwork:
         if automatic is not None:
             raise ManualNote(writer=self._session.writer, period_ms=automatic.period_ms)
         answer = yield from self._session.note_time(time, position, newest)
-        self.outbox.resume()  # whoever notes says that what was to be written is written
+        self.outbox.resume()  # by noting, the caller confirms that its events are written
         return answer
 
     def idle(self, position: Mapping[str, int] | None) -> Job[None]:
@@ -204,13 +204,13 @@ class Clockwork:
 
     def close(self, position: Mapping[str, int] | None) -> Job[None]:
         said = self.outbox.before_leaving()
-        if self.outbox.is_told_positions:  # what it has written without being registered
+        if self.outbox.has_given_positions:  # it may have written before it registered
             yield from self._session.hold()
         yield from self._session.close(position, said)
         self.outbox.settled()
 
     def release(self) -> None:
-        """Nothing is noted any more; standard error is told of what was not."""
+        """Ends noting, and reports on standard error the notes that were not sent."""
         unsent = self.outbox.unsent()
         self.outbox.release()
         process_exit.tell([unsent] if unsent is not None else [])
@@ -224,20 +224,20 @@ def _outcome(job: Job[Value]) -> Job[tuple[Value | None, Exception | None]]:
 
 
 class ClockThread:
-    """Takes the turns of a `Writer`."""
+    """Runs the turns of a `Writer` in a thread."""
 
     def __init__(self, clockwork: Clockwork, connection: Connection) -> None:
         self._turn = threading.Lock()
         self._clockwork = clockwork
         self._whole = connection
-        # What failed is repeated by a later turn; a call of the writer waits for one attempt at most.
+        # A later turn repeats a failed call, so a call of the writer waits for one attempt at most.
         self._connection = connection.with_patience(replace(connection.patience, attempts=1))
         self._woken = threading.Event()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
     def call(self, job: Job[Value]) -> Value:
-        """Does a job of the writer that needs the controller."""
+        """Runs a job of the writer that needs the controller."""
         self._clockwork.outbox.raise_unheard()
         with self._turn:
             try:
@@ -246,7 +246,7 @@ class ClockThread:
                 self._start()
 
     def at_log(self, job: Job[Value]) -> Value:
-        """Does a job that needs the log only, and a writer that is registered."""
+        """Runs a job that needs only the log, and a registered writer."""
         outbox = self._clockwork.outbox
         outbox.raise_unheard()
         try:
@@ -257,7 +257,7 @@ class ClockThread:
             outbox.write_ends()
 
     def _start(self) -> None:
-        """From the first registration on."""
+        """Starts the thread after the first registration."""
         self._clockwork.outbox.active()
         if self._thread is None and self._clockwork.is_registered:
             self._thread = threading.Thread(target=self._run, name="strandline-clock", daemon=True)
@@ -265,11 +265,11 @@ class ClockThread:
             process_exit.watch(self)
 
     def wake(self) -> None:
-        """There is something to send."""
+        """Starts a turn, since there is something to send."""
         self._woken.set()
 
     def stop(self) -> None:
-        """Ends the thread; a log that hangs in it is not waited for."""
+        """Ends the thread, without waiting for a log that hangs in it."""
         process_exit.forget(self)
         self._over.set()
         self._woken.set()
@@ -290,13 +290,13 @@ class ClockThread:
                 try:
                     wait_s = do(self._clockwork.turn(), self._connection)
                 except Exception:
-                    _log.exception("the clock of a writer went on after an error that it does not know")
+                    _log.exception("automatic notes of a writer continue after an unexpected error")
             self._woken.wait(wait_s)
             self._woken.clear()
 
 
 class ClockTask:
-    """Takes the turns of an `AsyncWriter`."""
+    """Runs the turns of an `AsyncWriter` in a task."""
 
     def __init__(self, clockwork: Clockwork, notes: AsyncNotes) -> None:
         self._turn = asyncio.Lock()
@@ -337,7 +337,7 @@ class ClockTask:
         self._woken.set()
 
     async def stop(self) -> None:
-        """Ends the task, after what is under way; a log that hangs is not waited for."""
+        """Ends the task after its current turn, without waiting for a log that hangs."""
         process_exit.forget(self)
         self._is_over = True
         self._woken.set()
@@ -348,7 +348,7 @@ class ClockTask:
         self._clockwork.release()
 
     def send_all(self, deadline: float) -> list[Unsent]:
-        """When the process ends, no loop runs any more: what waits is only told of."""
+        """Returns waiting notes without sending them: when the process ends, no event loop runs."""
         unsent = self._clockwork.outbox.unsent()
         return [unsent] if unsent is not None else []
 
@@ -359,7 +359,7 @@ class ClockTask:
                 try:
                     wait_s = await do_async(self._clockwork.turn(), self._notes)
                 except Exception:
-                    _log.exception("the clock of a writer went on after an error that it does not know")
+                    _log.exception("automatic notes of a writer continue after an unexpected error")
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), wait_s)
             self._woken.clear()

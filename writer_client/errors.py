@@ -1,4 +1,4 @@
-"""What a program can do wrong with a writer. What the controller refuses is in `strandline.errors`.
+"""Errors in the use of writers. The controller's refusals are in `strandline.errors`.
 
 StrandlineError
 ├── CommittedWithoutNote    committed_without_note
@@ -21,7 +21,7 @@ from strandline.errors import RuleBroken, StrandlineError
 
 @dataclass(kw_only=True, eq=False)
 class ManualNote(RuleBroken):
-    """Two who note for one writer would contradict each other."""
+    """Manual and automatic notes of one writer would contradict each other."""
 
     code: ClassVar[str] = "manual_note"
     writer: str
@@ -30,8 +30,8 @@ class ManualNote(RuleBroken):
     @property
     def detail(self) -> str:
         return (
-            f"writer {self.writer!r} notes its time automatically, every {self.period_ms} ms: leave noting to it, or "
-            f"make the writer without automatically_note_time"
+            f"writer {self.writer!r} notes its time automatically, every {self.period_ms} ms: do not call note_time(), "
+            f"or create the writer without automatically_note_time"
         )
 
 
@@ -44,14 +44,14 @@ class NoLog(RuleBroken):
     @property
     def detail(self) -> str:
         return (
-            f"writer {self.writer!r} is not bound to a log, so {self.call} needs to be told the position: "
-            f"give one, or make the writer with log=…"
+            f"writer {self.writer!r} has no log, so {self.call} needs a position: give one, or create the writer with "
+            f"log=…"
         )
 
 
 @dataclass(kw_only=True, eq=False)
 class NeverNoted(RuleBroken):
-    """Going idle or closing says that all the writer wrote lies below its last noted position; there is none."""
+    """Before a writer goes idle or closes, its last noted position must cover all that it wrote; there is none."""
 
     code: ClassVar[str] = "never_noted"
     writer: str
@@ -60,14 +60,14 @@ class NeverNoted(RuleBroken):
     @property
     def detail(self) -> str:
         return (
-            f"writer {self.writer!r} has written, but never noted a time, so {self.call} would leave out what it "
-            f"wrote: note a time first"
+            f"writer {self.writer!r} has written events, but never noted a time, so {self.call} would leave them out: "
+            f"note a time first"
         )
 
 
 @dataclass(kw_only=True, eq=False)
 class NewerBelow(RuleBroken):
-    """Nobody has said that what lies below a mark is old enough to be removed."""
+    """Events below the mark may be too new to be removed: no writer has noted `newest`."""
 
     code: ClassVar[str] = "newer_below"
     stream: str
@@ -77,7 +77,7 @@ class NewerBelow(RuleBroken):
     def detail(self) -> str:
         return (
             f"events of {self.time} or later may lie below the last mark before that time, since the writers of stream "
-            f"{self.stream!r} do not note what is newest: pass newer_too=True to cut at that mark all the same"
+            f"{self.stream!r} do not note newest: pass newer_too=True to cut at that mark nevertheless"
         )
 
 
@@ -92,7 +92,7 @@ class NotDrained(RuleBroken):
     def detail(self) -> str:
         return (
             f"{self.count} notes of writer {self.writer!r} were not answered in {self.waited_ms} ms: wait longer, or "
-            f"release() the writer, and what it wrote stays out of marks until it comes back"
+            f"release() the writer: then marks leave out what it wrote until it registers and notes again"
         )
 
 
@@ -103,14 +103,14 @@ class WriterClosed(RuleBroken):
 
     @property
     def detail(self) -> str:
-        return f"writer {self.writer!r} is closed: make a new one, which registers again"
+        return f"writer {self.writer!r} is closed: create a new one, which registers again"
 
 
 @dataclass(kw_only=True, eq=False)
 class CommittedWithoutNote(StrandlineError):
-    """A transaction is committed, and its note was not taken: do not write it again. The cause says why.
+    """A transaction is committed, but its note was not taken: do not write the events again. The cause says why.
 
-    Not `refused`: the note goes out with the next one, or when the writer registers again, whichever process does.
+    Unless `refused`, the time goes out with the next note, or when any process registers the writer again.
     """
 
     code: ClassVar[str] = "committed_without_note"
@@ -120,5 +120,5 @@ class CommittedWithoutNote(StrandlineError):
 
     @property
     def detail(self) -> str:
-        advice = "note a time that is taken" if self.refused else "it goes out with the next note"
+        advice = "note a time that the controller takes" if self.refused else "it goes out with the next note"
         return f"writer {self.writer!r} has committed, but its note was not taken ({self.reason}): {advice}"

@@ -1,4 +1,4 @@
-"""How the steps of a writer's jobs are taken: one way waits, the other awaits."""
+"""Runs the steps of a writer's jobs: `do` waits, `do_async` awaits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Value = TypeVar("Value")
 
 
 def do(job: Job[Value], connection: Connection) -> Value:
-    """Does a job, over a connection and in this thread."""
+    """Runs a job over a connection, in this thread."""
     return drive(job, lambda step: _take(step, connection))
 
 
@@ -32,7 +32,7 @@ def _take(step: Step, connection: Connection) -> Any:
 
 
 async def do_async(job: Job[Value], notes: AsyncNotes) -> Value:
-    """Does a job over a connection that is shared; the log is called in other threads."""
+    """Runs a job over a shared connection; calls the log in other threads."""
     return await drive_async(job, lambda step: _take_async(step, notes))
 
 

@@ -1,4 +1,4 @@
-"""The greatest event time that a writer has appended, for as long as it can be known to be the greatest of all."""
+"""The greatest event time that a writer has appended, as long as it is certainly the greatest below a position."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ from collections.abc import Mapping
 
 
 class NewestTime:
-    """Counts what was appended, and keeps the greatest event times that were given with it, by key.
+    """Counts appended events, and keeps their greatest given event times, by key.
 
-    A position of which the offsets add up to what this writer appended holds nothing else: then the greatest event
-    time below it is known. Where others write too, or the log had events before, or a write came without its time,
-    nothing is said.
+    If the offsets of a position add up to this count, only this writer's events lie below it, and their greatest time
+    is known. It is unknown if other writers write too, if the log had events before, or if a write gave no time.
     """
 
     __slots__ = ("_appended", "_greatest")
 
     def __init__(self) -> None:
         self._appended = 0
-        self._greatest: dict[str, int] | None = None  # null before anything was appended
+        self._greatest: dict[str, int] | None = None  # None before the first append
 
     @property
     def appended(self) -> int:
         return self._appended
 
     def add(self, count: int, newest: Mapping[str, int]) -> None:
-        """So many events were appended, none of them newer than this."""
+        """Counts `count` appended events, with `newest` as the greatest times among them."""
         if not count:
             return
         self._appended += count
@@ -34,15 +33,15 @@ class NewestTime:
             self._greatest = {key: max(time, newest[key]) for key, time in self._greatest.items() if key in newest}
 
     def add_all(self, other: NewestTime) -> None:
-        """What another one has counted was appended."""
+        """Adds the events that another instance has counted."""
         self.add(other.appended, other._greatest or {})
 
     def lost(self) -> None:
-        """What was counted may not have been appended: from now on nothing is known."""
+        """Makes the greatest times unknown from now on: an append may have failed."""
         self._greatest = {}
 
     def below(self, position: Mapping[str, int]) -> Mapping[str, int]:
-        """The greatest event times below a position that covers all that was appended; empty where not known."""
+        """Returns the greatest event times below a position that covers all appended events; empty if unknown."""
         if not self._greatest or sum(position.values()) != self._appended:
             return {}
         return dict(self._greatest)

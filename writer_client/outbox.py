@@ -1,10 +1,10 @@
-"""The notes of one background writer on their way: said, then flushed, then sent, then answered.
+"""The notes of one writer on their way to the controller, and the rules by which they are sent.
 
     note_time(T) ──► fresh ──flush of the log──► waiting, with a position ──batch──► under way ──► answered
                        ▲ a write failed: held back until resume()   ▲ the controller is away: put back
 
-`Background` asks what to do next and tells what came of it; the writer's own threads add notes, and claim the outbox
-for what they do themselves. All of it under one lock.
+`Background` gets its next step here and reports the outcome. The writer's own threads add notes, and claim the outbox
+for their own calls. One lock protects all of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from strandline.errors import (
 from strandline.logs import Position, Transaction
 from strandline.logs.errors import TransactionUnderWay
 from strandline.wire.streams import NoteAnswer
-from writer_client.automatic_notes import AutomaticTime, TellsPositions
+from writer_client.automatic_notes import AutomaticTime, PositionSource
 from writer_client.batches import Addressed
 from writer_client.errors import NeverNoted, NotDrained
 from writer_client.limits import DRAIN_DEFAULT_MS, TRANSACTION_LOOK_MS
@@ -47,18 +47,18 @@ Answered = tuple[Pending, Addressed, NoteAnswer | Exception]
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """What the background has to do next."""
+    """The next steps of the background."""
 
     register: Job[Registered] | None = None
-    flush: TellsPositions | None = None
+    flush: PositionSource | None = None
     send: bool = False
-    unsettled: bool = False  # there are notes that are not answered
+    unsettled: bool = False  # there are unanswered notes
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """Times that are being given a position, and how much had been appended when the flush began, or, where `newest`
-    was said, by then."""
+class _Flushing:
+    """Times that get their position from a flush, and how many events had been appended when the flush began, or, with
+    `newest`, when it was noted."""
 
     times: dict[str, int]
     newest: Mapping[str, int]
@@ -66,7 +66,7 @@ class _Said:
 
 
 class Outbox:
-    """See above."""
+    """The notes of one writer; see above."""
 
     def __init__(
         self,
@@ -81,28 +81,28 @@ class Outbox:
         self.fresh: dict[str, int] = {}
         self.fresh_newest: Mapping[str, int] = {}
         self.fresh_appended = 0
-        self.last: dict[str, int] = {}  # what was noted last, answered or not
-        self.last_position: dict[str, int] = {}  # the same of positions that were given
+        self.last: dict[str, int] = {}  # the last noted times, answered or not
+        self.last_position: dict[str, int] = {}  # the last positions that the caller gave
         self.waiting = WaitingNotes()
         self.closed = False
-        self.unheard: Exception | None = None  # a refusal that nobody was told of yet
+        self.unheard: Exception | None = None  # a refusal that was not reported yet
         self.wants_registration = False
         self._on_report = on_report
         self._reports: list[Report] = []
         self._claimed = self._draining = self._registering = self._flushing = self._leaving = False
         self._idle_after_ms = idle_after_ms
-        self._active_at = monotonic()  # when something was written, or noted by hand
+        self._active_at = monotonic()  # of the last write or manual note
         self._writing = 0
-        self._before_write: int | Exception = 0  # what the clock said when the write that is under way was given
-        self._tired = False  # long without a write: the clock is not noted any more
+        self._before_write: int | Exception = 0  # the clock when the write under way began
+        self._tired = False  # no write for `idle_after_ms`: the clock is no longer noted
         self._idling = False
-        self._said: _Said | None = None
+        self._said: _Flushing | None = None
         self._under_way = 0
-        self._may_be_done: Pending | None = None  # how far the notes reach whose answers were lost
+        self._may_be_done: Pending | None = None  # the greatest times and positions whose answers were lost
         self._stuck: Exception | None = None
         self._failed_write = False
-        self._put_off: Exception | None = None  # there is no position now: the log has an open transaction, mostly
-        self._missed = False  # the clock was not noted, since a transaction was open
+        self._put_off: Exception | None = None  # why there is no position now: usually an open transaction
+        self._missed = False  # the clock was not noted because a transaction was open
         self._repeat_at = 0.0
         self._refused: Exception | None = None
         self._refusals = 0
@@ -112,6 +112,7 @@ class Outbox:
     # -- for the background ------------------------------------------------------------------------------------
 
     def next_step(self) -> Todo:
+        """Returns what to do next for this writer."""
         with self.changed:
             unsettled = bool(self.count()) and not self.closed
             if self.closed or self._claimed or self._registering or self._idling:
@@ -127,7 +128,7 @@ class Outbox:
             return Todo(flush=log, send=bool(self.waiting) and not self._under_way, unsettled=unsettled)
 
     def registered(self, done: Registered | None, error: Exception | None) -> bool:
-        """Returns whether to try again."""
+        """Records the outcome of registering. Returns whether to repeat it."""
         with self._telling():
             self._registering = False
             if error is None:
@@ -143,16 +144,16 @@ class Outbox:
             return True
 
     def say(self, times: Mapping[str, int], newest: Mapping[str, int]) -> None:
-        """Notes these times where the log will say that its writes are; `newest` is of what is written now. Under the
-        lock."""
+        """Notes times at the position that the next flush of the log returns; `newest` covers the events written by
+        now. Call it under the lock."""
         self._wake()
         self.last.update(times)
         self.fresh.update(times)
         self.fresh_newest, self.fresh_appended = newest, self.session.newest.appended
 
     def say_at(self, times: Mapping[str, int], position: Mapping[str, int], newest: Mapping[str, int]) -> None:
-        """Notes these times at a position that the caller knows. What waits for one of the log is older, and covered.
-        Under the lock."""
+        """Notes times at a position from the caller. They replace times of the same keys that wait for a flush. Call it
+        under the lock."""
         self._wake()
         self.last.update(times)
         self.last_position.update(position)
@@ -163,49 +164,51 @@ class Outbox:
         self.waiting.add(Pending(dict(times), dict(position), dict(newest)))
 
     def _wake(self) -> None:
-        """It writes, or notes by hand."""
+        """Restarts the wait for going idle: the writer writes, or notes manually."""
         if self._idle_after_ms is not None:
             self._active_at, self._tired = monotonic(), False
 
     def flush_begins(self) -> None:
-        """All that is fresh now is covered by what the log will say."""
+        """Assigns all fresh times to the flush that begins now."""
         with self.changed:
             appended = self.fresh_appended if self.fresh_newest else self.session.newest.appended
-            self._said = _Said(self.fresh, self.fresh_newest, appended)
+            self._said = _Flushing(self.fresh, self.fresh_newest, appended)
             self.fresh, self.fresh_newest = {}, {}
 
     def flushed(self, own: Position | None, error: Exception | None) -> bool:
-        """Returns whether there is no position now, and it is to be asked for again in a moment."""
+        """Records the outcome of a flush. Returns whether there is no position yet, so that the flush must be
+        repeated."""
         with self._telling():
             said, self._said, self._flushing = self._said, None, False
             assert said is not None
             if isinstance(error, TransactionUnderWay):
                 self._put_off = error
-            elif error is not None and self.session.log is None:  # it says nothing of what is written
+            elif error is not None and self.session.log is None:  # the application's function failed, not a write
                 self._put_off = error
                 self._stick(error)
             elif error is not None:
                 self._hold_back(error)
-            if own is None or self._failed_write:  # a failure that an append was told of is not told here again
+            if own is None or self._failed_write:  # the append raised a failure that flush does not repeat
                 self.fresh = said.times | self.fresh
                 return self._put_off is not None
             times = said.times
-            if self.automatic is not None:  # a clock that is behind what it was told says nothing yet
+            if self.automatic is not None:  # a clock that is behind the floor would be late
                 floors = self.session.floors
                 times = {key: time for key, time in times.items() if time >= (floors.get(key) or time)}
             if times:
                 newest: Mapping[str, int] = {}
-                if said.appended == self.session.newest.appended:  # else the position may hold more
+                if said.appended == self.session.newest.appended:  # else more events may lie below the position
                     newest = self.session.known(own, said.newest)
                 self.waiting.add(Pending(times, self.session.reached(own), newest, from_log=True))
             return False
 
     def flush_again(self) -> None:
-        """There may be a position again."""
+        """Allows the next flush, after one without a position."""
         with self.changed:
             self._put_off = None
 
     def notes_to_send(self) -> list[tuple[Pending, Addressed]]:
+        """Takes all waiting notes; they are under way then."""
         with self.changed:
             if self.closed or self._claimed or self._under_way or self._idling:
                 return []
@@ -214,13 +217,13 @@ class Outbox:
             return [(each, self.session.note_of(each.times, each.position, each.newest)) for each in notes]
 
     def keep(self, notes: list[Pending]) -> None:
-        """These did not fit into the batch."""
+        """Puts back notes that did not fit into the batch."""
         with self.changed:
             self._under_way -= len(notes)
             self.waiting.put_back(notes)
 
     def answered(self, answers: Sequence[Answered], clock: int | None) -> bool:
-        """Returns whether something has to be sent again."""
+        """Records the answers to notes. Returns whether any must be sent again."""
         with self._telling():
             self._under_way = 0
             again: list[Pending] = []
@@ -228,7 +231,7 @@ class Outbox:
             for pending, addressed, result in answers:
                 if isinstance(result, NoteAnswer):
                     self._taken(pending, addressed, result, clock)
-                    # What waits to be repeated is older, and covered where it is of the same keys.
+                    # An older note that must be repeated is covered for the same keys.
                     again = [rest for each in again if (rest := each.without(pending.times))]
                 elif (left := self._left_of(pending, result)) is not None:
                     again += left
@@ -247,12 +250,12 @@ class Outbox:
             return stuck and bool(again)
 
     def note_automatically(self) -> int | None:
-        """Notes the clock; returns when to do so next, or null when that is over."""
+        """Notes the clock. Returns the milliseconds until the next time, or None after the last."""
         automatic = self.automatic
         with self._telling():
             if self.closed or self._leaving or automatic is None:
                 return None
-            if self._claimed or self._draining:  # by a call that registers or ends it, and is over soon
+            if self._claimed or self._draining:  # by a call that registers or closes the writer, and ends soon
                 return min(automatic.period_ms, TRANSACTION_LOOK_MS)
             if self._tired or self.session.fenced or not (self.session.holds or self.wants_registration):
                 return automatic.period_ms  # idle
@@ -262,20 +265,20 @@ class Outbox:
             if automatic.domain == "event":
                 try:
                     self._say_clock(automatic)
-                except Exception as error:  # the application's own: its next period may do better
+                except Exception as error:  # of the application's clock: the next period tries again
                     self._stick(error)
             elif self.count():
-                pass  # what is on its way would be gone back upon; its answer shows the clock as well
+                pass  # repeating the last time would go back behind the notes under way; their answer has the clock
             elif self.session.times:
                 self.waiting.add(Pending(dict(self.session.times), {}, asks=True))
-            elif self.session.clock is not None:  # registering showed it
+            elif self.session.clock is not None:  # from the answer to registering
                 self._say_heard(self.session.clock)
             return automatic.period_ms
 
     def _miss(self, automatic: AutomaticTime) -> int:
-        """While a transaction is open, no later time is true than the one that was said before it. What was noted last
-        is noted again, so that the controller goes on hearing from the writer. Returns when to look again: the end of
-        a transaction of this writer's makes up for it, that of a producer's own is not told."""
+        """Repeats the last note while a transaction is open, so that the writer is not silent: no later time is true
+        yet. Returns the milliseconds until the next check. The end of this writer's own transaction notes the clock;
+        the end of a producer's transaction must be polled."""
         self._missed = True
         if monotonic() >= self._repeat_at and self.session.times and not (self.waiting or self._under_way):
             self._repeat_at = monotonic() + automatic.period_ms / 1000
@@ -284,8 +287,8 @@ class Outbox:
         return automatic.period_ms if own else min(automatic.period_ms, TRANSACTION_LOOK_MS)
 
     def _say_clock(self, automatic: AutomaticTime) -> None:
-        """Notes the application's clock. While a write is under way, which may be younger than its events by then, what
-        it said before that."""
+        """Notes the application's clock. While a write is under way, notes the clock at its beginning: by now it may be
+        too late for the events of the write."""
         now = self._before_write if self._writing else automatic.clock() - automatic.lag_ms
         if isinstance(now, Exception):
             raise now
@@ -293,17 +296,17 @@ class Outbox:
             self.fresh[key] = self.last[key] = max(now, self.last.get(key, now))
 
     def _say_heard(self, clock: int) -> None:
-        """Notes the controller's clock, as it was heard before the position is read."""
+        """Notes the controller's clock, which was received before the position is read."""
         self.fresh[DEFAULT_KEY] = self.last[DEFAULT_KEY] = max(clock, self.last.get(DEFAULT_KEY, clock))
 
     def last_words(self) -> Mapping[str, int]:
-        """What the clock says when the writer goes, for one that has noted nothing yet."""
+        """Returns the clock's times for a writer that goes idle or closes, and may have noted nothing yet."""
         automatic, clock = self.automatic, self.session.clock
         with self.changed:
             if automatic is None or self._failed_write:
                 return {}
             if automatic.domain == "event":
-                with suppress(Exception):  # then it has said nothing
+                with suppress(Exception):  # without a clock there is no time
                     now = automatic.clock() - automatic.lag_ms
                     return dict.fromkeys(self.session.keys or (DEFAULT_KEY,), now)
             elif clock is not None:
@@ -311,21 +314,21 @@ class Outbox:
             return {}
 
     @property
-    def is_told_positions(self) -> bool:
-        """Whether the clock is noted without a log: the application tells the positions."""
+    def has_given_positions(self) -> bool:
+        """Whether the clock is noted without a log, at positions from the application."""
         return self.automatic is not None and self.session.log is None
 
     def begins(self, transaction: Transaction) -> Begun:
-        """A transaction is open. What the clock says until then is true all the while."""
+        """Records an open transaction. A writer without a note notes the clock first, which stays true meanwhile."""
         with self.changed:
             if self.automatic is not None and self.automatic.domain == "event" and not self.last:
-                with suppress(Exception):  # the background tells of it
+                with suppress(Exception):  # the next automatic note reports it
                     self._say_clock(self.automatic)
             return self.session.opened(transaction)
 
     def ended(self, begun: Begun, times: Mapping[str, int], *, committed: bool) -> None:
-        """It is over: its time is noted like any other, after those that were noted before it, and the clock, where
-        that was missed."""
+        """Records the end of a transaction: notes its time after all earlier notes, and the clock if that was
+        missed."""
         with self.changed:
             self.session.ended(begun, committed=committed)
             self._wake()
@@ -337,10 +340,10 @@ class Outbox:
                 self._make_up_for(self.automatic)
 
     def _make_up_for(self, automatic: AutomaticTime) -> None:
-        """Another transaction may be open by the time at which the clock is noted next."""
+        """Notes the missed clock at once: by the next period another transaction may be open."""
         clock = self.session.clock
         if automatic.domain == "event":
-            with suppress(Exception):  # the background tells of it
+            with suppress(Exception):  # the next automatic note reports it
                 self._say_clock(automatic)
                 self._missed = False
         elif clock is not None:
@@ -350,7 +353,7 @@ class Outbox:
     # -- going idle --------------------------------------------------------------------------------------------
 
     def rest(self) -> tuple[int | None, Job[None] | None]:
-        """What a writer does that may have written nothing for long: how it goes idle, or when to look again."""
+        """Returns the job with which the writer goes idle, if it is due, or the milliseconds until the next check."""
         with self.changed:
             if self.closed or self._leaving or self._idle_after_ms is None:
                 return None, None
@@ -367,20 +370,20 @@ class Outbox:
             return None, self.session.idle(None)
 
     def rested(self, error: Exception | None) -> int | None:
-        """Returns when to look again."""
+        """Records the outcome of going idle. Returns the milliseconds until the next check."""
         with self._telling():
             self._idling = False
             self._wake()
             if error is None:
                 self.wants_registration = False
                 self._move()
-            elif not isinstance(error, NeverNoted):  # that one says idle when it has noted something
+            elif not isinstance(error, NeverNoted):  # such a writer can go idle once it has noted a time
                 self._stick(error)
             return self._idle_after_ms
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """A write, and the registration before it: the writer does not go idle in between."""
+        """Encloses a write and the registration before it: the writer does not go idle in between."""
         self.write_begins()
         try:
             with self.changed:
@@ -393,8 +396,7 @@ class Outbox:
             self.write_ends()
 
     def write_begins(self) -> bool:
-        """Returns whether the writer is registered and stays so; else it registers first, when it no longer goes
-        idle."""
+        """Records the start of a write. Returns False if the writer must register first, or is going idle."""
         with self.changed:
             self._wake()
             self._writing += 1
@@ -402,7 +404,7 @@ class Outbox:
             if self._writing == 1 and automatic is not None and automatic.domain == "event":
                 try:
                     self._before_write = automatic.clock() - automatic.lag_ms
-                except Exception as error:  # the next note of the clock tells of it
+                except Exception as error:  # the next automatic note reports it
                     self._before_write = error
             return self.session.holds and not self._idling
 
@@ -412,53 +414,54 @@ class Outbox:
             self._wake()
 
     def beyond_the_clock(self, times: Mapping[str, int]) -> Mapping[str, int]:
-        """Those times of a commit that say more than the clock has said."""
+        """Returns the times of a commit that are later than the noted clock."""
         with self.changed:
             clock = self.session.clock
             if self.automatic is not None and self.automatic.domain == "ingestion" and clock is not None:
-                times = {key: min(time, clock) for key, time in times.items()}  # read before the position
+                times = {key: min(time, clock) for key, time in times.items()}  # the clock was read before the position
             return {key: time for key, time in times.items() if time > self.last.get(key, time - 1)}
 
-    # -- for a writer that notes by hand as well -----------------------------------------------------------------
+    # -- for a writer that also notes manually -----------------------------------------------------------------
 
     def say_again(self, times: Mapping[str, int]) -> None:
-        """Notes what the writer noted itself, and got no answer to."""
+        """Repeats a manual note that was not answered."""
         with self.changed:
             self.say({key: max(time, self.last.get(key, time)) for key, time in times.items()}, {})
 
     def overtaken(self, times: Mapping[str, int]) -> None:
-        """The writer noted these times itself: what waits of their keys is older, and covered."""
+        """Drops waiting times of these keys: the writer noted later ones manually, which cover them."""
         with self.changed:
             self.last.update(times)
             self.fresh = {key: time for key, time in self.fresh.items() if key not in times}
             self.waiting = WaitingNotes(rest for each in self.waiting if (rest := each.without(times.keys())))
 
     def before_leaving(self) -> Mapping[str, int]:
-        """As `last_words`. Raises the failure of a write that holds the clock back."""
+        """Returns `last_words`. Raises the error of a failed write, which holds the clock back."""
         with self.changed:
             if self.automatic is not None and self._failed_write and self._stuck is not None:
                 raise self._stuck
         return self.last_words()
 
     def settled(self) -> None:
-        """The writer is idle, or closed, and has noted its last position: what waits is covered."""
+        """Drops waiting notes: the writer is idle or closed, and its last note covers them."""
         with self.changed:
             self.waiting.take()
             self.fresh, self._missed, self._put_off = {}, False, None
             self.last = dict(self.session.times)
 
     def release(self) -> None:
-        """Nothing is noted any more."""
+        """Ends noting."""
         with self.changed:
             self.session.closed = self.closed = True
             self.changed.notify_all()
 
     def active(self) -> None:
-        """A call of the writer is over."""
+        """Records the end of a call of the writer."""
         with self.changed:
             self._wake()
 
     def raise_unheard(self) -> None:
+        """Raises a refusal that was not reported yet."""
         error, self.unheard = self.unheard, None
         if error is not None:
             raise error
@@ -467,7 +470,8 @@ class Outbox:
 
     @contextmanager
     def claim(self, *, drain: bool, timeout_ms: int) -> Iterator[None]:
-        """Keeps the background away, after it has done what is under way; to `drain`, all that was noted."""
+        """Waits for the background's work under way, and keeps it from the outbox during the block. With `drain`, waits
+        until all notes are answered."""
 
         def quiet() -> bool:
             busy = self._claimed or self._registering or self._flushing or self._under_way > 0 or self._idling
@@ -478,7 +482,7 @@ class Outbox:
         claimed = False
         try:
             with self.changed:
-                self._draining = drain  # the clock must not go on filling what is to be emptied
+                self._draining = drain  # no more automatic notes while the outbox empties
                 if not self.changed.wait_for(quiet, timeout_ms / 1000):
                     raise (
                         self._stuck
@@ -497,16 +501,17 @@ class Outbox:
                 self.changed.notify_all()
 
     def wait_until_answered(self, timeout_ms: int) -> bool:
+        """Waits until all notes so far are answered. Returns False on timeout."""
         with self.changed:
-            # A fast clock goes on noting: what it said by now is answered when that time, or a later one, is taken.
+            # A clock with a short period keeps adding notes: its notes so far are answered when their times are taken.
             said = dict(self.last) if self.automatic is not None else {}
             return self.changed.wait_for(
                 lambda: not self.count() or self.closed or self._has_taken(said), timeout_ms / 1000
             )
 
     def leave(self, deadline: float) -> Unsent | None:
-        """Waits until all that was noted by now is answered, at most until a deadline of `time.monotonic`, and no
-        longer than that can still happen; returns what is left. From now on the clock notes nothing."""
+        """Stops automatic notes, and waits until all notes so far are answered or cannot be, at most until a deadline
+        (`time.monotonic`). Returns what is left."""
         with self.changed:
             self._leaving = True
             wanted = dict(self.last)
@@ -514,20 +519,20 @@ class Outbox:
             return None if self._has_taken(wanted) else self._unsent()
 
     def unsent(self) -> Unsent | None:
-        """What is noted and not answered."""
+        """Returns the notes that are not answered."""
         with self.changed:
             return self._unsent()
 
     @contextmanager
     def holding_back(self) -> Iterator[None]:
-        """A write: where it fails, notes are held back."""
+        """Encloses a write: if it fails, notes are held back."""
         try:
             yield
         except Exception as error:
             with self._telling():
                 self._hold_back(error)
             raise
-        except BaseException:  # cancelled, or Ctrl-C
+        except BaseException:  # cancellation or Ctrl-C
             with self._telling():
                 self._hold_back(
                     OutcomeUnknown(call="write()", reason="it was interrupted", tried_ms=0, repeatable=False)
@@ -535,11 +540,12 @@ class Outbox:
             raise
 
     def resume(self) -> None:
+        """Sends the notes that a failed write held back."""
         with self.changed:
             self._failed_write, self._stuck = False, None
 
     def count(self) -> int:
-        """How many notes are not answered. Under the lock."""
+        """Returns how many notes are not answered. Call it under the lock."""
         unsaid = int(bool(self.fresh)) + int(self._said is not None)
         return unsaid + len(self.waiting) + self._under_way
 
@@ -559,7 +565,7 @@ class Outbox:
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """Under the lock; afterwards whoever waits is woken, and the callback hears what happened."""
+        """Holds the lock; afterwards wakes waiting threads, and passes the new reports to the callback."""
         with self.changed:
             try:
                 yield
@@ -591,7 +597,7 @@ class Outbox:
                 self._say_heard(clock)
             return
         self._late = answer.late
-        # A floor that the writer had passed by its own word says nothing new: what it wrote below that is not late.
+        # A floor below the writer's own notes is no news: none of its events are late because of it.
         self._floors = {
             key: floor
             for key, floor in answer.floors.items()
@@ -601,14 +607,14 @@ class Outbox:
             self._reports.append(NoteLate(pending.times, self._late, self._floors))
 
     def _doubted(self, pending: Pending) -> Pending:
-        """The answer to a note was lost: whether it was taken is not known."""
+        """Records that the answer to a note was lost: it may have been taken."""
         before = self._may_be_done
         self._may_be_done = pending if before is None else merged(before, pending)
         return replace(pending, may_be_done=True)
 
     def _left_of(self, pending: Pending, error: Exception) -> list[Pending] | None:
-        """What is still to be said of a note that is refused only because it, or one after it, was taken before and
-        the answer was lost; null where that is not why."""
+        """Returns what remains of a note that is refused only because it, or a later one, was taken earlier and the
+        answer was lost. None if it is refused for another reason."""
         reach = self._may_be_done
         if reach is None or not pending.may_be_done:
             return None
@@ -625,7 +631,7 @@ class Outbox:
         return not self.count() or self.closed or self._failed_write or self._has_taken(wanted)
 
     def _has_taken(self, wanted: Mapping[str, int]) -> bool:
-        """Whether the controller has taken these times; notes may have come since."""
+        """Whether the controller has taken these times, or later ones."""
         taken = self.session.times
         return bool(wanted) and all(taken.get(key, time - 1) >= time for key, time in wanted.items())
 
@@ -633,7 +639,7 @@ class Outbox:
         count = self.count()
         if not count or self.closed:
             return None
-        reason = str(self._stuck or self._put_off or "there was no time to")
+        reason = str(self._stuck or self._put_off or "the time was too short")
         if self._failed_write:
             reason = f"a write had failed: {reason}"
         return Unsent(self.session.stream, self.session.writer, count, reason)
@@ -644,7 +650,7 @@ class Outbox:
         if self._on_report is None:
             self.unheard = error
         self._reports.append(NoteRefused(times, error))
-        # A time that was never taken does not bind the next one.
+        # The next note may go back behind a time that was never taken.
         self.last = dict(self.session.times)
         for pending in self.waiting:
             self.last.update(pending.times)
@@ -655,7 +661,7 @@ class Outbox:
             self.last_position.update(pending.position)
 
     def _hold_back(self, error: Exception) -> None:
-        """A write failed."""
+        """Holds notes back after a failed write."""
         self.session.newest.lost()
         self._failed_write, self._stuck = True, error
         self._reports.append(NotesStuck(error, failed_write=True))
@@ -678,5 +684,5 @@ class Outbox:
 
 
 def _is_final(pending: Pending, error: Exception) -> bool:
-    """A segment that the log has and the controller does not know yet is one that it is about to hear of."""
+    """Whether a note is refused for good. A segment that the log has and the controller does not is new: try again."""
     return isinstance(error, Refused) and not (isinstance(error, UnknownSegment) and pending.from_log)

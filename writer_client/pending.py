@@ -1,4 +1,4 @@
-"""Notes of one writer that wait to be sent: the newest of each key, and older ones that tight cuts can still use."""
+"""Notes of one writer that wait to be sent: the newest of each key, and older ones that keep cuts tight."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from writer_client.limits import WAITING_NOTES_PER_WRITER
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A note without its writer. `asks`: it repeats the last one, so as to hear the controller's clock. `may_be_done`:
-    it was sent before, and the answer was lost."""
+    """A note without its writer. `asks`: it repeats the last note to get the controller's clock. `may_be_done`: it was
+    sent before, and the answer was lost."""
 
     times: Mapping[str, int]
     position: Mapping[str, int]
@@ -21,14 +21,14 @@ class Pending:
     may_be_done: bool = False
 
     def without(self, keys: Collection[str]) -> Pending | None:
-        """The same without some keys; null where nothing is left."""
+        """Returns the note without some keys; None if no key is left."""
         times = {key: time for key, time in self.times.items() if key not in keys}
         return replace(self, times=times) if times else None
 
 
 class WaitingNotes:
-    """A queue of at most WAITING_NOTES_PER_WRITER notes. Beyond it every second note is merged into the one after it,
-    which makes cuts looser, and never wrong."""
+    """A queue of at most WAITING_NOTES_PER_WRITER notes. Beyond that it merges every second note into the next one:
+    cuts get looser, but stay correct."""
 
     __slots__ = ("_notes",)
 
@@ -36,7 +36,7 @@ class WaitingNotes:
         self._notes: list[Pending] = list(notes)
 
     def add(self, pending: Pending) -> None:
-        """A newer note. At the same position as the one before it, it takes that one's place."""
+        """Adds a newer note. It replaces the note before it if that has the same position."""
         notes = self._notes
         if notes and notes[-1].position == pending.position and not notes[-1].asks:
             notes[-1] = merged(notes[-1], pending)
@@ -45,12 +45,12 @@ class WaitingNotes:
             self._thin()
 
     def take(self) -> list[Pending]:
-        """All of them, oldest first."""
+        """Removes and returns all notes, oldest first."""
         notes, self._notes = self._notes, []
         return notes
 
     def put_back(self, notes: list[Pending]) -> None:
-        """Notes that were taken, and not answered: they are older than all that came since."""
+        """Puts back notes that were taken and not answered, before all newer ones."""
         self._notes = notes + self._notes
         self._thin()
 
@@ -68,13 +68,13 @@ class WaitingNotes:
 
 
 def merged(earlier: Pending, later: Pending) -> Pending:
-    """One note that says no more than two did: their times, at the later position."""
+    """Merges two notes into one that promises no more: their times, at the later position."""
     position = {**earlier.position, **later.position}
     for segment, offset in earlier.position.items():
         position[segment] = max(offset, position[segment])
     if position == later.position:
         newest = later.newest
-    else:  # what the later one knows, it knows of its own position
+    else:  # the later note's `newest` holds only below its own position
         both = earlier.newest.keys() & later.newest.keys()
         newest = {key: max(earlier.newest[key], later.newest[key]) for key in both}
     return Pending(

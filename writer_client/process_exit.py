@@ -1,11 +1,10 @@
-"""The end of a process: writers send what waits, for a bounded time, and standard error hears of the rest.
+"""The end of a process: writers send waiting notes for a bounded time, and report the rest on standard error.
 
     the interpreter ends (its last line, an exception, Ctrl-C, sys.exit)    atexit
     a process of multiprocessing ends                                       multiprocessing's own finalizers
 
-The module installs no signal handler. SIGTERM without a handler, SIGKILL and os._exit end a process without either
-of the two: notes that waited are lost then. What was written is in the log, and the next process of the writer's name
-goes on from there.
+The module installs no signal handler. SIGTERM without a handler, SIGKILL and os._exit end a process without either of
+the two, and waiting notes are lost. The events are in the log, and the next process of the writer's name covers them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from writer_client.limits import EXIT_DRAIN_MS, UNSENT_WRITERS_TOLD
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """Notes of one writer that were not sent, and what they waited for."""
+    """Notes of one writer that were not sent, and the reason."""
 
     stream: str
     writer: str
@@ -36,24 +35,24 @@ class Unsent:
         notes = "1 note" if self.count == 1 else f"{self.count} notes"
         return (
             f"strandline: {notes} of writer {self.writer!r} of stream {self.stream!r} could not be sent "
-            f"({self.reason}): what it wrote stays out of marks until a writer of that name registers and notes again"
+            f"({self.reason}): marks leave out what it wrote until a writer of that name registers and notes again"
         )
 
 
 class Sender(Protocol):
-    """What has notes to send."""
+    """An object with notes to send."""
 
     def send_all(self, deadline: float) -> list[Unsent]:
-        """Sends what waits now, until the deadline (of `time.monotonic`); returns what could not be sent."""
+        """Sends waiting notes until the deadline (`time.monotonic`); returns those that could not be sent."""
         ...
 
 
-_senders: dict[Sender, None] = {}  # in the order in which they came
+_senders: dict[Sender, None] = {}  # in order of `watch`
 _hooked = False
 
 
 def watch(sender: Sender) -> None:
-    """Sends what a sender has when the process ends."""
+    """Registers a sender, whose notes are sent when the process ends."""
     global _hooked
     _senders[sender] = None
     if _hooked:
@@ -72,13 +71,13 @@ def forget(sender: Sender) -> None:
 
 
 def leave() -> None:
-    """Sends what waits, for at most EXIT_DRAIN_MS, and tells of the rest. Ctrl-C shortens that."""
+    """Sends waiting notes for at most EXIT_DRAIN_MS, or until Ctrl-C, and reports the rest."""
     try:
         tell(_sent_until(time.monotonic() + EXIT_DRAIN_MS / 1000))
     except KeyboardInterrupt:
         tell(_sent_until(time.monotonic()))
     finally:
-        _senders.clear()  # a second call has nothing to do
+        _senders.clear()  # a second call does nothing
 
 
 def _sent_until(deadline: float) -> list[Unsent]:
@@ -86,11 +85,11 @@ def _sent_until(deadline: float) -> list[Unsent]:
 
 
 def tell(unsent: Iterable[Unsent]) -> None:
-    """Says on standard error what was not sent."""
+    """Reports on standard error what was not sent."""
     lines = [each.line for each in unsent]
     more = len(lines) - UNSENT_WRITERS_TOLD
     if more > 0:
-        lines = [*lines[:UNSENT_WRITERS_TOLD], f"strandline: and so it is with {more} more writers"]
+        lines = [*lines[:UNSENT_WRITERS_TOLD], f"strandline: the same holds for {more} more writers"]
     if lines and sys.stderr is not None:
         with suppress(OSError, ValueError):  # it may be closed
             sys.stderr.write("".join(f"{line}\n" for line in lines))
@@ -98,7 +97,7 @@ def tell(unsent: Iterable[Unsent]) -> None:
 
 
 def _forked() -> None:
-    """In a child: what waits is its parent's to send."""
+    """In a forked child: its parent sends the waiting notes."""
     global _hooked
     _senders.clear()
     _hooked = False

@@ -1,4 +1,4 @@
-"""What a writer tells of the notes that it makes by itself, or sends in the background: what happens, how it stands."""
+"""Reports and status of automatic notes, and of notes that are sent in the background."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class NoteLate:
-    """The controller took a note, but time had gone on without this writer, past what it had noted before. By key:
-    what it wrote since then below the floor is late. `late`: the time that it noted is below one, too."""
+    """The controller took a note, but the stream's time had passed this writer's last note. Events that it has written
+    since then below `floors` (by key) are late. `late`: the noted time is below a floor, too."""
 
     times: Mapping[str, int]
     late: bool
@@ -19,7 +19,7 @@ class NoteLate:
 
 @dataclass(frozen=True, slots=True)
 class NoteRefused:
-    """The controller turned a note down, and it is dropped."""
+    """The controller refused a note, which is dropped."""
 
     times: Mapping[str, int]
     error: Exception
@@ -27,8 +27,8 @@ class NoteRefused:
 
 @dataclass(frozen=True, slots=True)
 class NotesStuck:
-    """Notes wait: the controller is away, say, and they are sent again; or a write failed (`failed_write`), and they
-    are held back until `resume()`."""
+    """Notes wait. The controller may be away: they are sent again. Or a write failed (`failed_write`): they are held
+    back until `resume()`."""
 
     error: Exception
     failed_write: bool
@@ -36,7 +36,7 @@ class NotesStuck:
 
 @dataclass(frozen=True, slots=True)
 class NotesMoving:
-    """Notes that were stuck are answered again."""
+    """Notes are answered again, after `NotesStuck`."""
 
 
 Report: TypeAlias = NoteLate | NoteRefused | NotesStuck | NotesMoving
@@ -44,11 +44,13 @@ Report: TypeAlias = NoteLate | NoteRefused | NotesStuck | NotesMoving
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """How a writer stands, as to what it notes in the background or by itself.
+    """The status of a writer's background or automatic notes.
 
-    `noted` are the times that the controller has taken, `waiting` counts the notes that it has not answered. `late`
-    and `floors` are of the last answer, as in `NoteLate`; `refused` is the last refusal since a note was taken, and
-    `refusals` counts all of them. `stuck` is what notes wait for.
+    - `noted`: the times that the controller has taken, by key.
+    - `waiting`: how many notes it has not answered.
+    - `late`, `floors`: of the last answer, as in `NoteLate`.
+    - `refused`: the last refusal since a note was taken; `refusals` counts all of them.
+    - `stuck`: the error that notes wait on; `failed_write` if a write failed.
     """
 
     epoch: int | None

@@ -1,4 +1,4 @@
-"""Retention by time: what is older than a time goes, from the log first, and then from the stream."""
+"""Retention by time: removes events older than a time, from the log first, and then from the stream."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ def truncate_before(
     key: str = DEFAULT_KEY,
     newer_too: bool = False,
 ) -> Position:
-    """Removes events that are older than a time; returns where the log begins now in each segment that was cut.
+    """Removes events that are older than a time; returns where each segment that was cut begins now.
 
-    Nothing at or after the time goes. So it cuts at the last mark below which nothing is as new; where writers do not
-    note `newest`, no mark says so, and it raises NewerBelow. With `newer_too` it cuts at the last mark before the time,
-    and what a writer had written ahead of its notes goes as well: leave a margin. Ingestion times need no `newest`.
+    It removes no event with time >= `time`: it cuts at the last mark with only older events below it. If writers do not
+    note `newest`, there is no such mark, and it raises NewerBelow. With `newer_too` it cuts at the last mark before the
+    time, and also removes events that a writer had written ahead of its notes: leave a margin. Streams in the ingestion
+    domain need no `newest`.
 
-    The log is cut first, and the stream is told then. Where this ends in between, do it again. Raises what the log
-    raises, and what the controller does.
+    It cuts the log first, and then the stream. If the process ends in between, repeat the call. Raises the errors of
+    the log and of the controller.
     """
     cut = _cut(connection, stream, time, key, newer_too=newer_too)
     if not cut:
@@ -54,7 +55,7 @@ def _cut(connection: Connection, stream: str, time: int, key: str, *, newer_too:
 
 
 def _made_before(connection: Connection, stream: str, time: int, mark: WireMark | None) -> Mapping[str, int]:
-    """The cut of a mark that was made before the time: what lies below it had come by then."""
+    """Returns the cut of a mark that was made before the time: all events below it had arrived by then."""
     for _ in range(RETENTION_STEPS):
         if mark is None:
             break

@@ -1,4 +1,4 @@
-"""Scaling a log and its stream together: the log first, which alone knows where its segments end."""
+"""Scales a log and its stream together: the log first, since only the log knows where its segments end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strandline.logs import Position
 
 
 class ScalableLog(Protocol):
-    """A log that seals segments and creates their successors at one moment, and does it once when asked twice."""
+    """A log that seals segments and creates their successors in one step. A repeated call does nothing."""
 
     def scale(self, seal: Iterable[str], create: Sequence[NewSegment]) -> Position: ...
 
@@ -22,9 +22,9 @@ def scale_log(
 ) -> Position:
     """Splits or merges segments by key range, in the log and then in the stream; returns the final offsets.
 
-    Writers go on meanwhile: a note that names a successor before the controller has heard of it is refused with
-    UnknownSegment, and sent again in background mode. Where this ends in between, do it again: it is the same scaling.
-    Raises what the log raises (InvalidScale, for one), and what the controller does.
+    Writers can go on meanwhile. If a note names a successor that the controller does not know yet, it is refused with
+    UnknownSegment; background writers send it again. If the process ends in between, repeat the call: it continues the
+    same scaling. Raises the errors of the log, such as InvalidScale, and of the controller.
     """
     finals = log.scale(seal, create)
     connection.run(calls.scale(stream, finals, create))

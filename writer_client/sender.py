@@ -2,8 +2,8 @@
 
     an outbox attends ──► the log is flushed ──► notes wait with their position ──► a batch goes out ──► answers
 
-What changes an outbox for it is done in that thread; what may wait (the controller, a log) is done by a few others,
-which hand back what came of it.
+This thread alone changes the outboxes for the background. A few other threads make calls that may wait, to the
+controller or to a log, and return the results to it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from strandline.fork import OwningProcess
 from strandline.logs import Position
 from strandline.wire.streams import NoteAnswer
 from writer_client import process_exit
-from writer_client.automatic_notes import TellsPositions
+from writer_client.automatic_notes import PositionSource
 from writer_client.batches import Addressed, Results, call_for, count_for_batch
 from writer_client.limits import (
     BATCHES_AT_ONCE,
@@ -55,30 +55,31 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Flush:
-    """Flushing one log, for those that wait for it."""
+    """A flush of one log, for the outboxes that wait for it."""
 
-    log: TellsPositions
+    log: PositionSource
     waiting: list[Outbox] = field(default_factory=list)
     under_way: bool = False
 
 
-# A note that is under way: whose it is, and what it says.
+# A note under way, and its outbox.
 Sent = tuple[Outbox, Pending, Addressed]
 
 
 class Background:
-    """Sends for background writers. Make one for each controller, share it between them, and close it after them.
+    """Sends the notes of background writers. Create one for each controller, share it between its writers, and close it
+    after them.
 
-    Callbacks of writers run in its thread: a slow one keeps all others waiting.
+    Callbacks of writers run in its thread: a slow one delays all writers.
     """
 
     def __init__(
         self, controller: str | Connection, *, token: str | None = None, patience: Patience | None = None
     ) -> None:
-        """`controller` is a URL, or a connection that is shared, which brings its own token and stays open.
+        """`controller` is a URL, or a shared connection, which has its own token and stays open.
 
-        Notes that were not answered are sent again until they are; of `patience` (without one, of the shared
-        connection's) the pauses count, and how long an attempt may take.
+        Unanswered notes are sent again until they are answered. `patience`, by default the shared connection's, sets
+        the pauses and the timeout of an attempt.
         """
         self._owned: Connection | None = None
         if isinstance(controller, str):
@@ -87,22 +88,22 @@ class Background:
         else:
             self.connection = controller
             self._patience = patience if patience is not None else controller.patience
-        # What fails is repeated from here, with what has come in the meantime, and knowing which answers were lost.
+        # The background repeats failed calls itself, with newer notes, and knows which answers were lost.
         self._connection = self.connection.with_patience(replace(self._patience, attempts=1))
         self.origin = OwningProcess(f"a background for {self.connection.controller}")
         self._calls = ThreadPool(CALLS_AT_ONCE, "strandline-calls")
         self._flushes = ThreadPool(FLUSHES_AT_ONCE, "strandline-flushes")
-        self._attending: dict[Outbox, None] = {}  # those that are to be looked at
-        self._unsettled: set[Outbox] = set()  # those that had notes when they were looked at
-        self._finished: deque[Callable[[], None]] = deque()  # what came of work that others did
+        self._attending: dict[Outbox, None] = {}  # those to check in the next turn
+        self._unsettled: set[Outbox] = set()  # those that had notes at the last check
+        self._finished: deque[Callable[[], None]] = deque()  # results from other threads
         self._to_register: deque[tuple[Outbox, Job[Registered]]] = deque()
-        self._ready: dict[Outbox, None] = {}  # with notes to send, in the order in which they came
+        self._ready: dict[Outbox, None] = {}  # with notes to send, in order
         self._flushing: dict[int, _Flush] = {}
         self._timers: list[tuple[float, int, Callable[[float], None]]] = []
         self._numbers = itertools.count()
         self._registering = self._batches = self._failures = 0
         self._not_before = 0.0
-        self._hurries = False  # the process ends
+        self._hurries = False  # the process is ending
         self._woken = threading.Event()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="strandline-background", daemon=True)
@@ -110,32 +111,31 @@ class Background:
         process_exit.watch(self)
 
     def attend(self, outbox: Outbox) -> None:
-        """Has an outbox looked at soon. Cheap, and from any thread."""
+        """Checks an outbox in the next turn. Cheap, and safe to call from any thread."""
         self._attending[outbox] = None
         if not self._woken.is_set():
             self._woken.set()
 
     def start_timer(self, outbox: Outbox) -> None:
-        """Has an outbox note by itself from now on."""
-        self._finish(partial(self._at, time.monotonic(), partial(self._note_automatically, outbox)))
+        """Starts the automatic notes of an outbox."""
+        self._finish(partial(self._set_timer, time.monotonic(), partial(self._note_automatically, outbox)))
 
     def watch_for_rest(self, outbox: Outbox) -> None:
-        """Has an outbox go idle by itself from now on."""
+        """Lets an outbox go idle automatically from now on."""
         self._finish(partial(self._rest, outbox, time.monotonic()))
 
     def close(self) -> None:
-        """Ends the thread. What was not sent is not sent any more, and standard error is told of it: close the writers
-        first."""
+        """Ends the thread, and reports unsent notes on standard error: close the writers first."""
         process_exit.forget(self)
         if not self.origin.is_here or self._over.is_set():
             return
         self._over.set()
         self._woken.set()
-        elsewhere = not self.is_own_thread()  # a callback may give up its writer
+        elsewhere = not self.is_own_thread()  # a callback may release its writer
         if elsewhere:
             self._thread.join()
         self._calls.close(wait=elsewhere)
-        self._flushes.close(wait=False)  # a log that hangs is not waited for
+        self._flushes.close(wait=False)  # a log may hang
         process_exit.tell([unsent for outbox in self._with_notes() if (unsent := outbox.unsent()) is not None])
         if self._owned is not None:
             self._owned.close()
@@ -149,7 +149,7 @@ class Background:
         self.close()
 
     def send_all(self, deadline: float) -> list[Unsent]:
-        """Sends what its writers have noted by now, until a deadline of `time.monotonic`; returns what could not be
+        """Sends the waiting notes of its writers until a deadline (`time.monotonic`); returns those that could not be
         sent."""
         outboxes = self._with_notes()
         self._hurries = True
@@ -157,7 +157,7 @@ class Background:
         return [unsent for outbox in outboxes if (unsent := outbox.leave(deadline)) is not None]
 
     def send_now(self, outboxes: Sequence[Outbox]) -> None:
-        """Has what these have noted sent at once, whatever failed before."""
+        """Sends the notes of these outboxes at once, without a pause after earlier failures."""
         self._failures, self._not_before = 0, 0.0
         for outbox in outboxes:
             self._attending[outbox] = None
@@ -167,7 +167,7 @@ class Background:
         return list(dict.fromkeys([*self._unsettled.copy(), *self._attending.copy()]))
 
     def is_own_thread(self) -> bool:
-        """Whether the caller is a callback."""
+        """Whether this is the background's thread, so that the caller is a callback."""
         return threading.current_thread() is self._thread
 
     # -- the thread --------------------------------------------------------------------------------------------
@@ -180,15 +180,15 @@ class Background:
             self._woken.clear()
             try:
                 self._turn()
-            except Exception:  # a writer that breaks must not silence the others
-                _log.exception("the background went on after an error that it does not know")
+            except Exception:  # a broken writer must not stop the others
+                _log.exception("the background continues after an unexpected error")
 
     def _turn(self) -> None:
         while self._finished:
             self._finished.popleft()()
-        self._ring()
+        self._run_timers()
         while self._attending:
-            self._look_at(self._attending.popitem()[0])
+            self._check(self._attending.popitem()[0])
         if time.monotonic() >= self._not_before:
             self._register()
             self._send()
@@ -200,24 +200,24 @@ class Background:
             waits.append(self._not_before - now)
         return max(0.0, min(waits)) if waits else None
 
-    def _ring(self) -> None:
-        """Does what is due."""
+    def _run_timers(self) -> None:
+        """Runs the timers that are due."""
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
             due, _, ring = heapq.heappop(self._timers)
             ring(due)
 
-    def _at(self, due: float, ring: Callable[[float], None]) -> None:
-        """Has something done at a time of `time.monotonic`; it is told the time."""
+    def _set_timer(self, due: float, ring: Callable[[float], None]) -> None:
+        """Sets a timer for a time of `time.monotonic`, which `ring` gets as its argument."""
         heapq.heappush(self._timers, (due, next(self._numbers), ring))
 
     def _note_automatically(self, outbox: Outbox, due: float) -> None:
         period_ms = outbox.note_automatically()
         if period_ms is not None:
-            self._at(max(due + period_ms / 1000, time.monotonic()), partial(self._note_automatically, outbox))
-            self._look_at(outbox)
+            self._set_timer(max(due + period_ms / 1000, time.monotonic()), partial(self._note_automatically, outbox))
+            self._check(outbox)
 
-    def _look_at(self, outbox: Outbox) -> None:
+    def _check(self, outbox: Outbox) -> None:
         todo = outbox.next_step()
         if todo.unsettled:
             self._unsettled.add(outbox)
@@ -235,13 +235,13 @@ class Background:
         if job is not None:
             self._start(self._calls, partial(do, job, self._connection), partial(self._rested, outbox))
         elif again_ms is not None:
-            self._at(time.monotonic() + again_ms / 1000, partial(self._rest, outbox))
+            self._set_timer(time.monotonic() + again_ms / 1000, partial(self._rest, outbox))
 
     def _rested(self, outbox: Outbox, done: None, error: Exception | None) -> None:
         again_ms = outbox.rested(error)
         if again_ms is not None:
-            self._at(time.monotonic() + again_ms / 1000, partial(self._rest, outbox))
-        self._look_at(outbox)
+            self._set_timer(time.monotonic() + again_ms / 1000, partial(self._rest, outbox))
+        self._check(outbox)
 
     # -- registering -------------------------------------------------------------------------------------------
 
@@ -254,12 +254,12 @@ class Background:
     def _registered(self, outbox: Outbox, done: Registered | None, error: Exception | None) -> None:
         self._registering -= 1
         self._pause(again=outbox.registered(done, error))
-        self._look_at(outbox)
+        self._check(outbox)
 
     # -- logs --------------------------------------------------------------------------------------------------
 
-    def _flush(self, outbox: Outbox, log: TellsPositions) -> None:
-        """Flushes a log, once for all outboxes that wait for it, and once at a time."""
+    def _flush(self, outbox: Outbox, log: PositionSource) -> None:
+        """Flushes a log for all outboxes that wait for it; never twice at the same time."""
         flush = self._flushing.setdefault(id(log), _Flush(log))
         flush.waiting.append(outbox)
         if not flush.under_way:
@@ -281,25 +281,25 @@ class Background:
             del self._flushing[id(flush.log)]
         for outbox in outboxes:
             if outbox.flushed(position, error):
-                self._at(time.monotonic() + TRANSACTION_LOOK_MS / 1000, partial(self._flush_again, outbox))
-            self._look_at(outbox)
+                self._set_timer(time.monotonic() + TRANSACTION_LOOK_MS / 1000, partial(self._flush_again, outbox))
+            self._check(outbox)
 
     def _flush_again(self, outbox: Outbox, due: float) -> None:
         outbox.flush_again()
-        self._look_at(outbox)
+        self._check(outbox)
 
     # -- batches -----------------------------------------------------------------------------------------------
 
     def _send(self) -> None:
         if self._to_register and len(self._ready) < REGISTERING_BATCH_WRITERS:
-            return  # those who are about to be registered come along
+            return  # wait for the notes of writers that are about to be registered
         while self._ready and self._batches < BATCHES_AT_ONCE and (batch := self._next_batch()):
             self._batches += 1
             call = call_for([addressed for _, _, addressed in batch])
             self._start(self._calls, partial(self._connection.run, call), partial(self._answered, batch))
 
     def _next_batch(self) -> list[Sent]:
-        """As much as fits. An outbox is not in two batches at once: its notes must not overtake each other."""
+        """Takes as many notes as fit. An outbox is never in two concurrent batches: its notes must stay in order."""
         batch: list[Sent] = []
         sizes: list[int] = []
         while self._ready:
@@ -327,10 +327,10 @@ class Background:
         again = [outbox.answered(answers, clock) for outbox, answers in by_outbox.items()]
         self._pause(again=any(again))
         for outbox in by_outbox:
-            self._look_at(outbox)
+            self._check(outbox)
 
     def _pause(self, *, again: bool) -> None:
-        """Before the next call, where one has to be repeated: longer each time, and never the same."""
+        """Sets the pause before the next call if one must be repeated: longer after each failure, and random."""
         if not again:
             self._failures = 0
             return
@@ -339,7 +339,7 @@ class Background:
         pause_ms = self._patience.pause_ms(self._failures, random.random(), bound_ms=bound_ms)
         self._not_before = time.monotonic() + pause_ms / 1000
 
-    # -- work that may wait, done by others --------------------------------------------------------------------
+    # -- work that may wait, in other threads ------------------------------------------------------------------
 
     def _start(self, crew: ThreadPool, work: Callable[[], Any], tell: Callable[[Any, Exception | None], None]) -> None:
         crew.do(partial(self._work, work, tell))

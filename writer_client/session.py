@@ -1,8 +1,8 @@
-"""What a writer does, written once: jobs that say step by step what is to be called, for both writers to drive.
+"""The jobs of a writer, as generators of steps that the sync and the async writers run (`loop.py`).
 
 job yields                   the writer
   Remote(call)               makes the call over its connection
-  Noting(addressed)          sends a note, maybe with others
+  Noting(addressed)          sends a note, possibly with others
   Local(work)                calls the log, which may wait (the async writer: in another thread)
 """
 
@@ -25,7 +25,7 @@ from strandline.logs import Event, Log, Memo, Position, Transaction
 from strandline.logs.errors import TransactionUnderWay
 from strandline.names import check_name
 from strandline.wire.streams import NoteAnswer
-from writer_client.automatic_notes import AutomaticTime, TellsPositions, ToldPositions
+from writer_client.automatic_notes import AutomaticTime, GivenPositions, PositionSource
 from writer_client.batches import Addressed, Results, call_for
 from writer_client.errors import CommittedWithoutNote, NeverNoted, NoLog, WriterClosed
 from writer_client.limits import REGISTRATION_BYTES
@@ -37,7 +37,7 @@ Times: TypeAlias = int | Mapping[str, int]
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Begun:
-    """A transaction that is open, and what was written in it so far."""
+    """An open transaction, and the events written in it so far."""
 
     transaction: Transaction
     written: NewestTime = field(default_factory=NewestTime)
@@ -53,7 +53,7 @@ Job: TypeAlias = Generator[Step, Any, Value]
 
 
 class WriterSession:
-    """One writer of one stream. Its jobs are done one after the other: notes that overtake each other are refused."""
+    """One writer of one stream. Its jobs run one after the other, since notes that overtake each other are refused."""
 
     def __init__(
         self, stream: str, writer: str, keys: Iterable[str], log: Log | None, automatic: AutomaticTime | None = None
@@ -62,26 +62,26 @@ class WriterSession:
         self.writer = check_name("writer", writer)
         self.keys = tuple(check_key(key) for key in keys)
         self.log = log
-        self.positions: TellsPositions | None = log  # what tells its positions
+        self.positions: PositionSource | None = log  # the source of its positions
         if automatic is not None and automatic.position is not None:
-            self.positions = ToldPositions(automatic.position)
+            self.positions = GivenPositions(automatic.position)
         self.closed = False
         self.epoch: int | None = None
         self.floors: Mapping[str, int | None] = {}
         self.clock: int | None = None
         self.newest = NewestTime()
-        self.holds = False  # registered for certain, and certainly not idle or closed since
+        self.holds = False  # certainly registered, and certainly not idle or closed since
         self.repaired: NoteAnswer | StrandlineError | None = None
         self._fenced: Fenced | None = None
-        self._found: Position | None = None  # where the log ended when this writer began
+        self._found: Position | None = None  # where the log ended when this writer first registered
         self._owed: Mapping[str, int] = {}  # times of commits that are not noted yet
         self._left_memo = False  # the log has a memo of this session
         self._times: dict[str, int] = {}
         self._may_have_noted: Mapping[str, int] = {}  # the greatest times that the controller may have taken
         self._position: dict[str, int] = {}
-        self._registration: str | None = None  # the name of one whose outcome is not known
-        self._log_tells = hasattr(log, "in_transaction")
-        self._open: WeakSet[Begun] = WeakSet()  # one that nobody holds any more cannot be committed
+        self._registration: str | None = None  # the name of a registration whose outcome is unknown
+        self._log_has_transactions = hasattr(log, "in_transaction")
+        self._open: WeakSet[Begun] = WeakSet()  # a transaction without a reference can no longer be committed
 
     # -- jobs --------------------------------------------------------------------------------------------------
 
@@ -94,7 +94,7 @@ class WriterSession:
         self.epoch, self.floors, self._registration = registered.epoch, registered.floors, None
         self._fenced = None
         if self.log is not None and self._found is None:
-            # What an earlier process of this name appended and never noted lies below the log's end as it is now.
+            # All that an earlier process of this name appended, noted or not, lies below the log's current end.
             log = self.log
             ends = yield from local(log.end_offsets)
             memo = yield from local(lambda: log.memo(self.writer))
@@ -128,8 +128,8 @@ class WriterSession:
         return self.opened((yield from local(log.begin)))
 
     def commit(self, begun: Begun, time: Times | None) -> Job[NoteAnswer | None]:
-        """Commits, and then notes the time, if there is one. The log keeps the time with the commit, so that the note
-        is made up for where this process ends in between."""
+        """Commits, and then notes the time, if there is one. The log keeps the time with the commit: if this process
+        ends in between, the next one notes it."""
         yield from self.hold()  # it may have gone idle since the transaction began
         times = by_key(time)
         if not times:
@@ -143,7 +143,7 @@ class WriterSession:
         return (yield from self.note_commit(times))
 
     def check_commit(self, begun: Begun, times: Mapping[str, int], *, may_be_passed: bool = False) -> None:
-        """What the commit's note would be refused for is found before the commit, not after it."""
+        """Raises, before the commit, the errors for which its note would be refused."""
         self.check_no_transaction("commit() with a time", besides=begun)
         if not may_be_passed:
             self._check_times(times)
@@ -153,14 +153,14 @@ class WriterSession:
         """Notes the time of a commit that is done. Raises CommittedWithoutNote."""
         self._owed = self._with_owed(times)
         try:
-            own = yield from self._flush()  # what was written beside the transaction may be under way
+            own = yield from self._flush()  # writes outside the transaction may be under way
             return (yield from self._note(self._owed, self.reached(own), self.known(own, {})))
         except StrandlineError as error:
             refused = isinstance(error, Refused)
             raise CommittedWithoutNote(writer=self.writer, reason=str(error), refused=refused) from error
 
     def idle(self, position: Mapping[str, int] | None, said: Mapping[str, int] | None = None) -> Job[None]:
-        """`said` are times to note where none was noted yet."""
+        """Goes idle. `said` are the times to note if none was noted yet."""
         self.check_usable()
         yield from self._settle(position, said, "idle()")
         yield from self._changing(self._guarded(remote(calls.idle(self.stream, self.writer, self.epoch))))
@@ -169,7 +169,7 @@ class WriterSession:
         self.check_usable()
         yield from self._settle(position, said, "close()")
         if self._left_memo and self.log is not None:
-            # Whoever opens a writer of this name next starts again, and owes nothing.
+            # The next writer of this name must not note this memo's time.
             log, memo = self.log, Memo(self.writer, "")
             transaction = yield from local(log.begin)
             yield from local(lambda: transaction.commit(memo))
@@ -179,22 +179,22 @@ class WriterSession:
     # -- transactions ------------------------------------------------------------------------------------------
 
     def opened(self, transaction: Transaction) -> Begun:
-        """A transaction is open. Its events are covered by no position, so nothing is noted until it is over."""
+        """Records an open transaction. No position covers its events, so nothing is noted until it ends."""
         begun = Begun(transaction)
         self._open.add(begun)
         return begun
 
     def ended(self, begun: Begun, *, committed: bool = True) -> None:
-        """It is over."""
+        """Records the end of a transaction."""
         self._open.discard(begun)
         if committed:
             self.newest.add_all(begun.written)
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open: one of this writer, or one of its log's producer (a log that can have those
-        says so in `in_transaction`)."""
-        return self.has_open or (self._log_tells and bool(getattr(self.log, "in_transaction", False)))
+        """Whether a transaction is open: this writer's, or its log's producer's, as such a log's `in_transaction`
+        says."""
+        return self.has_open or (self._log_has_transactions and bool(getattr(self.log, "in_transaction", False)))
 
     @property
     def has_open(self) -> bool:
@@ -202,7 +202,7 @@ class WriterSession:
         return len(self._open) > 0
 
     def check_no_transaction(self, call: str, besides: Begun | None = None) -> None:
-        """Raises TransactionUnderWay where a transaction is open, `besides` one that is about to be committed."""
+        """Raises TransactionUnderWay if a transaction is open, other than `besides`, which is about to be committed."""
         alone = besides is not None and len(self._open) == 1 and besides in self._open
         if self.in_transaction and not alone:
             raise TransactionUnderWay(call=call)
@@ -210,7 +210,7 @@ class WriterSession:
     # -- parts of them -----------------------------------------------------------------------------------------
 
     def hold(self) -> Job[None]:
-        """Registers a writer that does not hold time: it is new, or was idle. A fenced one does nothing more."""
+        """Registers a new or idle writer. Raises Fenced for a fenced one."""
         self.check_usable()
         if not self.holds:
             yield from self.register()
@@ -220,13 +220,13 @@ class WriterSession:
         return Addressed(self.stream, note)
 
     def memo_of(self, times: Mapping[str, int]) -> Memo:
-        """What is kept with a commit, for the next process of this writer to find if this one ends too early."""
+        """Returns the memo for a commit, from which the writer's next process notes the time if this one cannot."""
         self._left_memo = True
         return Memo(self.writer, json.dumps({"times": dict(times)}, separators=(",", ":")))
 
     @property
     def fenced(self) -> Fenced | None:
-        """That another process has taken the writer's name."""
+        """The error if another process has registered the writer's name, else None."""
         return self._fenced
 
     @property
@@ -236,34 +236,32 @@ class WriterSession:
 
     @property
     def passed(self) -> Mapping[str, int]:
-        """By key the time below which it has, by its own word or as it was told on registering, nothing to come."""
+        """By key, the time below which this writer has no more events: its last note, or its floor on registering."""
         floors = {key: floor for key, floor in self.floors.items() if floor is not None}
         return _greatest(floors, self._times)
 
     def noted(self, note: Note) -> None:
-        """The controller has taken a note."""
+        """Records that the controller has taken a note."""
         self._times.update(note.times)
         self._may_have_noted = _greatest(self._may_have_noted, note.times)
         self._position.update(note.position)
         self._owed = {key: time for key, time in self._owed.items() if time > note.times.get(key, time - 1)}
 
     def refused(self, note: Note, error: StrandlineError) -> None:
-        """The controller has not."""
+        """Records that the controller has not taken a note."""
         if isinstance(error, Fenced):
             self._fenced = error
         if isinstance(error, Refused):
             self._owed = {key: time for key, time in self._owed.items() if time != note.times.get(key)}
 
     def reached(self, own: Position) -> Position:
-        """The position below which all lies that was appended in this writer's name."""
+        """Returns a position above all events that processes of this writer's name have appended."""
         found = self._found if self._found is not None else {}
         return {segment: max(own.get(segment, 0), found.get(segment, 0)) for segment in found | own}
 
     def known(self, own: Position, said: Mapping[str, int]) -> Mapping[str, int]:
-        """The greatest event times below a position: as the caller says, or as they were given with the writes.
-
-        Nobody said how new the events are that were there before this writer.
-        """
+        """Returns the greatest event times below a position: from the caller, or as given with the writes. Empty if
+        unknown, as with events that were in the log before this writer."""
         if self._found:
             return {}
         return said or self.newest.below(own)
@@ -282,7 +280,7 @@ class WriterSession:
         return answer.value
 
     def _sending(self, addressed: Addressed) -> Job[Clocked[NoteAnswer]]:
-        """Sends a note, which may have been taken unless the answer says otherwise."""
+        """Sends a note. It counts as possibly taken unless the answer denies it."""
         before, self._may_have_noted = self._may_have_noted, _greatest(self._may_have_noted, addressed.note.times)
         try:
             return (yield from _noting(addressed))
@@ -312,8 +310,8 @@ class WriterSession:
         return told
 
     def _repair(self, memo: str | None) -> Job[None]:
-        """Notes what an earlier process committed a time for and did not live to note. Whatever comes of it is kept,
-        and keeps nobody from going on."""
+        """Notes the times that an earlier process committed but did not note. Keeps the outcome in `repaired`, and
+        raises no refusal."""
         times = json.loads(memo)["times"] if memo else {}
         for key, time in times.items():
             floor = self.floors.get(key)
@@ -326,10 +324,10 @@ class WriterSession:
                 self.repaired = error
 
     def _settle(self, position: Mapping[str, int] | None, said: Mapping[str, int] | None, call: str) -> Job[None]:
-        """Before going: notes the final position, where more was written than was noted.
+        """Notes the final position before `idle` or `close`, if the last note does not cover it.
 
-        As nothing older will follow, any time is true: the last ones that may have been noted, or the floors. Where
-        there are neither, the clock has said one, or a writer that has written must.
+        Nothing older follows, so any time is true: the last one that may have been noted, or the floor, or the clock's
+        (`said`). Without any, raises NeverNoted for a writer that has written.
         """
         wrote = bool(position)
         known: Mapping[str, int] = {}
@@ -352,7 +350,7 @@ class WriterSession:
         return (yield from self._counted(self.positions.flush))
 
     def _counted(self, work: Callable[[], Value]) -> Job[Value]:
-        """Work of the log: where it fails, it is not known any more what was appended."""
+        """Runs work of the log. If it fails, `newest` is unknown from then on."""
         try:
             return (yield from local(work))
         except BaseException:
@@ -360,7 +358,7 @@ class WriterSession:
             raise
 
     def _with_owed(self, times: Mapping[str, int]) -> Mapping[str, int]:
-        """The times, and those of commits that were not noted yet."""
+        """Returns the times, with those of commits that are not noted yet."""
         return {**self._owed, **{key: max(time, self._owed.get(key, time)) for key, time in times.items()}}
 
     def _check_times(self, times: Mapping[str, int]) -> None:
@@ -370,7 +368,7 @@ class WriterSession:
                 raise TimeWentBack(writer=self.writer, key=key, time=time, stored_time=stored)
 
     def _changing(self, job: Job[Value]) -> Job[Value]:
-        """A call after which the writer holds time, or does not: until its outcome is known, neither counts on it."""
+        """Runs a call that changes whether the writer holds time; `holds` is False until the outcome is known."""
         held, self.holds = self.holds, False
         try:
             return (yield from job)
@@ -379,7 +377,7 @@ class WriterSession:
             raise
 
     def _guarded(self, job: Job[Value]) -> Job[Value]:
-        """A call that a fenced writer is refused."""
+        """Runs a call, and keeps Fenced if it is raised."""
         try:
             return (yield from job)
         except Fenced as error:

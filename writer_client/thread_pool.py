@@ -1,4 +1,4 @@
-"""A few threads for work that may wait: for the controller, or for a log."""
+"""A few threads for work that may wait for the controller or for a log."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Work = Callable[[], None]
 
 
 class ThreadPool:
-    """Threads that do work in the order in which it comes, at most `size` at a time.
+    """Threads that run work in order of arrival, at most `size` at a time.
 
-    Unlike those of an executor they are daemons: they keep no process from ending, and work until it has ended. Work
-    is given by one thread, and must not raise.
+    Unlike an executor's threads they are daemons: they do not keep the process from ending, and run until it has ended.
+    One thread submits work, which must not raise.
     """
 
     def __init__(self, size: int, name: str) -> None:
@@ -24,7 +24,7 @@ class ThreadPool:
         self._threads: list[threading.Thread] = []
 
     def do(self, work: Work) -> None:
-        """Does some work soon; here and now where no thread can be started, as when the interpreter ends."""
+        """Runs work soon, or in this thread if no thread can start because the interpreter ends."""
         if not self._idle.acquire(blocking=False) and len(self._threads) < self._size:
             thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
             try:
@@ -38,7 +38,7 @@ class ThreadPool:
         self._work.put(work)
 
     def close(self, *, wait: bool) -> None:
-        """Ends the threads when what they were given is done; `wait` for that."""
+        """Ends the threads when their work is done; with `wait`, waits for that."""
         for _ in self._threads:
             self._work.put(None)
         for thread in self._threads if wait else ():

@@ -1,4 +1,4 @@
-"""Transactions of writers: what they write appears at once, and their time is noted when that is durable."""
+"""Transactions of writers: their events become visible together, and their time is noted when they are durable."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from writer_client.session import Begun, Times, by_key
 
 
 class _Written:
-    """What was written in a transaction so far, for the session to count when it is committed."""
+    """The events of a transaction so far, which the session counts on commit."""
 
     def __init__(self, begun: Begun, ended: Callable[[Begun], None]) -> None:
-        """`ended` is told of a transaction that was aborted."""
+        """`ended` is called when the transaction is aborted."""
         self._begun = begun
         self._ended = ended
 
@@ -27,7 +27,7 @@ class _Written:
 
 
 class WriterTransaction(_Written):
-    """A transaction of a `Writer`. Leaving the `with` block without a commit aborts, and notes nothing."""
+    """A transaction of a `Writer`. Leaving the `with` block without a commit aborts it: nothing is noted."""
 
     def __init__(
         self,
@@ -39,21 +39,22 @@ class WriterTransaction(_Written):
         self._commit = commit
 
     def write(self, events: Iterable[Event], *, newest: Times | None = None) -> None:
-        """Adds events, which no one sees before the commit; `newest` as in `Writer.write`."""
+        """Adds events, which readers see after the commit; `newest` as in `Writer.write`."""
         self._write(events, newest)
 
     def commit(self, time: Times | None = None) -> NoteAnswer | None:
-        """Makes all of it durable and visible, and then notes the time, with the position behind the commit.
+        """Makes the events durable and visible, and then notes the time with the position behind the commit.
 
-        Without a time nothing is noted, and nothing held back: what was written is covered by the next note. Returns
-        the answer to the note. Where the commit fails, its error is raised and nothing is written; where it is done
-        and only the note fails, CommittedWithoutNote. With a time it raises TransactionUnderWay while another
-        transaction of the writer is open. Beside the clock, which may be noted too, a time counts that goes beyond it.
+        Returns the answer to the note. Without a time nothing is noted; the next note covers the events. With automatic
+        notes, only a time beyond the clock is noted.
+
+        If the commit fails, raises its error: nothing is written. If only the note fails, raises CommittedWithoutNote.
+        With a time, raises TransactionUnderWay while another transaction of the writer is open.
         """
         return self._commit(self._begun, time)
 
     def abort(self) -> None:
-        """Forgets all of it. Harmless when it is over already."""
+        """Drops the events. Does nothing after a commit or an abort."""
         self._begun.transaction.abort()
         self._ended(self._begun)
 
@@ -67,7 +68,7 @@ class WriterTransaction(_Written):
 
 
 class AsyncWriterTransaction(_Written):
-    """The same of an `AsyncWriter`."""
+    """A transaction of an `AsyncWriter`."""
 
     def __init__(
         self,

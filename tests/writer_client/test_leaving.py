@@ -169,7 +169,7 @@ def test_many_writers_are_told_of_in_few_lines(nobody: str, tmp_path: Path) -> N
     done = run(script, nobody, "orders", tmp_path / "log")
     told = [line for line in done.stderr.splitlines() if line.startswith("strandline:")]
     assert len(told) == 21
-    assert told[-1] == "strandline: and so it is with 480 more writers"
+    assert told[-1] == "strandline: the same holds for 480 more writers"
 
 
 def test_notes_that_a_failed_write_holds_back_are_told_at_once(controller: Any, tmp_path: Path) -> None:
