@@ -1,1 +1,1 @@
-"""The controller: folds notes into marks, keeps them, and answers for them over HTTP."""
+"""The controller: makes marks of notes, stores them, and serves them over HTTP."""

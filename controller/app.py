@@ -1,4 +1,4 @@
-"""The application: the one place where it is put together."""
+"""The application: the one place where its parts are put together."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from strandline.errors import (
 class SystemClock:
     """The clocks of this host."""
 
-    # The one of the two that goes on while the host is suspended; not every system has it.
+    # CLOCK_BOOTTIME goes on while the host is suspended; not every system has it.
     _MONOTONIC: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
     def wall(self) -> int:
@@ -55,7 +55,7 @@ class SystemClock:
 
 
 class Application(FastAPI):
-    """FastAPI, with the envelope around all of it: not even its outermost layers stand before a note."""
+    """FastAPI inside of the middleware: a note does not pass even through FastAPI's outermost layers."""
 
     def __init__(self, gate: BrowserGate, *, dashboard: bool, **settings: Any) -> None:
         super().__init__(**settings)
@@ -67,7 +67,7 @@ class Application(FastAPI):
             return
 
         async def send_in_words(message: Message) -> None:
-            """A store that cannot be served is no fault of ours: a sentence will do, without a traceback."""
+            """Sends a sentence in place of a traceback if the store cannot be served: that is not a bug."""
             refused: StoreRefused | None = getattr(self.state, "refused", None)
             if refused is not None and message["type"] == "lifespan.startup.failed":
                 message = {**message, "message": str(refused)}
@@ -87,10 +87,11 @@ def create_app(
 ) -> FastAPI:
     """The controller as an ASGI application.
 
-    `clock` stands for the host's two, None for the real ones. The host's wall clock may step back, the controller's
-    does not. Where the clock is moved `by_hand` nothing happens before `Controller.run_due`. `stopwatch` gives seconds,
-    and measures how long the store takes. `owner` names this controller in what it writes. The store is opened when
-    the application starts. At most one application in a process has the `dashboard`.
+    `clock` replaces the host's two clocks, None for the real ones. The host's wall clock may step back; the
+    controller's never does. With a clock that is moved `by_hand`, nothing happens before `Controller.run_due`.
+    `stopwatch` returns seconds, and measures how long the store takes. `owner` is the name of this controller in the
+    store. The store is opened when the application starts. At most one application in a process can have the
+    `dashboard`.
     """
 
     host = SystemClock() if clock is None else clock
@@ -154,7 +155,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Answers, and the exception goes on to the envelope, which logs it."""
+    """Answers; the exception then goes to the middleware, which logs it."""
     return answer_with(request.scope, InternalFailure(reason=type(error).__name__))
 
 
@@ -168,13 +169,13 @@ async def _http_error(request: Request, error: Exception) -> Response:
         return answer_with(request.scope, problem, dict(error.headers or {}))
     if error.status_code == 404:
         return answer_with(request.scope, UnknownPath(path=path))
-    return answer_with(request.scope, BadRequest(reason=error.detail))  # a form, say, that cannot be parsed
+    return answer_with(request.scope, BadRequest(reason=error.detail))  # such as a form that cannot be parsed
 
 
 async def _bad_parameter(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     name = str(first["loc"][-1])
-    # Who sends the token that lets them in as the time index's place to go on shall not read it in a log.
+    # A caller may send its access token as the time index's `token` by mistake: it must not get into a log.
     value = None if first["type"] == "missing" else "…" if name == "token" else first["input"]
     return answer_with(request.scope, InvalidParameter(name=name, value=value, wanted=first["msg"]))

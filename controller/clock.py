@@ -1,4 +1,4 @@
-"""The controller's clock, out of the clocks of its host, and how long nobody could be heard by it."""
+"""The controller's clock, from the clocks of its host, and how long no caller could be heard."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from strandline.limits import CLOCK_CONFIRM_MS, CLOCK_SLEW_PART, CLOCK_STEP_BOUN
 
 
 class HostClock(Protocol):
-    """What a host shows, in milliseconds."""
+    """The clocks of a host, in milliseconds."""
 
     def wall(self) -> int:
-        """Since 1970. Somebody may set it, forward or back."""
+        """The time since 1970. An operator may set it, forward or back."""
 
     def monotonic(self) -> int:
-        """From anywhere on. It never goes back, and goes on while the host is suspended."""
+        """The time from any starting point. It never goes back, and goes on while the host is suspended."""
 
 
 class Clock:
     """Milliseconds that never go back, from `floor` up: a `SteadyClock` on this host.
 
-    Whoever asks for the time shows by it that the event loop runs. While the clock is `watched`, somebody asks each
-    second: if nobody did for longer, the process stood still, or its host did. Nothing is due by itself on a clock
-    that is moved by hand.
+    A call of `now` shows that the event loop runs. While the clock is `watched`, `now` is called each second: a longer
+    gap means that the process or its host was suspended. On a clock that is moved `by_hand`, nothing is due by itself.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class Clock:
         self._now = wall if floor is None else max(floor, wall)
         self._steady = SteadyClock(self._now, self._read_at)
         self._looked_at = self._read_at
-        self._told = ClockState.STEADY
+        self._logged_state = ClockState.STEADY
         self._look(self._read_at)
 
     def now(self) -> int:
@@ -61,13 +60,13 @@ class Clock:
         return self._now
 
     def moment(self) -> Moment:
-        """Now, and the served time, by which silence is judged."""
+        """The time, and the served time, which measures silence."""
         now = self.now()
         return Moment(now, self.unserved.served(now))
 
     @property
     def unserved_ms(self) -> int:
-        """In how much time nobody could be heard, up to now."""
+        """For how long, up to now, no caller could be heard."""
         now, served = self.moment()
         return now - served
 
@@ -77,24 +76,24 @@ class Clock:
 
     @property
     def host_ahead_ms(self) -> int:
-        """By how much the host's clock was ahead of this one at the last look."""
+        """By how much the host's clock was ahead of this one at the last comparison."""
         return self._steady.host_ahead_ms
 
     def _look(self, begun: int) -> None:
         wall = self._host.wall()
         if self._host.monotonic() - begun > CLOCK_READING_MS:
-            return  # the process was interrupted in between, and what it read does not belong together
+            return  # the process was interrupted between the two readings, so they cannot be compared
         self._looked_at = begun
         step = self._steady.look(wall, begun)
         if step:
             self._now += step
-            self.unserved.skip(step)  # so much time did not pass, so it counts as nobody's silence
+            self.unserved.skip(step)  # this time did not pass, so it must not count as silence
             log_event("clock_followed", logging.WARNING, by_ms=step)
-        if self.state is not self._told:
+        if self.state is not self._logged_state:
             self._log_state()
 
     def _log_state(self) -> None:
-        self._told = self.state
+        self._logged_state = self.state
         match self.state:
             case ClockState.STEADY:
                 log_event("clock_steady", logging.WARNING, host_ahead_ms=self.host_ahead_ms)

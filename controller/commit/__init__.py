@@ -1,1 +1,1 @@
-"""The way to the store: group commit, the log of writers, and how the store does."""
+"""Access to the store: group commit, the log of writers, and the health of the store."""

@@ -1,4 +1,4 @@
-"""The rows of the store that are not what was written. Each is told once; what is whole is still served."""
+"""The damaged rows of the store. Each is logged once; everything else is still served."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Place: TypeAlias = tuple[str | None, str | None, str | None, str | None]
 
 
 class Damaged:
-    """A stream or a reader group of which a row is damaged, so that it cannot be loaded. It can be deleted."""
+    """A stream or reader group that cannot be loaded, since one of its rows is damaged. It can be deleted."""
 
     def __init__(self, table: StoreTable, name: str) -> None:
         self._table = table
@@ -27,7 +27,7 @@ class Damaged:
         return self.discard
 
     def discard(self) -> None:
-        """There is nothing of it in memory."""
+        """Does nothing: it is not in memory."""
 
 
 class DamagedRows:
@@ -35,7 +35,7 @@ class DamagedRows:
 
     def __init__(self, stopwatch: Callable[[], float]) -> None:
         self.on_found: Callable[[StoreCorrupt], None] = lambda _: None
-        self.since: float | None = None  # when the first of them was found, as the stopwatch shows it
+        self.since: float | None = None  # the stopwatch's time when the first of them was found
         self._stopwatch = stopwatch
         self._found: dict[Place, StoreCorrupt] = {}
 
@@ -43,7 +43,7 @@ class DamagedRows:
         return len(self._found)
 
     def found(self, error: StoreCorrupt) -> None:
-        """A read came upon a row that is damaged. The log is told of each row once."""
+        """Counts and logs a damaged row that a read found; each row once."""
         place = (error.stream, error.group, error.table, error.row)
         if place in self._found or len(self._found) >= DAMAGED_ROWS_KEPT:
             return
@@ -53,7 +53,7 @@ class DamagedRows:
         self.on_found(error)
 
     def gone(self, *, stream: str | None = None, group: str | None = None) -> None:
-        """A stream or a reader group was deleted, and its rows with it."""
+        """Forgets the rows of a stream or reader group that was deleted."""
         self._found = {
             place: error for place, error in self._found.items() if (error.stream, error.group) != (stream, group)
         }

@@ -3,14 +3,14 @@
     calls     apply, apply, apply ──► batch 1 ─┐            apply, apply ──► batch 2 ─┐
     flusher                                    └─ commit 1 ──────────────────────────►└─ commit 2 …
 
-A call is applied in memory at once and joins the batch that is forming. One flusher takes that batch, writes every
-row that it touched in one transaction, and then resolves the one future that all of its calls wait for. While it
-commits, the next batch forms. Nothing lingers to wait for company.
+A call is applied in memory at once and joins the forming batch. One flusher takes that batch, writes every row that it
+changed in one transaction, and then resolves the one future that all of its calls await. While it commits, the next
+batch forms. The flusher never waits for a batch to fill.
 
-If a commit fails, memory is ahead of the store: every stream of that batch and of the one formed on top is discarded,
-all of their calls hear StoreUnavailable, and the next call loads the stream as the store has it. Where the store was
-told to commit and did not answer, the calls of the batch hear StoreUndecided instead, and nothing is loaded before it
-is known how the commit went (`Store.read`).
+If a commit fails, memory is ahead of the store: every stream of that batch and of the forming one is discarded, all of
+their calls raise StoreUnavailable, and the next call loads the stream as the store has it. If COMMIT was sent and not
+answered, the calls of the batch raise StoreUndecided instead, and nothing is loaded before the outcome of the commit is
+known (`Store.read`).
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ log = logging.getLogger(__name__)
 
 
 class Kept(Protocol):
-    """Something in memory that is ahead of the store until it was written: a stream, a reader group."""
+    """Something in memory that is ahead of the store until it is written: a stream or a reader group."""
 
     def write(self, commit: Commit) -> Callable[[], None]:
-        """Adds its changes to a commit; returns what is to be done once they are durable."""
+        """Adds its changes to a commit; returns what to call once they are durable."""
 
     def discard(self) -> None:
-        """They are not durable and never will be: it is no longer what the store has."""
+        """Marks it as no longer equal to the store: its changes are not durable and never will be."""
 
 
 class Durable(asyncio.Future[None]):
-    """Done when a batch is durable; every one of its calls awaits this same future.
+    """Done when a batch is durable; all calls of the batch await this one future.
 
-    Cancelling a task cancels what it awaits, which here would end it for all the others. So it cannot be cancelled:
-    a caller that was told to go away goes when the commit has ended. (A shield for each caller did the same and cost
-    more than all else about waiting.)
+    Cancelling a task cancels the future that it awaits, which here would cancel all other calls. So this future cannot
+    be cancelled: a cancelled caller ends when the commit has ended. (A shield for each caller did the same, and cost
+    more than the rest of the waiting.)
     """
 
     def cancel(self, msg: object | None = None) -> bool:
         return False
 
     def give_up(self) -> None:
-        """Cancels it for all."""
+        """Cancels it for all calls."""
         super().cancel()
 
 
@@ -65,7 +65,7 @@ class Batch:
 
     def __init__(self) -> None:
         self.done = Durable(loop=asyncio.get_running_loop())
-        self.taken = asyncio.get_running_loop().create_future()  # done when nothing joins it any more
+        self.taken = asyncio.get_running_loop().create_future()  # done when no further call can join
         self.kept: dict[int, Kept] = {}
         self.calls = 0
 
@@ -82,7 +82,7 @@ class Committer:
         waiting_calls: int = WAITING_CALLS,
         health: StoreHealth | None = None,
     ) -> None:
-        """`commit` writes, and ends in time whatever the store does."""
+        """`commit` writes, and ends in bounded time whatever the store does."""
         self._commit = commit
         self._term = term
         self._clock = clock
@@ -98,8 +98,8 @@ class Committer:
         self._task = asyncio.create_task(self._run(), name="committer")
 
     async def stop(self, seconds: float = STOP_DEADLINE_S) -> bool:
-        """Writes what is waiting, says until when it served, and ends. Returns whether the store has that."""
-        self._lead_ms = 0  # nobody is told a later time any more
+        """Writes what is waiting and how long this controller served, then ends. Returns whether that is durable."""
+        self._lead_ms = 0  # no caller gets a later time from now on
         last = self.beat_soon()
         await asyncio.wait([last], timeout=seconds)
         if self._task is not None:
@@ -108,41 +108,41 @@ class Committer:
         return last.done() and not last.cancelled() and last.exception() is None
 
     def admit(self, calls: int = 1) -> None:
-        """Raises Overloaded where too many calls are waiting. Before applying anything."""
+        """Raises Overloaded if too many calls are waiting. Call it before applying anything."""
         waiting = self._flying + self._forming.calls
         if waiting + calls > self.limit and waiting:
             raise Overloaded(waiting=waiting, limit=self.limit)
 
     @property
     def waiting(self) -> int:
-        """How many calls were applied and are not yet durable."""
+        """The number of calls that are applied and not yet durable."""
         return self._flying + self._forming.calls
 
     async def room(self) -> None:
-        """Waits until the flush that is forming has room for more of a request with many notes."""
+        """Waits until the forming batch has room for more notes of a large request."""
         while self._forming.calls >= FLUSH_NOTES and not self._forming.taken.done():
             await asyncio.wait([self._forming.taken])
 
     def keep(self, kept: Kept) -> None:
-        """What was changed goes with the next commit, and nobody waits for it."""
+        """Adds a change to the next commit, without waiting for it."""
         self._forming.kept[id(kept)] = kept
         self._wanted.set()
 
     def join(self, kept: Kept, calls: int = 1) -> Durable:
-        """What was changed goes with the next commit; await the answer to know that it has."""
+        """Adds a change to the next commit; the returned future is done when it is durable."""
         batch = self._forming
         batch.kept[id(kept)] = kept
-        if not batch.calls:  # the others come to what is wanted already
+        if not batch.calls:  # later calls join a batch that is wanted already
             self._wanted.set()
         batch.calls += calls
         return batch.done
 
     async def beat(self) -> None:
-        """Lets the store know that this controller still serves; done when it does."""
+        """Commits that this controller still serves, and waits for that commit."""
         await self.beat_soon()
 
     def beat_soon(self) -> Durable:
-        """The same, for who does not wait for as long as that may take."""
+        """The same, without waiting: returns the future."""
         self._wanted.set()
         return self._forming.done
 
@@ -157,19 +157,21 @@ class Committer:
                     await self._write(batch)
                 finally:
                     self._flying = 0
-        finally:  # nobody will write what still comes, and who waits for it could not even be cancelled
+        finally:  # later calls will not be written, and their future cannot be cancelled: it must get an error
             self._forming.taken.set_result(None)
             _refuse(self._forming, StoreUnavailable(reason="the controller has stopped"))
 
     def _next_batch(self) -> Batch:
-        """The batch that has been forming; another one forms from now on."""
+        """Takes the forming batch, and starts a new one."""
         batch, self._forming = self._forming, Batch()
         batch.taken.set_result(None)
         return batch
 
     async def _write(self, batch: Batch) -> None:
         now, unserved = self._clock.now(), self._clock.unserved
-        if not self._clock.by_hand:  # there a commit takes no time, however far somebody moves the clock meanwhile
+        if (
+            not self._clock.by_hand
+        ):  # on a manual clock a commit takes no time, however far the clock is moved meanwhile
             unserved.begin(now)
         commit = Commit(
             self._term,
@@ -198,8 +200,8 @@ class Committer:
         for kept, publish in written:
             try:
                 publish()
-            except Exception as error:  # a fault of ours; what is durable stays, and is loaded again
-                log.exception("what was written could not be shown")
+            except Exception as error:  # a bug; the changes are durable, and are loaded again
+                log.exception("durable changes could not be published; they will be loaded again")
                 kept.discard()
                 self._fail_forming(error)
 
@@ -209,7 +211,7 @@ class Committer:
         self._health.failed("commit", error, batch.calls, began)
 
     def _fail_forming(self, error: Exception) -> None:
-        """What was applied on top of something that was discarded goes with it."""
+        """Discards the forming batch too: it was applied on top of discarded changes."""
         on_top = self._next_batch()
         self._wanted.clear()
         _refuse(on_top, _unchanged(error))
@@ -223,4 +225,4 @@ def _refuse(batch: Batch, error: StrandlineError) -> None:
     for kept in batch.kept.values():
         kept.discard()
     batch.done.set_exception(error)
-    batch.done.exception()  # seen, even where nobody waits
+    batch.done.exception()  # marks it as retrieved, even if nobody waits

@@ -1,4 +1,4 @@
-"""How the store does: how long flushes take, what fails, why, since when, and whether this controller may go on."""
+"""The health of the store: how long commits take, what fails and why, and whether this controller may go on."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from strandline.errors import StoreCorrupt
 FLUSH_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FLUSH_CALLS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 
-Replaced: TypeAlias = TermOver | TermGone  # why a controller may serve its store no more
+Replaced: TypeAlias = TermOver | TermGone  # why a controller may no longer serve its store
 
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """What is wrong, and since when as the stopwatch shows it."""
+    """What is wrong, and since which time of the stopwatch."""
 
     cause: Cause
     reason: str
@@ -33,60 +33,58 @@ class Outage:
 
 
 class StoreHealth:
-    """Follows the commits and reads of one store; what goes wrong is told, but not each time."""
+    """Follows the commits and reads of one store. Logs failures, at a limited rate."""
 
     def __init__(self, stopwatch: Callable[[], float]) -> None:
-        """`stopwatch` gives seconds, from anywhere on."""
+        """`stopwatch` returns seconds from any starting point."""
         self.flush_seconds = Distribution(FLUSH_SECONDS)
         self.flush_calls = Distribution(FLUSH_CALLS)
-        self.errors: Counter[tuple[str, Cause]] = Counter()  # by what was tried, and what was wrong
-        self.outage: Outage | None = None  # while no commit goes well
+        self.errors: Counter[tuple[str, Cause]] = Counter()  # by operation and cause
+        self.outage: Outage | None = None  # since the last commit failed
         self.rows = DamagedRows(stopwatch)
-        self._damage: Outage | None = None  # the store said that it is damaged: that does not pass by itself
+        self._damage: Outage | None = None  # the store reported damage, which does not pass by itself
         self.replaced: Replaced | None = None
         self.when_replaced: Callable[[], None] = lambda: None
-        self.under_way_since: float | None = None  # of the commit that is under way
+        self.under_way_since: float | None = None  # the start of the commit under way
         self._stopwatch = stopwatch
         self._committed_at: float | None = None
         self._paces: dict[tuple[str, object], RateLimit] = {}  # by event and cause
 
     @property
     def up(self) -> bool:
-        """Whether the last commit went well."""
+        """Whether the last commit succeeded."""
         return self.outage is None
 
     @property
     def damage(self) -> Outage | None:
-        """What is damaged: the files of the store, as it said itself, or some rows."""
+        """The damage that was found: in the database itself, or in some rows."""
         if self._damage is None and self.rows.since is not None:
-            reason = (
-                "rows of the store are not what was written: `strandline check` names them, a backup brings them back"
-            )
+            reason = "rows of the store are not what was written: `strandline check` names them, a backup restores them"
             return Outage(Cause.DAMAGED, reason, self.rows.since)
         return self._damage
 
     def begin(self) -> float:
-        """A flush begins; returns what to end it with."""
+        """Marks the start of a commit; returns the time to pass to `committed` or `failed`."""
         self.under_way_since = self._stopwatch()
         return self.under_way_since
 
     def age_s(self, since: float) -> float:
-        """How long ago the stopwatch showed that."""
+        """The seconds since a time of the stopwatch."""
         return self._stopwatch() - since
 
     @property
     def write_age_s(self) -> float | None:
-        """How long ago a commit last went well, None where none has yet."""
+        """The seconds since the last successful commit, None before the first."""
         return None if self._committed_at is None else self.age_s(self._committed_at)
 
     @property
     def takes_writes(self) -> bool:
-        """Whether the last commit went well, and only just now."""
+        """Whether the last commit succeeded, and recently."""
         age = self.write_age_s
         return self.up and age is not None and age * 1000 < READY_WRITE_MS
 
     def wrote(self) -> None:
-        """Something was written beside the commits."""
+        """Records a successful write outside of the commits."""
         self._committed_at = self._stopwatch()
 
     def committed(self, began: float, calls: int) -> None:
@@ -105,7 +103,7 @@ class StoreHealth:
             self._log_rarely("slow_flush", logging.WARNING, now, ms=round(seconds * 1000), calls=calls)
 
     def failed(self, operation: str, error: BaseException, calls: int = 0, began: float | None = None) -> None:
-        """A commit, a read or another write failed, which `began` when the stopwatch showed that."""
+        """Records a failed commit, read or other write. `began` is the stopwatch's time at its start."""
         now, found = self._stopwatch(), diagnose(error)
         self.errors[operation, found.cause] += 1
         if isinstance(error, StoreCorrupt):
@@ -137,7 +135,7 @@ class StoreHealth:
     def _log_rarely(
         self, event: str, level: int, now: float, error: BaseException | None = None, **fields: object
     ) -> None:
-        """Tells of an event at a pace, another one for each `cause`."""
+        """Logs an event at a limited rate, with a limit of its own for each `cause`."""
         at, which = round(now * 1000), (event, fields.get("cause"))
         pace = self._paces.get(which)
         if pace is None:

@@ -1,4 +1,4 @@
-"""Threads of the store, each with a session of its own, and bounds on how long anybody waits for them."""
+"""Threads of the store, each with a session of its own, and bounds on how long callers wait for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class CommitOrder:
-    """Whether the store may still be told to commit. Decided once, by the thread that writes or by who waits for it."""
+    """Whether COMMIT may still be sent. Decided once, by the writing thread or by the caller that waits for it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,14 +25,14 @@ class CommitOrder:
         self._withdrawn = False
 
     def give(self) -> None:
-        """The store is told now; raises StoreSilent where nobody waits for it any more."""
+        """Called before COMMIT is sent; raises StoreSilent if the caller has withdrawn."""
         with self._lock:
             if self._withdrawn:
                 raise StoreSilent(COMMIT_DEADLINE_S)
             self._given = True
 
     def withdraw(self) -> bool:
-        """It will not be told; False where it was."""
+        """Forbids the COMMIT; False if it may have been sent already."""
         with self._lock:
             self._withdrawn = not self._given
             return self._withdrawn
@@ -44,18 +44,18 @@ class Lane:
     def __init__(self, name: str, session: StoreSession) -> None:
         self.session = session
         self.worker = Worker(name)
-        self.left: _Call[Any] | None = None  # a call that did not end when it was told to
+        self.left: _Call[Any] | None = None  # an abandoned call: it did not end with its session
 
     def call(self, seconds: float | None, function: Callable[[], Result]) -> asyncio.Future[Result]:
-        """The function's result or error; StoreSilent where it has not ended within these seconds, if there are any."""
+        """The function's result or error; StoreSilent if it does not end within `seconds` (None: no limit)."""
         return _Call(self, seconds, function).answer
 
     def call_last(self, function: Callable[[], object]) -> None:
-        """Makes a call, after those that were made before, for which nobody waits."""
+        """Queues a call without waiting for it."""
         self.worker.submit(function)
 
     def close(self, seconds: float) -> bool:
-        """Waits for the calls under way, half of the time after their session is ended; returns whether they are."""
+        """Waits for the calls under way; ends their session after half of the time. Returns whether they ended."""
         self.worker.stop()
         if self.worker.join(seconds / 2):
             return True
@@ -64,7 +64,7 @@ class Lane:
 
 
 class _Call(Generic[Result]):
-    """A call under way. Its time runs whether or not anybody goes on waiting for it."""
+    """A call under way. Its deadline holds even if its caller no longer waits."""
 
     def __init__(self, lane: Lane, seconds: float | None, function: Callable[[], Result]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -90,7 +90,7 @@ class _Call(Generic[Result]):
         return self._function()
 
     def _hand_over(self, _: object) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+        with suppress(RuntimeError):  # the loop has ended, so nobody waits
             self._loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:
@@ -120,4 +120,4 @@ class _Call(Generic[Result]):
     def _refuse(self, error: BaseException, origin: BaseException | None = None) -> None:
         error.__cause__ = origin if origin is not None else error.__cause__
         self.answer.set_exception(error)
-        self.answer.exception()  # seen, even where nobody waits any more
+        self.answer.exception()  # marks it as retrieved, even if nobody waits

@@ -1,10 +1,10 @@
-"""The store as services see it: reads in one thread, commits in another, so that no reader waits for a sync.
+"""The store as services see it: reads in one thread and commits in another, so that no reader waits for a sync.
 
-What takes long to read is read in a third one, in steps, between which the event loop and other such reads go on.
+Long reads run in a third thread, in steps; the event loop and other long reads run in between.
 
-Nobody waits longer for the store than its bounds say. Past one, whoever waits is told so, the session is ended, and the
-next call makes another one. A call that cannot be ended, as one of SQLite's, is left alone: until it ends, whoever
-calls is told at once that the store is silent.
+Every call has a deadline. Past it, the caller gets an error, the session is ended, and the next call makes a new one. A
+call that cannot be ended, such as one of SQLite, is abandoned: until it ends, further calls fail at once with
+StoreSilent.
 """
 
 from __future__ import annotations
@@ -46,28 +46,26 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class _Done(Generic[Result]):
-    """What came of steps that have all been taken."""
+    """The result of steps that are all done."""
 
     result: Result
 
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """For what a call reads after its change is durable: where that fails, it may not say that nothing was changed.
-
-    Raises StoreUndecided then.
-    """
+    """For reads after a call's change is durable: turns StoreUnavailable, which means that nothing was changed, into
+    StoreUndecided."""
     try:
         yield
     except StoreUnavailable as error:
-        raise StoreUndecided(reason=f"it was kept, and the answer could not be read: {error.reason}") from error
+        raise StoreUndecided(reason=f"it is stored, but the answer could not be read: {error.reason}") from error
 
 
 class Store:
     """An open database with a thread for each of its two connections, and one for long reads.
 
-    After a commit of which nobody knows how it went, nothing is read before that is settled: what was read earlier
-    could be overtaken by that commit, and memory would not have what the store has.
+    After a commit with an unknown outcome, nothing is read before the outcome is settled: that commit could still
+    change what was read, and memory would then differ from the store.
     """
 
     def __init__(self, database: Database, term: Term, health: StoreHealth | None = None) -> None:
@@ -82,7 +80,7 @@ class Store:
         self._settled = True
 
     async def commit(self, commit: Commit) -> None:
-        """Raises what `CommitWriter.commit` does, and StoreTrouble; only CommitUnknown may have changed anything."""
+        """Raises what `CommitWriter.commit` does, and StoreTrouble. Only CommitUnknown leaves open what changed."""
         order = CommitOrder()
         try:
             await self._writer.call(COMMIT_DEADLINE_S, partial(self._commit, commit, order))
@@ -105,14 +103,14 @@ class Store:
         self._settled = True
 
     def _check_files_again(self) -> None:
-        """Nothing is answered that went into a file without a name."""
+        """Raises CommitUnknown if the commit went to a file that was removed: it must not be acknowledged."""
         try:
             self._database.check_files()
         except StoreMoved as moved:
             raise CommitUnknown(str(moved)) from moved
 
     def _settle(self) -> None:
-        if not self._settled:  # nobody else did, meanwhile
+        if not self._settled:  # else another call has settled it meanwhile
             self._scribe.settle()
             self._settled = True
 
@@ -122,8 +120,8 @@ class Store:
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
-        """Calls a function of `controller.storage` with a connection; raises StoreUnavailable where the store fails,
-        and StoreCorrupt where it has something else than was written."""
+        """Calls a function of `controller.storage` with a connection; raises StoreUnavailable if the store fails, and
+        StoreCorrupt for a damaged row."""
 
         def call() -> Result:
             try:
@@ -131,7 +129,7 @@ class Store:
             except StoreFailed as error:
                 if not error.connection_invalidated:
                     raise
-            return function(self._database.reader, *args, **kwargs)  # over a connection that is made again
+            return function(self._database.reader, *args, **kwargs)  # over a new connection
 
         loop = asyncio.get_running_loop()
         until = loop.time() + READ_DEADLINE_S
@@ -148,7 +146,7 @@ class Store:
             raise self._unavailable("read", error) from error
 
     async def check(self) -> None:
-        """Raises StoreUnavailable unless the store is where it was, can be read, and has the schema that it has to."""
+        """Raises StoreUnavailable unless the store's files are in place, it can be read, and its schema is right."""
 
         def look(connection: StoreConnection) -> None:
             self._database.check_files()
@@ -162,10 +160,10 @@ class Store:
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
-        """Takes the steps of a function of `controller.storage`; raises what `read` does.
+        """Runs the steps of a function of `controller.storage`; raises what `read` raises.
 
-        A few of them are taken at once, like any read. Where they do not suffice it begins again, over a connection of
-        its own, and between any two steps others have their turn.
+        The first few steps run at once, like any read. If they do not suffice, the function starts again over a
+        connection of its own, and other work runs between its steps.
         """
 
         def begin(connection: StoreConnection) -> _Done[Result] | None:
@@ -188,7 +186,7 @@ class Store:
         call = partial(self._loader.call, READ_DEADLINE_S)
 
         def connect() -> StoreConnection:
-            self._database.check_files()  # SQLite would make a new file in the place of one that is gone
+            self._database.check_files()  # SQLite would create a file that is missing
             return self._database.reading.connect()
 
         try:
@@ -210,9 +208,9 @@ class Store:
             raise self._unavailable("read", error) from error
 
     async def aside(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        """Calls a function in the thread for what takes long, where nothing that it uses may be used meanwhile.
+        """Calls a long function in the thread for long reads. Nothing else may use its data meanwhile.
 
-        It is no function that reads the store. Raises StoreUnavailable while that thread is left with a call to it.
+        The function must not read the store. Raises StoreUnavailable while that thread hangs in an abandoned call.
         """
         try:
             return await self._loader.call(None, partial(function, *args, **kwargs))
@@ -225,8 +223,8 @@ class Store:
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
-        """Calls a function that changes what no stream and no group has; raises StoreUnavailable where that fails, and
-        StoreUndecided where nobody knows."""
+        """Calls a function that writes outside of streams and groups; raises StoreUnavailable if it fails, and
+        StoreUndecided if its outcome is unknown."""
 
         def call() -> Result:
             self._database.check_files()
@@ -239,7 +237,7 @@ class Store:
         try:
             return await self._writer.call(COMMIT_DEADLINE_S, call)
         except StoreSilent as error:
-            self._settled = False  # nobody knows whether it was sent
+            self._settled = False  # it is unknown whether COMMIT was sent
             self._health.failed("write", error)
             raise StoreUndecided(reason=str(error)) from error
         except CommitUnknown as error:
@@ -251,7 +249,7 @@ class Store:
             raise self._unavailable("write", error) from error
 
     async def _who_has_the_lock(self) -> StoreTrouble:
-        """Another controller, if one began to serve since this one did; else a session that does not serve."""
+        """TermOver if another controller has begun to serve since; else LockHeld."""
         try:
             found = await self._reader.call(READ_DEADLINE_S, lambda: taken_over(self._database.reader, self._term))
         except (StoreFailed, StoreTrouble):
@@ -259,11 +257,11 @@ class Store:
         return found if found is not None else LockHeld()
 
     def damaged(self, error: StoreCorrupt) -> None:
-        """A read met a row that is not what was written: readiness, metrics and the log tell it."""
+        """Records a damaged row that a read found, for readiness, metrics and the log."""
         self._health.failed("read", error)
 
     def deleted(self, *, stream: str | None = None, group: str | None = None) -> None:
-        """A stream or a reader group is gone, and with it whatever was damaged of it."""
+        """Forgets the damaged rows of a stream or reader group that was deleted."""
         self._health.rows.gone(stream=stream, group=group)
 
     def _unavailable(self, operation: str, error: BaseException) -> StoreUnavailable:
@@ -271,9 +269,9 @@ class Store:
         return StoreUnavailable(reason=diagnose(error).reason)
 
     async def close(self, seconds: float = CLOSE_DEADLINE_S) -> bool:
-        """Waits for the threads, then closes the connections; what still hangs then ends with the process.
+        """Waits for the threads, then closes the connections; a call that still hangs ends with the process.
 
-        Returns whether all was closed.
+        Returns whether everything was closed.
         """
         closing = asyncio.wrap_future(in_thread("store-end", partial(self._close, seconds)))
         await asyncio.wait([closing], timeout=seconds + CUT_GRACE_S)
@@ -288,7 +286,7 @@ class Store:
 
 
 def _next(steps: Steps[Result]) -> _Done[Result] | None:
-    """Takes a step; what came of them all, if it was the last."""
+    """Runs one step; returns the result if it was the last."""
     try:
         next(steps)
     except StopIteration as done:

@@ -1,16 +1,16 @@
-"""The log of what flushes changed in the writers of a stream, and which writer gets a row of its own when.
+"""The log of changes to the writers of a stream, and when a writer's own row is written.
 
-    log     │ 7: a b │ 8: b c │ 9: a │ 10: d │ ◄── one row a flush
+    log     │ 7: a b │ 8: b c │ 9: a │ 10: d │ ◄── one row a commit
     rows    a (through 4)   b (through 6)   c (through 2)
 
-The oldest rows of the log go when it has several states for each writer that it concerns. A writer that its own row
-does not know as well as the row that goes is written again before: here, to let 7 go, a and b are written, through 10.
-So a writer costs a row once for every few of its notes, a log is never much longer than what it stands for, and
-nothing has to be tidied up when a stream goes quiet or a controller ends.
+When the log has several states for each of its writers, its oldest rows are removed. A writer whose own row lacks the
+change in a removed row is written first: here, to remove 7, a and b are written, through 10. So a writer costs a row of
+its own once for every few notes, a log is never much longer than the states of its writers, and nothing has to be
+cleaned up when a stream goes quiet or a controller ends.
 
-The row of a writer that is forgotten is deleted. Where the log has the writer, a row of the log says that it is
-forgotten, for as long as there are older rows: whoever loads the stream would find it there. What the log has of a
-forgotten writer counts for nothing when rows go, also where a writer of that name came again.
+The row of a forgotten writer is deleted. If the log has changes of it, a row of the log says that it is forgotten:
+loading the stream would find the older changes otherwise. When rows are removed, changes of a forgotten writer do not
+count, even if a writer of the same name came back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from strandline.core.writer import Writer
 
 
 class WriterLog:
-    """One stream's log: what is in the store, or on its way there."""
+    """One stream's log, as the store has it or will have it after the pending commit."""
 
     __slots__ = ("_log", "_states_per_writer", "_stream")
 
@@ -43,9 +43,9 @@ class WriterLog:
     def write(
         self, writers: Mapping[str, Writer], changed: Collection[str], forgotten: Collection[str], commit: Commit
     ) -> None:
-        """Adds what changed to the log, and lets go of its oldest rows where it has grown long.
+        """Adds the changes to the log, and removes its oldest rows if it is too long.
 
-        A writer that was forgotten and came again is among those that changed as well.
+        A writer that was forgotten and came back is in both `forgotten` and `changed`.
         """
         if not changed and not forgotten:
             return
@@ -64,7 +64,7 @@ class WriterLog:
             self._release(bound - min(bound // 8, LOG_ROW_STATES), writers, commit)
 
     def _release(self, wanted: int, writers: Mapping[str, Writer], commit: Commit) -> None:
-        """Lets the oldest rows go until there are no more than so many states."""
+        """Removes the oldest rows until at most `wanted` states are left."""
         log = self._log
         while log.states > wanted and len(log.rows) > 1:
             seq, names, forgotten = log.rows.popleft()

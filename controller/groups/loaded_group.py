@@ -1,4 +1,4 @@
-"""A reader group in memory."""
+"""A loaded reader group."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from strandline.wire.groups import FromHead, FromPositions, FromTime, GroupSetti
 
 
 class LoadedGroup:
-    """A reader group in memory, ahead of the store until it is written."""
+    """A loaded reader group. It may be ahead of the store until it is written."""
 
     def __init__(
         self, membership: Membership, created_at: int, stored_fence: int | None, *, heard_at: int | None = None
     ) -> None:
         self.membership = membership
-        self.caught_up = False  # was found not to be in backlog, since it last woke
-        self.backlog: bool | None = None  # as it was told last; None: nobody has asked yet
+        self.caught_up = False  # the group was found not to be in backlog, since it was last asleep
+        self.backlog: bool | None = None  # as last reported, None before the first report
         self._backlog = BacklogDetector(membership.settings.backlog_threshold_ms)
         self.created_at = created_at
-        self.heard_at = created_at if heard_at is None else heard_at  # of any of its readers
+        self.heard_at = created_at if heard_at is None else heard_at  # when any reader was last heard
         self.journal = Journal(JOURNAL_OF_GROUP)
         self.discarded = False
         self.ending: asyncio.Future[None] | None = None
         self._stored_fence = stored_fence
-        self._owned: dict[str, set[SegmentRef]] = {}  # by reader, what the journal says that it owns
+        self._owned: dict[str, set[SegmentRef]] = {}  # by reader, the segments that it owns according to the journal
 
     @classmethod
     def loaded(cls, stored: StoredGroup, settings: GroupSettings, now: int) -> LoadedGroup:
@@ -58,14 +58,14 @@ class LoadedGroup:
         return loaded
 
     def begin_anew(self, restored_at: int, now: int) -> None:
-        """The store was brought back to an earlier moment: as with a stream (`Live.begin_anew`)."""
+        """Fences all readers after the store was restored to an earlier moment, as `LoadedStream.begin_anew` does."""
         self.membership.begin_anew(restored_at)
         self.journal.act(Act("restored", None, {"restored_at": restored_at}), now)
 
     def configure(
         self, settings: GroupSettings, starts: Mapping[str, Cut], told: Mapping[str, int | None], moment: Moment
     ) -> None:
-        """Goes by other settings from now on, see `Membership.configure`. Another threshold is judged again."""
+        """Changes the settings, see `Membership.configure`. A new backlog threshold is evaluated again."""
         if settings.backlog_threshold_ms != self.membership.settings.backlog_threshold_ms:
             self._backlog = BacklogDetector(settings.backlog_threshold_ms)
             self.caught_up = False
@@ -86,7 +86,7 @@ class LoadedGroup:
         return status
 
     def record_silent(self, now: int) -> bool:
-        """Adds to the journal who lost segments for silence; whether anyone did."""
+        """Journals the readers that lost segments for silence; returns whether there are any."""
         silent, self.membership.silent = self.membership.silent, []
         for name, heard_at in silent:
             self.journal.tell(STATES, "reader_silent", now, {"reader": name, "last_heard_at": heard_at})
@@ -94,7 +94,7 @@ class LoadedGroup:
         return bool(silent)
 
     def record_owned(self, reader: str, owned: Positions, now: int) -> None:
-        """Adds to the journal which segments a reader has come to own, or given up, if any."""
+        """Journals which segments a reader has gained or lost, if any."""
         places = {(stream, segment) for stream, position in owned.items() for segment in position}
         before = self._owned.get(reader, set())
         if places != before:
@@ -103,7 +103,7 @@ class LoadedGroup:
             self.journal.tell(STATES, "reader_segments", now, {"reader": reader, **details})
 
     def write(self, commit: Commit) -> Callable[[], None]:
-        """Adds everything that changed since the last time."""
+        """Adds all changes since the last call to a commit; returns the function that logs them."""
         members, fence = self.membership, commit.term.fence
         touched, members.touched = members.touched, Touched()
         if self.ending is not None:
@@ -145,7 +145,7 @@ class LoadedGroup:
                 commit.put_row(schema.reader_position, key | values)
             else:
                 commit.remove(schema.reader_position, key)
-        return partial(log_entries, "group", members.name, told)  # windows are worked out when asked for
+        return partial(log_entries, "group", members.name, told)  # windows are computed when they are requested
 
     def discard(self) -> None:
         self.discarded = True
@@ -156,7 +156,7 @@ def _names(places: set[SegmentRef]) -> list[str]:
 
 
 def settings_of(wire: dict[str, Any]) -> GroupSettings:
-    """Settings as they were stored."""
+    """The settings from their stored form."""
     start = wire["start"]
     begins: FromHead | FromTime | FromPositions
     if start == "head":

@@ -1,15 +1,15 @@
-"""A reader group: who reads which segment, and how far. Pure: no clock, no I/O.
+"""A reader group: which reader reads which segment, and how far. Pure: no clock, no I/O.
 
     free ──── acquire, or a report that names it ────► owned by a reader
       ▲                                                    │
       └──── release, offline, or silent for too long ──────┘
 
-A segment has two positions. Bounds follow what its reader has read; whoever reads the segment next goes on from what
-was settled. A reader that does not tell them apart settles what it reads. Nobody works on a free segment, so there the
-two are one: a segment that becomes free goes back to what was settled.
+A segment has two positions. Windows follow what its reader has read; the next reader of the segment continues from what
+was settled. A reader that does not report both settles what it reads. A free segment has no unsettled events: when it
+becomes free, its position goes back to what was settled.
 
-Where the group as a whole stands is the largest cut inside what was read: what was read of a segment counts once all
-before it has been read.
+The position of the whole group is the largest cut inside what was read: what was read of a segment counts once all of
+its predecessors have been read.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ Positions: TypeAlias = Mapping[str, Mapping[str, int]]
 
 @dataclass(slots=True)
 class Reader:
-    """A reader: the epoch that it got when it registered last, and when it was heard from."""
+    """A reader: the epoch of its last registration, and when it was last heard."""
 
     epoch: int
-    heard_at: int  # by the clock, for people
-    served_at: int  # the served time then
+    heard_at: int  # by the clock, for display
+    served_at: int  # the served time at that moment
 
 
 @dataclass(slots=True)
 class Touched:
-    """What calls have changed since the store was told."""
+    """What has changed since the last write to the store."""
 
     group: bool = False
     readers: set[str] = field(default_factory=set)
@@ -51,7 +51,7 @@ class Touched:
 
 
 class Membership:
-    """The readers of a group and the segments that they own. Refused, a call raises and nothing changed."""
+    """The readers of a group and the segments that they own. A refused call raises and changes nothing."""
 
     def __init__(self, name: str, settings: GroupSettings) -> None:
         self.name = name
@@ -59,17 +59,17 @@ class Membership:
         self.epochs = 0
         self.readers: dict[str, Reader] = {}
         self.offsets: dict[SegmentRef, int] = {}  # what was read
-        self.unsettled: dict[SegmentRef, int] = {}  # what was settled, where that is less than what was read
+        self.unsettled: dict[SegmentRef, int] = {}  # what was settled, if that is less than what was read
         self.owners: dict[SegmentRef, str] = {}
-        self.held: dict[str, int] = {}  # by key, the watermark that was told where the streams show a lesser one
-        self.silent: list[tuple[str, int]] = []  # who lost segments for silence, and since when, for the journal
+        self.held: dict[str, int] = {}  # by key, the reported watermark, if the streams now show a lesser one
+        self.silent: list[tuple[str, int]] = []  # for the journal: readers that lost segments, and when last heard
         self.touched = Touched()
 
     # -- readers -------------------------------------------------------------------------------------------------
 
     def register(self, name: str, positions: Positions, graphs: Graphs, moment: Moment) -> None:
-        """Makes a reader again, with a higher epoch: it owns these segments and no others, from these positions on,
-        also where that is further back."""
+        """Registers a reader with a new epoch. It owns exactly these segments, from these positions on, even if that is
+        further back."""
         self._check(positions, graphs)
         self.time_out_silent(moment)
         self._free(place for place, owner in list(self.owners.items()) if owner == name)
@@ -88,11 +88,11 @@ class Membership:
         moment: Moment,
         settled: Positions | None = None,
     ) -> None:
-        """A reader has read this far, and settled this much of it. A segment that nobody owns becomes its own.
+        """Records how far a reader has read, and how much of it is settled. It becomes the owner of free segments.
 
-        Without `settled` all of it is settled. With it, a segment that it leaves out stays settled as far as it was.
-        Raises UnknownReader; Fenced for an old epoch, or a segment of another reader's; PositionWentBack; InvalidNote
-        for a settled position that is not within what was read.
+        Without `settled`, everything is settled. With it, a segment that `settled` leaves out stays settled as it was.
+        Raises UnknownReader; Fenced for an old epoch or another reader's segment; PositionWentBack; InvalidNote for a
+        settled position beyond what was read.
         """
         self._check(positions, graphs)
         self._check_settled(positions, settled or {}, graphs)
@@ -123,7 +123,7 @@ class Membership:
         bound: Callable[[SegmentRef, int], int | None],
         moment: Moment,
     ) -> None:
-        """Gives a reader up to `most` free segments whose turn has come, those furthest behind first."""
+        """Gives a reader up to `most` free, readable segments, those furthest behind first."""
         self.time_out_silent(moment)
         self._heard(name, self._reader(name, epoch), moment)
         free = {place: self.offsets.get(place, 0) for place in self.readable(graphs) if place not in self.owners}
@@ -139,13 +139,13 @@ class Membership:
         moment: Moment,
         settled: Positions | None = None,
     ) -> None:
-        """Gives segments up, each at a position, or at what is settled of it."""
+        """Reports and frees segments; each goes back to what is settled of it."""
         self.report(name, epoch, positions, graphs, moment, settled)
         self._free((stream, segment) for stream, position in positions.items() for segment in position)
 
     def offline(self, name: str, positions: Positions, graphs: Graphs, moment: Moment) -> None:
-        """A reader died: its segments go back to where it says they were processed, and are free. What it read of
-        their successors goes back with them."""
+        """Removes a dead reader: its segments go back to these positions and become free. What it read of their
+        successors goes back too."""
         self._check(positions, graphs)
         self.time_out_silent(moment)
         if name not in self.readers:
@@ -168,7 +168,7 @@ class Membership:
         self.touched.readers.add(name)
 
     def time_out_silent(self, moment: Moment) -> None:
-        """Readers that were not heard from for too long lose their segments, which go back to what was settled."""
+        """Frees the segments of silent readers; the segments go back to what was settled."""
         silent = {name for name in self.readers if self.is_silent(name, moment)}
         if silent:
             places = [place for place, owner in list(self.owners.items()) if owner in silent]
@@ -179,9 +179,9 @@ class Membership:
     def configure(
         self, settings: GroupSettings, starts: Mapping[str, Cut], told: Mapping[str, int | None], moment: Moment
     ) -> None:
-        """Goes by other settings from now on. A stream that is added begins at its cut in `starts`. What was read of a
-        stream that is removed is forgotten, and its readers lose it. The watermarks that were `told` stay told: a
-        stream that is added holds back what comes after them."""
+        """Changes the settings. An added stream begins at its cut in `starts`. The positions in a removed stream are
+        forgotten, and its readers lose it. The watermarks in `told`, which were reported, never go back: an added
+        stream only holds back later ones."""
         self.time_out_silent(moment)
         streams = set(settings.streams)
         if streams != set(self.settings.streams):
@@ -198,17 +198,17 @@ class Membership:
             self.start(stream, cut)
 
     def begin_anew(self, epochs: int) -> None:
-        """No epoch up to this one is given out any more, and every reader is fenced until it registers again."""
+        """Never gives out an epoch up to this one again, and fences every reader until it registers again."""
         self.epochs = max(self.epochs, epochs) + 1
         self.touched.group = True
         for name, reader in self.readers.items():
             reader.epoch = self.epochs
             self.touched.readers.add(name)
 
-    # -- looking -------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------
 
     def is_silent(self, name: str, moment: Moment) -> bool:
-        """Whether a reader was not heard from for too long: what it owned is free, as soon as anybody looks."""
+        """Whether a reader was silent for too long: `time_out_silent` then frees its segments."""
         timeout = self.settings.reader_timeout_ms
         return timeout is not None and self.readers[name].served_at + timeout <= moment.served
 
@@ -233,11 +233,11 @@ class Membership:
         return found
 
     def share(self, graphs: Graphs, moment: Moment) -> tuple[int, int]:
-        """How many segments each reader may have, the even share, rounded up; and how many readable ones nobody owns.
+        """The even share of segments for each reader, rounded up, and the number of readable segments without an owner.
 
-        A segment counts when it can be read now, or is owned and not read to its end. One may be owned before it can be
-        read: its predecessor went back to what was settled when the reader of it was lost. Without such segments the
-        share could be so low that every reader has it, and nobody takes the predecessor.
+        A segment counts if it is readable, or owned and not read to its end. A segment can be owned before it is
+        readable: its predecessor went back to what was settled when that one's reader was lost. If such segments did
+        not count, every reader could already have its share, and none would take the predecessor.
         """
         alive = sum(not self.is_silent(name, moment) for name in self.readers)
         readable = set(self.readable(graphs))
@@ -247,7 +247,7 @@ class Membership:
         return -(-len(readable | owned) // max(1, alive)), len(readable - self.owners.keys())
 
     def position(self, stream: str, graph: SegmentGraph) -> Cut:
-        """Where the group stands in a stream: the largest cut inside what its readers say."""
+        """The group's position in a stream: the largest cut inside what was read."""
         said = {segment: offset for (name, segment), offset in self.offsets.items() if name == stream}
         counted = {}
         finished: set[str] = set()
@@ -261,7 +261,7 @@ class Membership:
         return Cut(counted | unknown)
 
     def start(self, stream: str, cut: Cut) -> None:
-        """Where the group begins in a stream."""
+        """Sets the position at which the group begins in a stream."""
         for segment, offset in cut.items():
             self._put((stream, segment), offset)
 
@@ -289,12 +289,12 @@ class Membership:
                     raise InvalidNote(name=f"settled of {stream}/{segment}", value=offset, wanted=wanted)
 
     def _is_finished(self, place: SegmentRef, graph: SegmentGraph) -> bool:
-        """Whether a segment was read to its end. Nobody may have noted it yet, in an open stream: then it has none."""
+        """Whether a segment was read to its end. In an open stream it may not be in the graph yet, and has no end."""
         segment = place[1]
         return segment in graph and self.offsets.get(place, 0) == graph[segment].final_offset
 
     def readable(self, graphs: Graphs) -> Iterable[SegmentRef]:
-        """The segments that are not read to their end, and whose predecessors all are."""
+        """The segments that are not read to their end, but all of whose predecessors are."""
         for stream, graph in graphs.items():
             finished = set()
             for segment in graph:
@@ -308,10 +308,10 @@ class Membership:
     def _take(self, name: str, positions: Positions, graphs: Graphs, settled: Positions | None = None) -> None:
         for stream, position in positions.items():
             graph = graphs[stream]
-            # Who goes on in a successor says nothing of what lies before it: that may have been put back since.
+            # A reader that continues in a successor implies nothing about its ancestors: they may have gone back since.
             started = [segment for segment in position if self.owners.get((stream, segment)) != name]
             for segment in graph.ancestors(started):
-                # Who starts a successor has read all of its own before it, and so far as anyone knows the free ones.
+                # A reader that starts a successor has read its own ancestors of it to the end, and the free ones too.
                 place, final = (stream, segment), graph[segment].final_offset
                 if self.owners.get(place) in (None, name) and segment not in position:
                     self._own(name, place, final or 0, None if settled is None else self.settled_at(place))
@@ -324,8 +324,8 @@ class Membership:
             self._leave_finished(name, stream, position, graph)
 
     def _leave_finished(self, name: str, stream: str, position: Mapping[str, int], graph: SegmentGraph) -> None:
-        """A segment that was read to its end and not settled stays its reader's; once it is settled it goes, where the
-        reader has started a successor."""
+        """Frees segments that were read to their end and settled, if the reader has started a successor. An unsettled
+        one keeps its owner."""
         over = [
             segment
             for segment in position
@@ -343,7 +343,7 @@ class Membership:
         self._put(place, offset, settled)
 
     def _put(self, place: SegmentRef, offset: int, settled: int | None = None) -> None:
-        """The segment was read up to this offset; without `settled` all of it is settled."""
+        """Stores how far a segment was read; without `settled`, all of it is settled."""
         before, settled_before = self.offsets.get(place), self.unsettled.get(place)
         if settled is not None and settled < offset:
             self.unsettled[place] = settled
@@ -353,11 +353,11 @@ class Membership:
             self.offsets[place] = offset
             self.touched.places.add(place)
             if before is not None and offset < before and self.held:
-                self.held = {}  # the group goes back, and what it is told goes back with it
+                self.held = {}  # the group goes back, so its watermarks may go back too
                 self.touched.group = True
 
     def _free(self, places: Iterable[SegmentRef]) -> None:
-        """Nobody owns these segments any more: they go back to what was settled."""
+        """Removes the owners of these segments, and sets the positions back to what was settled."""
         for place in places:
             if self.owners.pop(place, None) is not None:
                 self.touched.places.add(place)

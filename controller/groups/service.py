@@ -1,4 +1,4 @@
-"""Reader groups: durable positions, and where a group stands."""
+"""Reader groups: their durable positions, and their windows."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Groups:
     # -- groups --------------------------------------------------------------------------------------------------
 
     async def get(self, name: str) -> LoadedGroup:
-        """The group; raises UnknownGroup. Not to be kept over an `await`."""
+        """The group; raises UnknownGroup. The caller must not keep it across an `await`."""
         found = self._cache.find_loaded(name) or await self._find(name)
         if found is None:
             raise UnknownGroup(group=name)
@@ -89,15 +89,15 @@ class Groups:
         return self._cache.find_loaded(name)
 
     async def streams_by_name(self, after: str, limit: int) -> Mapping[str, Sequence[str]]:
-        """Names in order, those that follow `after`, each with the streams that the group reads."""
+        """The names that follow `after`, in order, each with the streams that the group reads."""
         return await self._store.read(group_streams, after, limit)
 
     def in_memory(self) -> list[LoadedGroup]:
-        """All that are loaded, in no order."""
+        """All loaded groups, in no order."""
         return self._cache.items()
 
     async def create(self, name: str, settings: GroupSettings, by: str | None = None) -> bool:
-        """Creates a group; False where it is there already. Raises GroupExists where its settings are others."""
+        """Creates a group; False if it exists already. Raises GroupExists if its settings differ."""
         check_name("group", name)
         _check(settings)
         starts = {stream: await self._start(settings, stream) for stream in settings.streams}
@@ -127,14 +127,14 @@ class Groups:
     async def configure(
         self, name: str, changes: Mapping[str, Any], start: Start | None, by: str | None = None
     ) -> None:
-        """Changes settings of a group. Streams that are added begin at `start`, or else at their heads."""
+        """Changes settings of a group. Added streams begin at `start`, by default at their heads."""
         while True:
             before = (await self.get(name)).membership.settings
             settings = replace(before, **changes)
             _check(settings)
             added = [stream for stream in settings.streams if stream not in before.streams]
             if start is not None and not added:
-                raise InvalidConfig(name="start", value="…", wanted="left out, where no stream is added")
+                raise InvalidConfig(name="start", value="…", wanted="left out, since no stream is added")
             begun = replace(settings, start=start if start is not None else FromHead())
             starts = {stream: await self._start(begun, stream) for stream in added}
             told = (await self.window(name)).watermarks
@@ -151,7 +151,7 @@ class Groups:
         await self._committer.join(loaded)
 
     async def delete(self, name: str, by: str | None = None) -> None:
-        """Deletes a group with its journal; the journals of its streams tell of it."""
+        """Deletes a group with its journal. The journals of its loaded streams get an entry."""
         try:
             loaded = await self.get(name)
         except StoreCorrupt:
@@ -161,7 +161,7 @@ class Groups:
         loaded.ending = self._committer.join(loaded)
         now = self._clock.now()
         for stream in loaded.membership.settings.streams:
-            read = self._streams.find_loaded(stream)  # one that nobody uses is not loaded for it
+            read = self._streams.find_loaded(stream)  # no stream is loaded for this
             if read is not None:
                 read.journal.act(Act("group_deleted", by, {"group": name}), now)
                 self._committer.keep(read)
@@ -176,7 +176,7 @@ class Groups:
         log_event("group_deleted", group=name, by=by)
 
     def stream_deleted(self, stream: str, by: str | None) -> None:
-        """A stream's journal goes with it; those of the groups that read it, as far as they are in memory, tell."""
+        """Journals the deletion of a stream in the loaded groups that read it: the stream's own journal is gone."""
         now = self._clock.now()
         for loaded in self._cache.items():
             if stream in loaded.membership.settings.streams:
@@ -213,7 +213,7 @@ class Groups:
     # -- readers -------------------------------------------------------------------------------------------------
 
     async def register(self, group: str, reader: str, positions: Positions, by: str | None = None) -> ReaderAnswer:
-        """Registers a reader again, which takes these segments over."""
+        """Registers a reader, which takes these segments over."""
         check_name("reader", reader)
         return await self._change(
             group,
@@ -311,21 +311,21 @@ class Groups:
         return ReaderAnswer(epoch=epoch, owned=owned, share=share, free=free, window=window)
 
     async def window(self, group: str) -> GroupWindow:
-        """Where a group stands, in each of its streams and over all of them."""
+        """The window of a group, in each of its streams and over all of them."""
         loaded = await self.get(group)
         was_caught_up, was_held, was_backlog = loaded.caught_up, loaded.membership.held, loaded.backlog
         window = await self._windows.window(loaded)
         loaded.record_silent(self._clock.now())
         if loaded.membership.held != was_held:
             loaded.membership.touched.group = True
-            await self._committer.join(loaded)  # what is told once is told for good
+            await self._committer.join(loaded)  # a reported watermark never goes back, so it must be durable first
         elif (loaded.caught_up, loaded.backlog) != (was_caught_up, was_backlog) or loaded.membership.touched:
             loaded.membership.touched.group = True
-            self._committer.keep(loaded)  # nobody waits for it: asked again, the same would come out
+            self._committer.keep(loaded)  # no wait: the next call would compute the same
         return window
 
     async def lag(self, group: str) -> GroupLag:
-        """How far a group is behind in time, as a whole and in each segment that can be read now."""
+        """How far a group is behind in time, as a whole and in each readable segment."""
         window = await self.window(group)
         members = (await self.get(group)).membership
         graphs = {stream: (await self._streams.get(stream)).stream.graph for stream in members.settings.streams}
@@ -343,8 +343,8 @@ class Groups:
         return GroupLag(lag_ms=window.lag_ms, streams=streams)
 
     async def segment_lags(self, group: str, most: int) -> dict[SegmentRef, int]:
-        """How far a group is behind the clock in the segments that are furthest behind, by the marks in memory. Nothing
-        for a group that can read very many segments."""
+        """How far a group is behind the clock in the segments furthest behind, by the marks in memory. Empty if a group
+        can read very many segments."""
         loaded = await self.get(group)
         streams = {name: self._streams.find_loaded(name) for name in loaded.membership.settings.streams}
         graphs = {name: found.stream.graph for name, found in streams.items() if found is not None}
@@ -358,14 +358,14 @@ class Groups:
         return dict(nlargest(most, lags.items(), key=lambda each: each[1]))
 
     def _bound(self, place: SegmentRef, offset: int) -> int | None:
-        """The time than which nothing of a segment is older from there on, as far as the marks in memory tell."""
+        """A lower bound of the times of all later events of a segment, from the marks in memory."""
         loaded = self._streams.find_loaded(place[0])
         chain = loaded.chains.get(DEFAULT_KEY) if loaded is not None else None
         return None if chain is None else bound_at(chain, place[1], offset)
 
 
 def _differences(one: GroupSettings, other: GroupSettings) -> tuple[str, ...]:
-    """The settings that are not the same. The order of the streams does not matter."""
+    """The settings that differ. The order of the streams does not matter."""
     return tuple(
         field.name
         for field in fields(GroupSettings)
@@ -378,7 +378,7 @@ def _comparable(value: object) -> object:
 
 
 def _changed(before: GroupSettings, after: GroupSettings) -> dict[str, Any]:
-    """What the journal tells of changed settings."""
+    """The changed settings, for the journal."""
     wire = group_to_wire(after)
     return {name: wire[name] for name in _differences(before, after)}
 

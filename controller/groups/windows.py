@@ -1,4 +1,4 @@
-"""Where a reader group stands: worked out from its positions and the marks whenever it is asked for."""
+"""Windows of reader groups, computed from positions and marks on each request."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _AT_REST: Final = (WriterState.IDLE, WriterState.CLOSED)
 
 
 class GroupStanding(Enum):
-    """How a stream stands in a group."""
+    """Whether a stream counts in a group's watermark, and if not, why."""
 
     COUNTED = auto()
-    IDLE = auto()  # all its writers said idle or closed, and the group has read what is marked: left out
-    SET_ASIDE = auto()  # the same, but for writers that were excluded: left out, and the group's window is not complete
-    ENDED = auto()  # sealed, and read to its end: left out, whatever its writers were
+    IDLE = auto()  # left out: all its writers are idle or closed, and the group has read all that is marked
+    SET_ASIDE = auto()  # left out: the same, but some writers are excluded, so the group's window is incomplete
+    ENDED = auto()  # left out: sealed and read to its end
 
 
 class GroupWindows:
-    """Works out windows of groups."""
+    """Computes windows of groups."""
 
     def __init__(self, streams: Streams, reading: Reads, clock: Clock) -> None:
         self._streams = streams
@@ -36,7 +36,7 @@ class GroupWindows:
         self._clock = clock
 
     async def window(self, loaded: LoadedGroup) -> GroupWindow:
-        """Where a group stands, in each of its streams and over all of them."""
+        """The window of a group, in each of its streams and over all of them."""
         settings = loaded.membership.settings
         moment = self._clock.moment()
         now = moment.now
@@ -48,7 +48,7 @@ class GroupWindows:
         }
         left_out = tuple([stream for stream, stands in standing.items() if stands is not GroupStanding.COUNTED])
         bounds = {stream: {key: each.lower for key, each in window.keys.items()} for stream, window in streams.items()}
-        # Where everything was read to its end there is nobody to sleep: the last bounds are the end of time.
+        # If all streams have ended, none is idle, and the last bounds are final: no jump.
         jump = settings.on_all_idle is OnAllIdle.JUMP and any(
             each is not GroupStanding.ENDED for each in standing.values()
         )
@@ -90,7 +90,7 @@ class GroupWindows:
     async def _standing(
         self, stream: str, window: StreamWindow, now: int, idle_timeout_ms: int | None
     ) -> GroupStanding:
-        """Whether a stream counts in the group's watermark, and why not."""
+        """Whether a stream counts in the group's watermark, and if not, why."""
         if window.end_of_stream:
             return GroupStanding.ENDED
         loaded = await self._streams.get(stream)
@@ -106,7 +106,7 @@ class GroupWindows:
         if not writers and not any(each.closed for each in forgotten):
             return GroupStanding.COUNTED
         stands = GroupStanding.IDLE
-        for writer in writers:  # the first writer that goes on decides, of however many
+        for writer in writers:  # the first writer that is neither excluded nor at rest decides
             for state in loaded.stream.states(writer).values():
                 if state is WriterState.EXCLUDED:
                     stands = GroupStanding.SET_ASIDE

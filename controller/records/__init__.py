@@ -1,1 +1,1 @@
-"""What is recorded as it happens: counts, the journal, lines of the log."""
+"""Records events as they happen: counts, the journal, log lines."""

@@ -1,6 +1,6 @@
-"""What is counted for operators: plain numbers where things happen, and nothing else. Who shows them reads them.
+"""Counts for operators: plain numbers, which the metrics and the dashboard read.
 
-Counts begin at 0 with the process, and those of a stream stay when it has to be loaded again.
+Counts start at 0 with the process. Those of a stream stay when it is loaded again.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Final
 
 from controller.limits import COUNTED_WRITERS, METRICS_HOLDERS, RATE_MARKS, RATE_MS
 
-OTHER: Final = "_other"  # no name begins like this: what has no label of its own is summed up under it
+OTHER: Final = "_other"  # sums up everything without a label of its own; no name may begin like this
 
 
 class HeldTime:
-    """How long writers held back one key's time: the worst by name, the rest together.
+    """How long writers held back one key's time: the worst by name, the others together.
 
-    A writer that held for longer than the least of those named takes its place, whose time then goes to the rest. So
-    the rest only ever grows, and so does every writer's time while it is named.
+    A writer that held time longer than the least named one replaces it, and the replaced writer's time is added to the
+    others. So the others' time only grows, and so does each writer's while it is named.
     """
 
     __slots__ = ("_counted_until", "_most", "by_writer", "holder", "other_ms", "since", "state", "told")
@@ -28,10 +28,10 @@ class HeldTime:
     def __init__(self, most: int = METRICS_HOLDERS) -> None:
         self.by_writer: dict[str, int] = {}
         self.other_ms = 0
-        self.holder: str | None = None  # who holds now; empty where too few have noted
+        self.holder: str | None = None  # the present holder; empty if too few writers have noted
         self.state = ""
         self.since = 0
-        self.told = False  # whether the log has it that the present holder holds time back
+        self.told = False  # whether the present holder was logged
         self._counted_until = 0
         self._most = most
 
@@ -41,7 +41,7 @@ class HeldTime:
         self.told = False
 
     def count(self, now: int) -> None:
-        """Counts what the present holder has held so far."""
+        """Adds the time that the present holder has held since the last call."""
         holder, passed = self.holder, now - self._counted_until
         if holder is None or passed <= 0:
             return
@@ -71,7 +71,7 @@ class HeldTime:
 
 
 class StreamCounts:
-    """Of one stream. Notes are counted when they are judged, marks when they are durable."""
+    """The counts of one stream. Notes are counted when they are checked, marks when they are durable."""
 
     __slots__ = (
         "_holding",
@@ -87,7 +87,7 @@ class StreamCounts:
     )
 
     def __init__(self, name: str = "", holding: set[StreamCounts] | None = None) -> None:
-        """`holding`: those in which someone holds time back, and some in which someone did."""
+        """`holding` collects the counts of streams in which a writer holds time back, or did."""
         self.name = name
         self._holding = holding if holding is not None else set()
         self.notes = 0
@@ -104,7 +104,7 @@ class StreamCounts:
         self._of_writer(self.late_by_writer, writer)
 
     def refuse(self, code: str, writer: str | None = None) -> None:
-        """A call was refused; a note has a `writer`."""
+        """Counts a refused call. Refused notes have a `writer`."""
         self.refusals[code] += 1
         if writer is not None:
             self._of_writer(self.refused_by_writer, writer)
@@ -113,21 +113,21 @@ class StreamCounts:
         counts[writer if writer in counts or len(counts) < COUNTED_WRITERS else OTHER] += 1
 
     def made(self, key: str, at: Iterable[int]) -> None:
-        """Marks were made."""
+        """Counts marks, by the times when they were made."""
         made = self.made_at.get(key)
         if made is None:
             made = self.made_at[key] = deque(maxlen=RATE_MARKS)
         made.extend(at)
 
     def marks_per_second(self, key: str, now: int) -> float:
-        """Over the last minute, or over the last RATE_MARKS if these came faster."""
+        """The rate over the last minute, or over the last RATE_MARKS marks if these came faster."""
         made = list(self.made_at.get(key, ()))
         recent = len(made) - bisect_right(made, now - RATE_MS)
         all_count = recent == RATE_MARKS
         return recent * 1000 / (max(1, now - made[0]) if all_count else RATE_MS)
 
     def hold(self, key: str, writer: str | None, state: str, now: int) -> None:
-        """Someone begins to hold time back; without a writer, too few have noted."""
+        """Records that a writer begins to hold time back; None means that too few writers have noted."""
         held = self.held.get(key)
         if held is None:
             held = self.held[key] = HeldTime()
@@ -139,7 +139,7 @@ class StreamCounts:
             self.held[key].end(now)
 
     def loaded(self) -> None:
-        """The stream comes from the store: who held time back before that is not known any more."""
+        """Resets the holders after the stream was loaded from the store, which does not have them."""
         for held in self.held.values():
             held.holder = None
 
@@ -160,7 +160,7 @@ class Distribution:
 
 
 class Counts:
-    """Of the process."""
+    """The counts of the process."""
 
     def __init__(self) -> None:
         self.responses: Counter[int] = Counter()  # by status

@@ -1,7 +1,7 @@
-"""The journal of a stream or a reader group: what happened, kept with the commit that made it so.
+"""The journal of a stream or reader group: what happened, written with the commit that made it so.
 
-Nothing here waits or reads: entries gather in memory, and the flusher takes them. Where nothing is told, nothing is
-done. Each topic is a bounded ring in the store, and what comes too fast is counted in place of being told.
+Nothing here waits or reads: entries collect in memory, and the next commit writes them. Each topic is a bounded ring in
+the store. Entries that come too fast are only counted.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ ACTIONS = "action"
 REGISTRATIONS = "registration"
 
 
-# An entry, and the id of the request that brought it about.
+# An entry, and the id of the request that caused it.
 Told: TypeAlias = tuple[StoredEntry, str | None]
-LOGGED_STATES: Final = ("timed_out", "behind")  # the others follow on calls, which have lines of their own
+LOGGED_STATES: Final = ("timed_out", "behind")  # the other states follow from calls, which are logged themselves
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What an administrator does. `by` is the name of the token that was used, null while there are none."""
+    """An administrator's action. `by` is the name of the token that was used, None without tokens."""
 
     kind: str
     by: str | None = None
@@ -49,7 +49,7 @@ class Act:
 
 
 class Journal:
-    """What is to be told of one stream or group, and where its journal goes on in the store."""
+    """The entries of one stream or group that are not written yet, and the ends of its journal in the store."""
 
     __slots__ = ("_ends", "_last", "_paces", "_table", "_untold")
 
@@ -62,20 +62,20 @@ class Journal:
 
     @property
     def omitted(self) -> dict[str, int]:
-        """How many entries came too fast and were not told yet, by topic; for refusals, by code."""
+        """How many entries were left out since the last one that was not, by topic; for refusals, by code."""
         return {name: pace.omitted for name, pace in sorted(self._paces.items()) if pace.omitted}
 
     @property
     def last_seq(self) -> int:
-        """That of the newest entry, which may not be durable yet."""
+        """The seq of the newest entry, which may not be durable yet."""
         return self._last
 
     def act(self, act: Act, now: int) -> None:
-        """An administrator did something."""
+        """Adds an administrator's action."""
         self.tell(ACTIONS, act.kind, now, dict(act.details), by=act.by)
 
     def refuse(self, error: StrandlineError, now: int, *, by: str | None = None, **more: Any) -> bool:
-        """A call was refused; whether that is to be written. `by` is whose call it was, as with an `Act`."""
+        """Adds a refused call; False if there were too many. `by` is the name of the caller's token."""
         omitted = self._let_in(error.code, now, JOURNAL_REFUSALS_BURST_ENTRIES, JOURNAL_REFUSALS_REFILL_MS)
         if omitted is None:
             return False
@@ -85,7 +85,7 @@ class Journal:
         return True
 
     def tell(self, topic: str, kind: str, at: int, details: dict[str, Any], *, by: str | None = None) -> bool:
-        """Adds an entry to what is written next; False where there were too many of its topic."""
+        """Adds an entry; False if there were too many of its topic."""
         omitted = self._let_in(topic, at, JOURNAL_BURST_ENTRIES, JOURNAL_REFILL_MS)
         if omitted is None:
             return False
@@ -93,7 +93,7 @@ class Journal:
         return True
 
     def _let_in(self, pace: str, at: int, burst: int, refill_ms: int) -> int | None:
-        """How many entries of this pace were left out before one that may be told now; None where it may not."""
+        """How many entries were left out before this one; None if this one is left out too."""
         paced = self._paces.get(pace)
         if paced is None:
             paced = self._paces[pace] = RateLimit(burst, refill_ms, at)
@@ -106,14 +106,14 @@ class Journal:
         self._untold.append((StoredEntry(self._last, at, topic, kind, by, details), request_id()))
 
     def write(self, name: str, commit: Commit) -> list[Told]:
-        """Adds what is to be told to a commit; returns it, for the log once it is durable."""
+        """Adds the entries to a commit; returns them, to be logged once they are durable."""
         if not self._untold:
             return []
         rows, told = {}, self._untold
         for entry, _ in told:
             slot = next_slot(self._ends, entry.topic)
             self._ends[entry.topic] = (slot, entry.seq)
-            rows[entry.topic, slot] = self._table.values(name, slot, entry)  # of many in one slot, the newest
+            rows[entry.topic, slot] = self._table.values(name, slot, entry)  # of several for one slot, the newest
         self._untold = []
         for row in rows.values():
             commit.put_row(self._table.table, row)
@@ -121,24 +121,24 @@ class Journal:
 
 
 def few(offsets: Mapping[str, int]) -> dict[str, int]:
-    """As many of these as an entry has room for, the first by name."""
+    """The first of these offsets by name, as many as an entry has room for."""
     return dict(islice(sorted(offsets.items()), JOURNAL_NAMES))
 
 
 def record_refused(what: str, name: str, error: Refused, **more: Any) -> None:
-    """Tells the operators' log of a refusal: of as many as the journal takes; the metrics count them all."""
+    """Logs a refusal. Call it only if the journal took it; the metrics count all refusals."""
     problem = to_problem(error)
     details = {name: value for name, value in problem.items() if name not in ("type", "title", "status")}
     log_event("refused", logging.WARNING, **{what: name, **more, **details})
 
 
 def log_entries(what: str, name: str, told: list[Told]) -> None:
-    """Tells the operators' log of entries that are durable; `what` is a stream or a group."""
+    """Logs entries that are durable; `what` is "stream" or "group"."""
     for entry, caused_by in told:
         level, event = logging.INFO, f"{what}_{entry.kind}"
         match entry.topic:
             case "refusal" | "registration":
-                continue  # told when it happened, whatever became of the entry
+                continue  # logged when it happened, whether or not the entry became durable
             case "state" if what == "stream":
                 before, after = entry.details["before"], entry.details["after"]
                 if before not in LOGGED_STATES and after not in LOGGED_STATES:

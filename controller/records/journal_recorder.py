@@ -1,4 +1,4 @@
-"""What the journal of a stream tells by itself: states, who held time back, which marks were incomplete."""
+"""Journals changes of a stream that no call names: states of writers, holders of time, incomplete marks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from strandline.core.stream import Stream
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Someone holds time back since then: others have noted later times, and no mark came about."""
+    """A writer holds time back since then: others have noted later times, and no mark was made."""
 
     holder: Holder
     since: int
 
 
 class JournalRecorder:
-    """Follows the changes of one stream, as they are about to be written."""
+    """Follows the changes of one stream when they are added to a commit."""
 
     __slots__ = ("_counts", "_held", "_incomplete", "_journal", "_newest")
 
@@ -32,11 +32,11 @@ class JournalRecorder:
         self._counts = counts
         counts.loaded()
         self._held: dict[str, _Span] = {}
-        self._incomplete: dict[str, Mark] = {}  # by key, the first mark that leaves out whom the newest does
-        self._newest: dict[str, Mark] = {}  # by key, the last one that does
+        self._incomplete: dict[str, Mark] = {}  # by key, the first mark that leaves out the same writers as the newest
+        self._newest: dict[str, Mark] = {}  # by key, the newest incomplete mark
 
     def resume(self, marks: Mapping[str, Sequence[Mark]]) -> None:
-        """Goes on from the newest marks of each key, which were told before. Who held time back is not known."""
+        """Continues from the newest stored marks of each key, already journaled. Earlier holders are unknown."""
         for key, of_key in marks.items():
             if of_key and of_key[-1].excluded:
                 self._newest[key] = of_key[-1]
@@ -46,7 +46,7 @@ class JournalRecorder:
                     self._incomplete[key] = mark
 
     def follow(self, changes: Changes, stream: Stream) -> None:
-        """Adds to the journal what there is to tell of these changes."""
+        """Adds the entries for these changes to the journal."""
         for state in changes.states:
             details = {"writer": state.writer, "key": state.key, "before": state.before, "after": state.after}
             self._journal.tell(STATES, "state", state.at, details)
@@ -65,7 +65,7 @@ class JournalRecorder:
         return span.since if span is not None else None
 
     def _look(self, changes: Changes, stream: Stream) -> None:
-        """A writer alone holds nobody, and whoever holds does so until something is heard of him."""
+        """Updates the holders. A single writer holds nobody back, and a holder changes only with its own changes."""
         if len(stream.writers) < 2 and not self._held and stream.config.min_writers < 2:
             return
         marked = {mark.key for mark in changes.marks} if changes.marks else ()
@@ -78,7 +78,7 @@ class JournalRecorder:
             if span is None:
                 if holder is None:
                     continue
-                if times is None:  # of all keys at once: there may be many of them, and of writers
+                if times is None:  # for all keys at once: there may be many keys and many writers
                     times = _greatest_times(changes.writers, stream)
                 if key in times and (holder.time is None or times[key] > holder.time):
                     self._hold(key, holder, stream.clock)
@@ -128,7 +128,7 @@ class JournalRecorder:
 
 
 def _marks(first: Mark) -> dict[str, object]:
-    """Whom marks leave out, and from which one on."""
+    """Which writers marks leave out, and since which mark."""
     return {
         "key": first.key,
         "excluded": list(first.excluded[:JOURNAL_NAMES]),
@@ -140,12 +140,12 @@ def _marks(first: Mark) -> dict[str, object]:
 
 
 def _concerns(span: _Span, changes: Changes) -> bool:
-    """Whether the one who holds may not any more: without a writer, any of them may have changed that."""
+    """Whether the holder may have changed. A span without a writer may end with a change of any writer."""
     return span.holder.writer is None or span.holder.writer in changes.writers
 
 
 def _greatest_times(names: Iterable[str], stream: Stream) -> dict[str, int]:
-    """By key, the greatest time that any of these writers noted, excluded ones aside."""
+    """By key, the greatest time that any of these writers noted, without excluded writers."""
     greatest: dict[str, int] = {}
     for name in names:
         writer = stream.writers.get(name)

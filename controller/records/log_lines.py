@@ -1,4 +1,4 @@
-"""Log lines: one for each event, as JSON or as text, written by a thread so that a full pipe stalls nobody."""
+"""Log lines: one for each event, as JSON or as text, written by a thread so that a full pipe blocks nothing."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _ACCESS: Final = ("client", "method", "path", "http_version", "status")
 
 
 class RateLimits(logging.Filter):
-    """Leaves out lines of an event of ours that come too fast; the next one says how many. Errors are all told."""
+    """Leaves out lines of one event that come too fast; the next line counts them. Errors are always logged."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._paces: dict[str, tuple[float, float, int]] = {}  # by event: room, when that was so, how many left out
+        self._paces: dict[str, tuple[float, float, int]] = {}  # by event: room, at which time, how many were left out
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name != LOGGER.name or record.levelno >= logging.ERROR:
@@ -43,7 +43,7 @@ class RateLimits(logging.Filter):
 
 
 class _Bounded(QueueHandler):
-    """Hands records to the writing thread; where too many wait, leaves them out and counts them."""
+    """Hands records to the writing thread; if too many wait, leaves records out and counts them."""
 
     def __init__(self, lines: queue.Queue[Any]) -> None:
         super().__init__(lines)
@@ -51,7 +51,7 @@ class _Bounded(QueueHandler):
         self._left_out = 0
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Here is the last moment at which it is known which request this is about."""
+        """Adds the fields. The writing thread does not know the current request, so its id is added here."""
         fields = fields_of(record)
         if "request_id" not in fields and (current := request_id()) is not None:
             fields["request_id"] = current
@@ -68,13 +68,13 @@ class _Bounded(QueueHandler):
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """What a record tells beside its event: our own records have fields, others a message."""
+    """The fields of a record: our own records have them, others have a message."""
     given = getattr(record, "fields", None)
     if given is not None:
         return dict(given)
     if record.name == "uvicorn.access" and isinstance(record.args, tuple) and len(record.args) == len(_ACCESS):
         found = dict(zip(_ACCESS, record.args, strict=True))
-        return {**found, "path": str(found["path"]).partition("?")[0]}  # what callers ask for is not for the log
+        return {**found, "path": str(found["path"]).partition("?")[0]}  # the query may be confidential
     return {"logger": record.name, "message": record.getMessage()}
 
 
@@ -99,7 +99,7 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """A record as one line of text, `name=value`; a traceback stands below it, further in, where no record begins."""
+    """A record as one line of text, `name=value`; a traceback follows, indented, so that it looks like no record."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = fields_of(record)
@@ -115,7 +115,7 @@ class TextLines(logging.Formatter):
 
 
 def _safe(value: Any) -> Any:
-    """A value without its secrets, and cut short; a traceback stays whole."""
+    """A value without secrets, shortened; a traceback stays whole."""
     match value:
         case str():
             text = redact(value)
@@ -135,8 +135,8 @@ def _quoted(value: Any) -> str:
 
 
 def _visible(text: str) -> str:
-    """The text with an escape, as JSON has it, for what a terminal would act on or not show: whoever calls could name
-    a stream so that a line looks like another one, or not at all."""
+    """The text with JSON escapes for unprintable characters: else the name of a stream could forge a line, or hide
+    one."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
@@ -163,4 +163,4 @@ def log_lines(form: str, stream: TextIO | None = None) -> Iterator[None]:
     finally:
         root.removeHandler(bounded)
         root.setLevel(before)
-        listener.stop()  # after all that waits was written
+        listener.stop()  # writes all waiting lines first

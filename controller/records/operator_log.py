@@ -19,7 +19,7 @@ def request_id() -> str | None:
 
 
 def log_event(event: str, level: int = logging.INFO, *, error: BaseException | None = None, **fields: Any) -> None:
-    """One line. Fields that are None are left out; a field `request_id` stands before that of the present request."""
+    """Logs one line. Leaves out fields that are None; a field `request_id` replaces that of the current request."""
     if LOGGER.isEnabledFor(level):
         given = {name: value for name, value in fields.items() if value is not None}
         LOGGER.log(level, event, exc_info=error, extra={"event": event, "fields": given})

@@ -1,22 +1,22 @@
-"""How much may be told of one kind: so many at once, and then one for every so long. What is left out is counted."""
+"""Limits how many events of one kind are recorded: a burst, and then one for each interval. Counts the others."""
 
 from __future__ import annotations
 
 
 class RateLimit:
-    """A bucket that fills up again with time."""
+    """A token bucket."""
 
     __slots__ = ("_burst", "_filled_at", "_refill_ms", "_room", "omitted")
 
     def __init__(self, burst: int, refill_ms: int, now: int) -> None:
-        """Lets `burst` in at once, and then one for every `refill_ms`."""
-        self.omitted = 0  # since the last one that was let in
+        """Lets `burst` in at once, and then one for each `refill_ms`."""
+        self.omitted = 0  # since the last event that was let in
         self._burst = self._room = burst
         self._refill_ms = refill_ms
         self._filled_at = now
 
     def let_in(self, now: int) -> int | None:
-        """How many were left out before one that may be told now; None where it may not."""
+        """How many events were left out before this one; None if this one is left out too."""
         filled = max(0, now - self._filled_at) // self._refill_ms
         self._room = min(self._burst, self._room + filled)
         self._filled_at = now if self._room == self._burst else self._filled_at + filled * self._refill_ms

@@ -1,10 +1,10 @@
-"""Backups of a store, and stores that are made from them.
+"""Writes backups of a store, and restores stores from them.
 
-SQLite       a file, as the store was at one moment, taken while a controller serves (`VACUUM INTO`)
-PostgreSQL   what pg_dump writes in its custom format, of one moment as well
+SQLite       a file with a snapshot of the store (`VACUUM INTO`); a controller may serve meanwhile
+PostgreSQL   a file in pg_dump's custom format, also a snapshot
 
-A store that was brought back is at an earlier moment than those who wrote to it and read from it. `terms.begin_anew`
-makes sure that no epoch or fence is given out twice, and that nobody goes on as if nothing had happened.
+A restored store is older than what its writers and readers know. `terms.begin_anew` makes sure that no epoch or fence
+is given out twice, and that every earlier registration is fenced.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from controller.storage.terms import begin_anew
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a store has that was brought back, and until when it had been served, None where it never was."""
+    """The contents of a restored store. `served_until` is when it was last served, None if never."""
 
     streams: int
     groups: int
@@ -50,9 +50,9 @@ class Restored:
 
 
 def back_up(url: str, file: Path) -> None:
-    """Writes the store, as it is at one moment, to a file that must not be there yet; a controller may go on serving.
+    """Writes a snapshot of the store to a new file; a controller may go on serving.
 
-    Raises StoreRefused. An attempt that failed, or was broken off, leaves no file of that name.
+    Raises StoreRefused, also if the file exists. An attempt that fails or is interrupted leaves no file of that name.
     """
     parsed = parse_url(url)
     with _arriving(file) as part:
@@ -63,14 +63,14 @@ def back_up(url: str, file: Path) -> None:
 
 
 def restore(url: str, file: Path | None, now: int) -> Restored:
-    """Makes a store from a backup; it must not be there yet, or, in PostgreSQL, be empty.
+    """Makes a store from a backup. The store must not exist yet or, in PostgreSQL, must be empty.
 
-    Without a file it was brought back in another way, and is only made to begin again. `now` is the clock's time in
-    milliseconds. Raises StoreRefused.
+    Without a file the store was restored in another way, and only gets its restore entry. `now` is the clock's time
+    in milliseconds. Raises StoreRefused.
     """
     parsed = parse_url(url)
     if file is not None and not file.is_file():
-        raise NoBackup(str(file), "there is no such file")
+        raise NoBackup(str(file), "the file does not exist")
     if parsed.get_backend_name() == "sqlite":
         return _restore_sqlite(Path(str(parsed.database)), file, now)
     return _restore_postgresql(parsed, file, now)
@@ -87,7 +87,7 @@ def _begin_anew(connection: Connection, now: int) -> Restored:
 
 # -- SQLite ------------------------------------------------------------------------------------------------------
 
-_OF_WRITING: Final = (Cause.FULL, Cause.DISK, Cause.READ_ONLY)
+_WRITE_CAUSES: Final = (Cause.FULL, Cause.DISK, Cause.READ_ONLY)
 
 
 def _copy_sqlite(path: str, part: Path, file: Path) -> None:
@@ -105,7 +105,7 @@ def _write_copy(store: sqlite3.Connection, part: Path, file: Path) -> None:
         with closing(_open_sqlite(str(part))) as copy:
             copy.execute(f"PRAGMA user_version = {BACKUP}")
     except sqlite3.Error as error:
-        if diagnose(error).cause in (*_OF_WRITING, Cause.AWAY):  # the store itself was read before
+        if diagnose(error).cause in (*_WRITE_CAUSES, Cause.AWAY):  # the store itself could be read
             raise unusable(str(file), error) from error
         raise
 
@@ -121,7 +121,7 @@ def _restore_sqlite(path: Path, file: Path | None, now: int) -> Restored:
                     _check_sqlite(backup, str(file))
                     backup.backup(store)
             except sqlite3.Error as error:
-                if diagnose(error).cause in _OF_WRITING:
+                if diagnose(error).cause in _WRITE_CAUSES:
                     raise unusable(str(path), error) from error
                 raise NoBackup(str(file), str(error)) from error
             return _begin_anew_sqlite(part, now)
@@ -131,7 +131,7 @@ def _restore_sqlite(path: Path, file: Path | None, now: int) -> Restored:
 
 def _begin_anew_sqlite(path: Path, now: int) -> Restored:
     if not path.is_file():
-        raise StoreAway(str(path), "there is no such file")
+        raise StoreAway(str(path), "the file does not exist")
     engine = create_engine(URL.create("sqlite", database=str(path)))
     try:
         with engine.begin() as connection:
@@ -145,13 +145,13 @@ def _begin_anew_sqlite(path: Path, now: int) -> Restored:
 
 
 def _open_sqlite(path: str) -> sqlite3.Connection:
-    """An SQLite file that is there; it is not made."""
+    """Opens an existing SQLite file; never creates one."""
     uri = f"file:{quote(os.path.abspath(path))}?mode=rw"
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
 
 
 def _check_sqlite(connection: sqlite3.Connection, path: str) -> None:
-    """Raises WrongSchema and ForeignStore for what is no store, and NoBackup for a damaged one."""
+    """Raises WrongSchema or ForeignStore for a file that is not a store, and NoBackup for a damaged one."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if not tables:
         raise WrongSchema(None, schema.REVISION)
@@ -166,7 +166,7 @@ def _check_sqlite(connection: sqlite3.Connection, path: str) -> None:
 
 
 def _restore_postgresql(url: URL, file: Path | None, now: int) -> Restored:
-    engine = writing_engine(url, statement_timeout_ms=0)  # which has the lock, so that nobody serves it meanwhile
+    engine = writing_engine(url, statement_timeout_ms=0)  # holds the lock: no controller serves it meanwhile
     try:
         with engine.connect() as connection:
             with connection.begin():
@@ -187,7 +187,7 @@ def _restore_postgresql(url: URL, file: Path | None, now: int) -> Restored:
 
 
 def _run(program: str, url: URL, *options: str) -> None:
-    """Runs one of PostgreSQL's programs. Its command line, which others can see, has no password."""
+    """Runs one of PostgreSQL's programs. The password goes by environment: other users can see command lines."""
     environment = dict(os.environ)
     if url.password is not None:
         environment["PGPASSWORD"] = str(url.password)
@@ -212,17 +212,17 @@ def _run(program: str, url: URL, *options: str) -> None:
 
 @contextmanager
 def _arriving(file: Path) -> Iterator[Path]:
-    """A file under another name, which gets its own when it is whole and on the disk. Only its owner may read it."""
+    """A file under a temporary name. It is renamed when it is complete and synced. Only its owner may read it."""
     if file.exists():
         raise InTheWay(str(file))
     part = file.with_name(f"{file.name}.part")
     try:
         part.unlink(missing_ok=True)
-        make_private(str(part))  # for whoever writes it
+        make_private(str(part))
         try:
             yield part
             _sync(part)
-            os.link(part, file)  # as a rename, but for a file that has come in between: that one stays
+            os.link(part, file)  # unlike a rename it does not replace a file that was created meanwhile
             part.unlink()
             _sync(file.parent)
         except FileExistsError:

@@ -1,8 +1,8 @@
-"""Checksums of rows. What a store gives back that is not what was written is found, and is never told as the truth.
+"""Checksums of rows. A row that is not what was written is found, and never served.
 
-The checksum of a row is the CRC-32 of the name of its table, and then of a JSON array with the values of all its
-columns but its own, in the order of the table. The primary key is among them: a row that was moved does not match.
-Whoever adds a column to one of these tables works out their checksums again in the same migration.
+The checksum of a row is the CRC-32 of its table's name, followed by a JSON array of its values in the order of the
+columns, without the checksum. The primary key is among them, so a row that was moved does not match.
+A migration that adds a column to one of these tables must compute their checksums again.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Checksums:
-    """Those of the rows of one table."""
+    """Computes and checks the checksums of one table."""
 
     __slots__ = ("_start", "_values", "table")
 
     def __init__(self, table: Table) -> None:
-        """`table` has its checksum as its last column."""
+        """The last column of `table` must be its checksum."""
         *columns, last = table.columns.keys()
         assert last == "checksum"
         self.table = table
@@ -45,11 +45,11 @@ class Checksums:
         return crc32(_encode(self._values(values)), self._start)
 
     def matches(self, row: Row[Any]) -> bool:
-        """Whether a row, with all columns of the table, is what was written."""
+        """Whether a row is what was written. It must have all columns of the table."""
         values: tuple[Any, ...] = tuple(row)
         try:
             return bool(values[-1] == crc32(_encode(values[:-1]), self._start))
-        except UnicodeEncodeError:  # a text that is no UTF-8
+        except UnicodeEncodeError:  # a text that is not UTF-8
             return False
 
     def check(self, row: Row[Any]) -> None:
@@ -58,10 +58,10 @@ class Checksums:
             raise self.corrupt(row, MISMATCH)
 
     def decoded(self, row: Row[Any], decode: Callable[[Row[Any]], Value]) -> Value:
-        """What a row stands for; raises StoreCorrupt for one that is not what was written, or stands for nothing."""
+        """Checks and decodes a row; raises StoreCorrupt if it is not what was written, or cannot be decoded."""
         values: tuple[Any, ...] = tuple(row)
         try:
-            if values[-1] != crc32(_encode(values[:-1]), self._start):  # `matches`, without a call: every row comes by
+            if values[-1] != crc32(_encode(values[:-1]), self._start):  # `matches`, inlined: it runs for every row
                 raise self.corrupt(row, MISMATCH)
         except UnicodeEncodeError:
             raise self.corrupt(row, MISMATCH) from None
@@ -71,12 +71,12 @@ class Checksums:
             raise self.corrupt(row, f"it cannot be read: {error}") from error
 
     def corrupt(self, row: Row[Any], reason: str) -> StoreCorrupt:
-        """The error that names a row."""
+        """The error for a damaged row."""
         return corrupt(self.table, dict(row._mapping), reason)
 
 
 def corrupt(table: Table, values: Values, reason: str) -> StoreCorrupt:
-    """The error that names a row by the values of its key."""
+    """The error for a damaged row, which it names by its key."""
     values = {name: printable(value) if isinstance(value, str) else value for name, value in values.items()}
     keys = [column.name for column in table.primary_key]
     stream = values.get("name" if table is schema.stream else "stream")
@@ -91,13 +91,13 @@ def corrupt(table: Table, values: Values, reason: str) -> StoreCorrupt:
 
 
 def check_name_of(table: Table, name: object) -> None:
-    """Raises StoreCorrupt for a stream's or a group's name that none can have: no list could show it."""
+    """Raises StoreCorrupt for an invalid name of a stream or group, which no list could show."""
     if not isinstance(name, str) or not name.isascii():
-        raise corrupt(table, {"name": name}, "its name is no name")
+        raise corrupt(table, {"name": name}, "its name is not a valid name")
 
 
 def printable(text: str) -> str:
-    """A text that an answer can have: what is no UTF-8 of it stands in escapes."""
+    """The text, with escapes in place of what is not UTF-8, so that an answer can have it."""
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -106,7 +106,7 @@ CHECKSUMS: Final = {table: Checksums(table) for table in schema.metadata.sorted_
 
 
 def with_checksum(table: Table, values: Values) -> Values:
-    """The same values, with their checksum where the table has one."""
+    """Adds the checksum to the values if the table has one, and returns them."""
     checksums = CHECKSUMS.get(table)
     if checksums is not None:
         values["checksum"] = checksums.of(values)

@@ -28,7 +28,7 @@ def parse_url(url: str) -> URL:
     """A database URL, or the path of an SQLite file; raises BadDatabaseUrl."""
     try:
         parsed = make_url(url if "://" in url else f"sqlite:///{url}")
-    except (ArgumentError, ValueError):  # the latter for a port that is no number
+    except (ArgumentError, ValueError):  # ValueError: the port is not a number
         raise BadDatabaseUrl(url) from None
     supported = parsed.get_backend_name() in ("sqlite", "postgresql")
     if not supported or not parsed.database or parsed.database == ":memory:":
@@ -37,17 +37,17 @@ def parse_url(url: str) -> URL:
 
 
 def exists(url: URL) -> bool:
-    """Whether there can be anything in a store: an SQLite file may not be there yet."""
+    """Whether the store may exist: False only for an SQLite file that is not there."""
     return url.get_backend_name() != "sqlite" or Path(str(url.database)).exists()
 
 
 def shown(url: URL) -> str:
-    """The URL without its password, wherever that stands."""
+    """The URL without its password, also where the password is a parameter."""
     return redact(url.render_as_string(hide_password=True))
 
 
 class Sessions(NamedTuple):
-    """The sessions of what writes, of what reads, and of what takes long to read."""
+    """The sessions for writes, for reads, and for long reads."""
 
     writer: StoreSession = StoreSession()
     reader: StoreSession = StoreSession()
@@ -56,21 +56,21 @@ class Sessions(NamedTuple):
 
 @dataclass(slots=True)
 class Database:
-    """An open store. `writer` is for the one flusher, `reader` for everything that only looks.
+    """An open store. `writer` is for the one flusher, `reader` for everything that only reads.
 
-    What takes long to look at gets a connection of its own from `reading`.
+    Each long read gets a connection of its own from `reading`.
     """
 
     writer: Connection
     reader: Connection
     reading: Engine
     _open: ExitStack
-    fresh: bool = False  # its schema was made just now
+    fresh: bool = False  # opening it created its schema
     sessions: Sessions = field(default_factory=lambda: Sessions())
-    files: ServedFiles | None = None  # of SQLite
+    files: ServedFiles | None = None  # SQLite only
 
     def check_files(self) -> None:
-        """Raises StoreMoved where the store is a file that is not where it was."""
+        """Raises StoreMoved if the store is a file that was moved, removed or replaced."""
         if self.files is not None:
             self.files.check()
 
@@ -87,10 +87,10 @@ class Database:
 
 
 def open_database(url: str) -> Database:
-    """Opens a store to serve it, and makes its schema where it is empty.
+    """Opens a store to serve it, and creates its schema if it is empty.
 
     Raises StoreRefused: BadDatabaseUrl, AlreadyServed, WrongSchema for a store of another version, IsBackup,
-    DriverMissing, StoreAway where it cannot be opened, and NotKnown where it may have got its schema.
+    DriverMissing, StoreAway if it cannot be opened, and NotKnown if its schema may or may not have been created.
     """
     parsed = parse_url(url)
     with ExitStack() as opened:
@@ -112,21 +112,21 @@ def open_database(url: str) -> Database:
             raise away(parsed, error) from error
         except CommitUnknown as error:
             raise NotKnown(shown(parsed), error.reason) from error
-        except UnicodeDecodeError as error:  # the driver's, where the damage is in what the database says of itself
+        except UnicodeDecodeError as error:  # raised by the driver for damage in the database's own catalog
             raise StoreAway(shown(parsed), "it is damaged: restore a backup") from error
 
 
 def check_store(url: str) -> bool:
-    """Raises, as `open_database` would, what is wrong with a store, so that it can be told before serving begins.
+    """Opens and closes a store, to report its errors before serving begins. Raises what `open_database` raises.
 
-    Returns whether the store was empty, and got its schema now.
+    Returns whether the store was empty, and its schema was created.
     """
     with open_database(url) as database:
         return database.fresh
 
 
 def migrate(url: str) -> tuple[str | None, str]:
-    """Brings a store to this version's schema; returns its revision before and after. Raises StoreRefused."""
+    """Migrates a store to this version's schema; returns its revision before and after. Raises StoreRefused."""
     parsed = parse_url(url)
     with ExitStack() as opened:
         try:
@@ -153,7 +153,7 @@ class _Sides(NamedTuple):
 
 
 def set_clock_back(url: str, now: int) -> Rewound:
-    """Sets a store's clock back to `now`, the host's, where it ran ahead. Raises StoreRefused, and so CannotRewind."""
+    """Sets a store's clock back to `now`, the host's time, if it ran ahead. Raises StoreRefused, also CannotRewind."""
     parsed = parse_url(url)
     if not exists(parsed):
         raise NoStore(shown(parsed))
@@ -169,11 +169,11 @@ def set_clock_back(url: str, now: int) -> Rewound:
         except CommitUnknown as error:
             raise NotKnown(shown(parsed), error.reason) from error
         except StoreCorrupt as error:
-            raise StoreAway(shown(parsed), f"{error}: see `strandline check`") from error
+            raise StoreAway(shown(parsed), f"{error}: run `strandline check`") from error
 
 
 def _opening(url: URL, opened: ExitStack, **more: int) -> _Sides:
-    """What writes, what reads, and what takes long to read; the store is this controller's own."""
+    """The engines for writes, reads and long reads. Takes the lock of the store."""
     if url.get_backend_name() == "sqlite":
         opened.callback(SqliteLock(str(url.database)).release)
         engine = sqlite_engine(url)
@@ -188,7 +188,7 @@ def _opening(url: URL, opened: ExitStack, **more: int) -> _Sides:
 
 
 def away(url: URL, error: DBAPIError) -> StoreRefused:
-    """What to tell of a database that failed."""
+    """The refusal for a database that failed."""
     if url.get_backend_name() == "sqlite":
         return unusable(str(url.database), error)
     said = redact((str(error.orig).strip().splitlines() or [type(error).__name__])[0])

@@ -1,7 +1,7 @@
-"""The one place that knows how databases differ in what they are told.
+"""The one place that knows how the statements for the databases differ.
 
-SQLite       a statement is run once for each row: there is no way between that would cost anything
-PostgreSQL   a statement is run once for all rows, which go as one JSON document: a way costs more than rows do
+SQLite       a statement is run once for each row: there is no round trip
+PostgreSQL   a statement is run once for all rows, sent as one JSON document: a round trip costs more than rows
 """
 
 from __future__ import annotations
@@ -45,29 +45,29 @@ class RowStatement(Protocol):
 
 
 class StoreDialect(Protocol):
-    """The statements of one database, and what it means by its errors."""
+    """The statements of one database, and the meaning of its errors."""
 
     def left_undone(self, error: BaseException | None) -> bool:
-        """Whether a COMMIT that failed with this error of the driver's has certainly changed nothing."""
+        """Whether a COMMIT that failed with this error of the driver certainly changed nothing."""
 
     def adding(self, table: Table) -> RowStatement:
-        """Inserts whole rows; fails where a key is taken."""
+        """Inserts whole rows; fails if a key is taken."""
 
     def putting(self, table: Table) -> RowStatement:
-        """Inserts whole rows, each over the one with the same primary key."""
+        """Inserts whole rows; each replaces the one with the same primary key."""
 
     def removing(self, table: Table, columns: Sequence[str], below: str | None = None) -> RowStatement:
-        """Deletes the rows with equal values in these columns and, if `below` names one more, a lesser one there."""
+        """Deletes the rows with equal values in these columns and, if `below` names a column, a lesser value there."""
 
     def prepared(self, statement: ClauseElement) -> Prepared:
-        """Any other statement, made once."""
+        """Compiles any other statement."""
 
     def owned(self, line: StatementRunner, names: Sequence[str], fence: int) -> StatementResult:
-        """The answer has the names of the streams, of these, with this fence; locked until the transaction ends."""
+        """Returns which of these streams have this fence, and locks them until the transaction ends."""
 
 
 def dialect_of(dialect: Dialect) -> StoreDialect:
-    """The same for all connections of a process: compiling statements costs as much as making a store."""
+    """One for all connections of a process: compiling statements costs as much as creating a store."""
     kind: Any = type(dialect)
     return _words_of(kind)
 
@@ -80,7 +80,7 @@ def _words_of(kind: Any) -> StoreDialect:
         case "postgresql":
             return PostgresqlDialect(kind(paramstyle="numeric_dollar"))
         case other:
-            raise ValueError(f"{other!r} is not known: sqlite and postgresql are supported")
+            raise ValueError(f"the database {other!r} is not supported: use sqlite or postgresql")
 
 
 class SqliteDialect:
@@ -94,7 +94,7 @@ class SqliteDialect:
         return Prepared(statement, self._dialect)
 
     def left_undone(self, error: BaseException | None) -> bool:
-        """A full disk leaves no commit behind. After a sync that failed, a crash may bring one back: it was written."""
+        """True, unless a sync failed: the commit was written then, and may be there after a crash."""
         return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR_FSYNC) not in _SYNCS
 
     def adding(self, table: Table) -> RowStatement:
@@ -131,7 +131,7 @@ class PostgresqlDialect:
         self._dialect = dialect
         given = _given(schema.stream, ["name"])
         where = (_stream.name == given.c.name, _stream.fence == bindparam("at_fence"))
-        # In order, so that no two controllers ever wait for each other.
+        # In order, so that two controllers never deadlock.
         query = select(_stream.name).where(*where).order_by(_stream.name).with_for_update(of=schema.stream)
         self._owned = self.prepared(query)
 
@@ -169,7 +169,7 @@ class PostgresqlDialect:
 
 
 class _OnceForAll:
-    """One statement cannot write over a row twice: of rows with the same key, the last one counts."""
+    """One statement cannot overwrite a row twice: of rows with the same key, only the last one is sent."""
 
     def __init__(self, statement: Prepared, key: Sequence[str] = ()) -> None:
         self._statement = statement
@@ -183,7 +183,7 @@ class _OnceForAll:
 
 
 def _given(table: Table, names: Sequence[str]) -> Any:  # a table-valued alias
-    """The parameter `rows` as a table with these columns, of the types that they have in a table."""
+    """The parameter `rows` as a table with these columns, which have the types of `table`."""
     columns: list[Column[Any]] = [Column(name, table.c[name].type) for name in names]
     function = func.json_to_recordset(cast(bindparam("rows"), JSON))
     return function.table_valued(*columns).render_derived(name="given", with_types=True)

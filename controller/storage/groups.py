@@ -28,9 +28,9 @@ class StoredGroup:
     fence: int
     readers: dict[str, tuple[int, int, int]]  # epoch, heard_at, served_at
     offsets: dict[tuple[str, str], int]
-    unsettled: dict[tuple[str, str], int]  # how far it is settled, where that is less
+    unsettled: dict[tuple[str, str], int]  # the settled offset, if it is below the one that was read
     owners: dict[tuple[str, str], str]
-    held: dict[str, int]  # by key, the watermark that was told
+    held: dict[str, int]  # by key, the watermark that was reported
     journal: Ends
 
 
@@ -57,7 +57,7 @@ def group_values(
 
 
 def load_group(connection: Connection, name: str) -> StoredGroup | None:
-    """A group by its name; None where there is none."""
+    """Loads a group by its name; None if it does not exist."""
     group, reader, place = schema.reader_group, schema.reader, schema.reader_position
     with connection.begin():
         row = connection.execute(select(group).where(group.c.name == name)).one_or_none()
@@ -87,9 +87,9 @@ def load_group(connection: Connection, name: str) -> StoredGroup | None:
 
 
 def group_streams(connection: Connection, after: str, limit: int) -> dict[str, list[str]]:
-    """Names in order, those that follow `after`, each with the streams that the group reads.
+    """The names that follow `after`, in order, each with the streams that the group reads.
 
-    Nobody knows the streams of a group that is not what was written: it is for those who may read every one.
+    The streams of a damaged group are unknown: it gets EVERYTHING, so only callers who may read all streams see it.
     """
     table = schema.reader_group
     query = select(table).where(table.c.name > after).order_by(table.c.name).limit(limit)
@@ -111,7 +111,7 @@ def settings_and_held(row: AnyRow) -> tuple[dict[str, Any], dict[str, int]]:
 
 
 def groups_that_read(connection: Connection, stream: str) -> Sequence[str]:
-    """The groups that have read anything of a stream, or begin in it somewhere."""
+    """The groups that have a position in a stream."""
     place = schema.reader_position
     query = select(place.c.group).where(place.c.stream == stream).distinct().order_by(place.c.group)
     with connection.begin():

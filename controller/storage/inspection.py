@@ -1,14 +1,13 @@
-"""A look at every row of a store, and what is wrong with it. Nothing is changed, and a controller may go on serving.
+"""Checks every row of a store and reports what is wrong. Changes nothing; a controller may go on serving.
 
     the database   its own check of its files (SQLite)
-    each row       its checksum, and whether it can be read
-    marks          no seq is missing, times rise, cuts never go back, and stay within the segments
-    writers        positions within the segments, epochs that were given out, no floor above the last mark
-    journals       each ring of entries goes on where the entry before it was
-    all of them    no row whose stream or group is not there, no fence that was not given out
+    each row       its checksum matches, and it can be decoded
+    marks          no seq is missing, times rise, cuts never go back and stay within the segments
+    writers        positions are within the segments, epochs were given out, no floor is above the last mark
+    journals       each ring of entries has its slots in order
+    all of them    every row has its stream or group, every fence was given out
 
-All of it is seen as it was at one moment. A few rows are in memory at once, and of one stream at a time its segments
-and its journal.
+All checks see one snapshot. Memory holds a few rows at once, and the segments and the journal of one stream at a time.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ Value = TypeVar("Value")
 
 
 class FaultKind(StrEnum):
-    """What sort of fault it is, which says what can be done."""
+    """The kind of a fault. REMEDIES has what to do about each."""
 
     DATABASE = "database"
     ROW = "row"
@@ -61,13 +60,13 @@ REMEDIES: Final = {
     FaultKind.ORDER: "Rows contradict each other: restore a backup, or delete their stream or group, and begin again.",
     FaultKind.MISSING: "Rows are missing: restore a backup, or delete their stream or reader group, and begin again.",
     FaultKind.JOURNAL: "A journal is damaged: no mark and no window depends on it; new entries overwrite it in time.",
-    FaultKind.ORPHAN: "Rows belong to nobody: nothing reads them. Remove them with SQL while no controller serves.",
+    FaultKind.ORPHAN: "Rows have no stream or group and are never read: stop the controller, delete them with SQL.",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFault:
-    """Something that is wrong with a store, with the row where it shows."""
+    """A fault of a store, and the row that shows it."""
 
     kind: FaultKind
     stream: str | None = None
@@ -86,15 +85,15 @@ class StoreFault:
 
 @contextmanager
 def opened(url: str) -> Iterator[Connection]:
-    """A connection that only looks at a store that is there, or at a backup of SQLite's. Raises StoreRefused."""
+    """A read-only connection to an existing store, or to an SQLite backup. Raises StoreRefused."""
     parsed = parse_url(url)
     path = str(parsed.database)
     if parsed.get_backend_name() != "sqlite":
-        engine = reading_engine(parsed, statement_timeout_ms=0)  # it may take its time
+        engine = reading_engine(parsed, statement_timeout_ms=0)  # a check may take long
     elif Path(path).is_file():
         engine = inspecting_engine(path)
     else:
-        raise StoreAway(path, "there is no such file")
+        raise StoreAway(path, "the file does not exist")
     try:
         with engine.connect() as connection:
             with connection.begin():
@@ -103,21 +102,21 @@ def opened(url: str) -> Iterator[Connection]:
             yield connection
     except DBAPIError as error:
         raise away(parsed, error) from error
-    except UnicodeDecodeError as error:  # the driver's, where the damage is in what the database says of itself
+    except UnicodeDecodeError as error:  # raised by the driver for damage in the database's own catalog
         raise StoreAway(shown(parsed), "it is damaged: restore a backup") from error
     finally:
         engine.dispose()
 
 
 class Inspection:
-    """Looks at a store once. `rows`, `streams` and `groups` count what was seen so far."""
+    """Checks a store once. `rows`, `streams` and `groups` count what was checked so far."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.rows = self.streams = self.groups = 0
 
     def faults(self) -> Iterator[StoreFault]:
-        """What is wrong, as it is found."""
+        """Yields each fault as it is found."""
         with self._connection.begin():
             if self._connection.dialect.name == "sqlite":
                 yield from self._guarded(self._database())
@@ -129,14 +128,14 @@ class Inspection:
                 yield from self._guarded(self._orphans(table))
 
     def _guarded(self, faults: Iterator[StoreFault]) -> Iterator[StoreFault]:
-        """These faults; where the database fails on the way that is one, and what comes next is still looked at."""
+        """Yields these faults. A failure of the database is a fault too, and ends only this part of the check."""
         nested = self._connection.begin_nested()
         try:
             yield from faults
-        except (DBAPIError, ValueError, TypeError, OverflowError) as error:  # as the driver has it for odd values
+        except (DBAPIError, ValueError, TypeError, OverflowError) as error:  # the driver raises these for odd values
             nested.rollback()
             said = str(getattr(error, "orig", error)).strip().splitlines() or [type(error).__name__]
-            reason = f"what follows could not be read: {diagnose(error).reason} ({printable(said[0])})"
+            reason = f"the next rows could not be read: {diagnose(error).reason} ({printable(said[0])})"
             yield StoreFault(kind=FaultKind.DATABASE, reason=reason)
         else:
             nested.commit()
@@ -215,7 +214,7 @@ class Inspection:
             except StoreCorrupt as error:
                 yield _fault(error)
                 known.damaged_keys.add(row.key)
-                # Its seq may be what is damaged: it counts where it is the one that has to come.
+                # The seq itself may be damaged: it counts only if it is the expected one.
                 seq, last = (seq + 1 if seq is not None and row.seq == seq + 1 else seq), None
                 continue
             if seq is not None and mark.seq != seq + 1:
@@ -235,7 +234,7 @@ class Inspection:
                 yield _fault(error)
                 continue
             if writer.name != row.name:
-                yield _of_row(table, row, f"it is about the writer {writer.name!r}")
+                yield _of_row(table, row, f"it holds the state of another writer, {writer.name!r}")
             yield from known.amiss(table, row, writer)
 
     def _changes(self, known: _Known) -> Iterator[StoreFault]:
@@ -270,17 +269,19 @@ class Inspection:
             yield from _attempt(schema.reader_position, place, lambda _: None)
         yield from self._journal(schema.group_journal, row.name)
 
-    # -- journals, and rows of nobody ----------------------------------------------------------------------------
+    # -- journals and orphans ------------------------------------------------------------------------------------
 
     def _journal(self, table: Table, owner: str) -> Iterator[StoreFault]:
-        """A ring goes on slot by slot, and the number of an entry is its alone."""
+        """Checks that a ring has its slots in order, and that no two entries have the same number."""
         before: AnyRow | None = None
         numbers = set[int]()
         for row in self._rows_of(table, owner, table.c.topic, table.c.seq):
             if before is not None and before.topic == row.topic and row.slot != (before.slot + 1) % JOURNAL_ENTRIES:
-                yield _of_row(table, row, f"it follows slot {before.slot} of its topic", FaultKind.JOURNAL)
+                yield _of_row(
+                    table, row, f"its slot {row.slot} follows slot {before.slot} of its topic", FaultKind.JOURNAL
+                )
             if row.seq in numbers:
-                yield _of_row(table, row, f"another entry has its number {row.seq}", FaultKind.JOURNAL)
+                yield _of_row(table, row, f"another entry has the same number {row.seq}", FaultKind.JOURNAL)
             numbers.add(row.seq)
             before = row
             try:
@@ -293,13 +294,13 @@ class Inspection:
             ours, theirs = reference.parent, reference.column
             lonely = select(ours, func.count()).where(~select(theirs).where(theirs == ours).exists())
             for owner, count in self._connection.execute(lonely.group_by(ours).limit(FAULTS_SHOWN)):
-                reason = f"{count} of its rows have the {ours.name} {printable(str(owner))!r}, which is not there"
+                reason = f"{count} of its rows have the {ours.name} {printable(str(owner))!r}, which does not exist"
                 yield StoreFault(kind=FaultKind.ORPHAN, table=table.name, reason=reason)
 
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a stream when its writers are looked at."""
+    """What is known of a stream when its writers are checked."""
 
     stream: str
     epochs: int | None  # None: its row is damaged
@@ -308,7 +309,7 @@ class _Known:
     damaged_keys: set[str] = field(default_factory=set)
 
     def amiss(self, table: Table, row: AnyRow, writer: StoredWriter) -> Iterator[StoreFault]:
-        """What a writer's row says that cannot be."""
+        """Yields what is impossible in a writer's row."""
         name = writer.name
         if self.epochs is not None and writer.epoch is not None and writer.epoch > self.epochs:
             reason = f"the epoch {writer.epoch} of writer {name!r} was not given out: the newest is {self.epochs}"
@@ -318,16 +319,16 @@ class _Known:
             reached = [key_state.time, key_state.earlier_time, self.last_times.get(key)]
             floor, known = key_state.floor, [each for each in reached if each is not None]
             if floor is not None and key not in self.damaged_keys and not any(each >= floor for each in known):
-                reason = f"writer {name!r} has the floor {floor} in key {key!r}, and no mark has come that far"
+                reason = f"writer {name!r} has the floor {floor} in key {key!r}, and no mark has reached that time"
                 yield _of_row(table, row, reason, FaultKind.MISSING)
 
     def beyond(self, table: Table, row: AnyRow, position: Mapping[str, int]) -> Iterator[StoreFault]:
-        """Where a position, or a cut, is in no segment, or behind the end of one."""
+        """Yields where a position or a cut names an unknown segment, or an offset past the end of one."""
         if self.graph is None:
             return
         for segment, offset in position.items():
             if segment not in self.graph:
-                if not self.graph.open:  # where one may come to be, and go again
+                if not self.graph.open:  # an open stream may have had it
                     yield _of_row(table, row, f"it names the segment {segment!r}, which the stream does not have")
                 continue
             end = self.graph[segment].final_offset
@@ -339,7 +340,7 @@ class _Known:
 
 
 def _attempt(table: Table, row: AnyRow, decode: Callable[[AnyRow], object]) -> Iterator[StoreFault]:
-    """The fault of a row that is not what was written, or cannot be read."""
+    """Yields a fault for a row that is not what was written, or cannot be decoded."""
     try:
         CHECKSUMS[table].decoded(row, decode)
     except StoreCorrupt as error:
@@ -356,22 +357,22 @@ def _of_row(table: Table, row: AnyRow, reason: str, kind: FaultKind = FaultKind.
 
 
 def _missing(row: AnyRow, first: int, last: int) -> StoreFault:
-    """Rows with these seqs are not there, before this one."""
+    """The fault of the missing seqs `first` to `last` before this row."""
     reason = f"it is missing, with {last - first} more behind it" if last > first else MISSING
     table = schema.mark if "key" in row._mapping else schema.writer_change
     return replace(_fault(corrupt(table, {**row._mapping, "seq": first}, reason)), kind=FaultKind.MISSING)
 
 
 def _succession(row: AnyRow, last: Mark, mark: Mark) -> Iterator[StoreFault]:
-    """Why a mark cannot come after another."""
+    """Yields why a mark cannot follow another."""
     try:
         check_follows(last, mark)
     except ValueError as error:
         yield _of_row(schema.mark, row, str(error))
     if not last.cut.le(mark.cut):
-        yield _of_row(schema.mark, row, f"the cut of mark {mark.seq} goes back behind that of mark {last.seq}")
+        yield _of_row(schema.mark, row, f"the cut of mark {mark.seq} is not at or above that of mark {last.seq}")
 
 
 def _epochs(table: Table, row: AnyRow) -> int | None:
-    """The newest epoch that was given out, where the row can be trusted."""
+    """The newest epoch that was given out, None if the row is damaged."""
     return int(row.epochs) if CHECKSUMS[table].matches(row) else None

@@ -1,4 +1,4 @@
-"""Journals as rows and back. Each topic is a ring of slots, so that a flood of one leaves the others alone."""
+"""Journals as rows and back. Each topic has a ring of slots of its own, so a flood of one displaces no other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ends: TypeAlias = dict[str, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """Something that happened. `by` is whose token it was, null where there are no tokens, or nobody did it."""
+    """A journal entry. `by` is the name of the caller's token; None without tokens, or if no caller caused it."""
 
     seq: int
     at: int
@@ -31,10 +31,10 @@ class StoredEntry:
 
 
 class JournalTable:
-    """One of the two journals, its queries made once."""
+    """One of the two journals, and its queries, which are built once."""
 
     def __init__(self, table: Table, owner: str) -> None:
-        """`owner` is the column that says whose journal it is."""
+        """`owner` is the column with the name of the stream or group."""
         self.table = table
         self.owner = owner
         column, whose = table.c, table.c[owner] == bindparam("owner")
@@ -67,12 +67,12 @@ JOURNAL_OF_GROUP: Final = JournalTable(schema.group_journal, "group")
 
 
 def next_slot(ends: Ends, topic: str) -> int:
-    """Where a topic's next entry goes: the first slot, the next, and in the end the one of its oldest."""
+    """The slot of a topic's next entry. Once the ring is full, that is the slot of the oldest entry."""
     return (ends[topic][0] + 1) % JOURNAL_ENTRIES if topic in ends else 0
 
 
 def journal_ends(connection: Connection, journal: JournalTable, name: str) -> Ends:
-    """Where a journal goes on. Within a transaction of the caller's."""
+    """The newest slot and seq of each topic. Runs within the caller's transaction."""
     rows = connection.execute(journal.ends, {"owner": name})
     return {row.topic: (row.slot, row.seq) for row in rows}
 
@@ -95,13 +95,13 @@ def newest_entries(
     topics: Sequence[str] = (),
     writer: str | None = None,
 ) -> Sequence[StoredEntry]:
-    """The newest entries, oldest first: of all topics, or of these; of one writer, if one is named."""
+    """The newest entries, oldest first. `topics` and `writer` narrow the selection."""
     query = journal.newest
     given: dict[str, Any] = {"owner": name, "entries": limit}
     if topics:
         query = query.where(journal.table.c.topic.in_(topics))
     if writer is not None:
-        # Who is left out of marks is in a list. Any other text that holds the name in quotes is looked through below.
+        # A superset: `excluded` is a list, and any text may hold the name in quotes. `_is_about` checks each entry.
         query = query.where(journal.table.c.details.contains(to_json(writer), autoescape=True))
     with connection.begin():
         rows = connection.execute(query, given).all()
@@ -110,8 +110,8 @@ def newest_entries(
 
 
 def _is_about(entry: StoredEntry, writer: str) -> bool:
-    told = entry.details
-    return writer in (told.get("writer"), told.get("name")) or writer in told.get("excluded", ())
+    details = entry.details
+    return writer in (details.get("writer"), details.get("name")) or writer in details.get("excluded", ())
 
 
 def _entry(row: Row[Any]) -> StoredEntry:

@@ -1,4 +1,4 @@
-"""Reading a store: streams and their marks, as domain values."""
+"""Loads streams and their marks from a store, as domain values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from strandline.core.stream import Stream
 from strandline.core.writer import Writer
 from strandline.errors import StoreCorrupt, StrandlineError
 
-# Made once: putting a query together costs more than running it.
+# Built once: building a query costs more than running it.
 _STREAM = select(schema.stream).where(schema.stream.c.name == bindparam("stream"))
 _segment = schema.segment.c
 _SEGMENTS = (
@@ -57,7 +57,7 @@ _OF_KEY = rows_of(schema.mark).where(_mark.key == bindparam("key"))
 _MARKS = _OF_KEY.where(_mark.seq >= bindparam("first"), _mark.seq <= bindparam("last")).order_by(_mark.seq)
 _NEWEST = _OF_KEY.where(_mark.seq > bindparam("after")).order_by(_mark.seq).limit(bindparam("rows"))
 _ITS_SEQS = _mark.stream == bindparam("stream"), _mark.key == bindparam("key")
-# Each by itself: for both at once SQLite looks at all of them.
+# Two queries: with both in one, SQLite reads all rows.
 _ENDS = select(*(select(end(_mark.seq)).where(*_ITS_SEQS).scalar_subquery() for end in (func.min, func.max)))
 _FLOOR = _OF_KEY.where(_mark.time <= bindparam("time")).order_by(_mark.time.desc()).limit(1)
 _CEILING = _OF_KEY.where(_mark.time >= bindparam("time")).order_by(_mark.time).limit(1)
@@ -67,7 +67,7 @@ _MARK_ROWS: Final = CHECKSUMS[schema.mark]
 
 @dataclass(frozen=True, slots=True)
 class StoredStream:
-    """A stream as the store has it, with the newest marks of each key, oldest first and packed."""
+    """A stream as the store has it, with chains of the newest marks of each key."""
 
     stream: Stream
     origin: StreamOrigin
@@ -75,21 +75,21 @@ class StoredStream:
     chains: dict[str, MarkChain]
     heads: dict[str, list[Mark]]  # the same marks without their cuts
     first_seqs: dict[str, int]
-    places: dict[str, int]  # of the segments; one that was dropped leaves a gap
-    noted_at: dict[str, int]  # when each segment was last noted, as far as that was stored
+    places: dict[str, int]  # of the segments; a dropped one leaves a gap
+    noted_at: dict[str, int]  # when each segment was last noted, if that was stored
     journal: Ends
     log: StoredLog
 
 
 def load_stream(connection: Connection, name: str, unserved: Unserved | None = None) -> StoredStream | None:
-    """A stream by its name, all of it from one moment; None where there is none. `unserved` is its owner's."""
+    """Loads a stream from one snapshot; None if it does not exist. `unserved` is that of the controller."""
     return at_once(stream_steps(connection, name, unserved if unserved is not None else Unserved()))
 
 
 def stream_steps(connection: Connection, name: str, unserved: Unserved) -> Steps[StoredStream | None]:
-    """The same in steps, which have to be taken to their end, or closed, in one thread.
+    """The same in steps, all of which one thread must run, or close.
 
-    It takes as long as what is there is large: rows, times what is in each.
+    The time is proportional to the number of rows and to the size of each.
     """
     with connection.begin():
         row = connection.execute(_STREAM, {"stream": name}).one_or_none()
@@ -140,7 +140,7 @@ def stream_of(row: AnyRow) -> tuple[StreamConfig, StreamOrigin, Cut, dict[str, R
 
 
 def _forget_passed(writer: Writer, last_times: dict[str, int]) -> None:
-    """Drops from histories what a mark has left behind: that is never written."""
+    """Drops entries below the last mark from the histories: the store does not record that they were dropped."""
     for key, key_state in writer.key_states.items():
         if key in last_times:
             key_state.drop_below(last_times[key])
@@ -149,7 +149,7 @@ def _forget_passed(writer: Writer, last_times: dict[str, int]) -> None:
 def _newest_marks(
     connection: Connection, name: str, step: Step
 ) -> Steps[tuple[dict[str, MarkChain], dict[str, list[Mark]], dict[str, int]]]:
-    """By key the newest marks, the same without their cuts, and the seq of the oldest one of all."""
+    """By key: the newest marks, the same without their cuts, and the seq of the oldest stored mark."""
     chains, heads, first_seqs = dict[str, MarkChain](), dict[str, list[Mark]](), dict[str, int]()
     found = connection.execute(_FIRST_KEY, {"stream": name}).one_or_none()
     while found is not None:
@@ -192,13 +192,13 @@ def _segments(
                 yield
     try:
         graph = SegmentGraph((segments[place] for place in sorted(segments)), open=open)
-    except (ValueError, StrandlineError) as error:  # one is not there
+    except (ValueError, StrandlineError) as error:  # one is missing
         raise StoreCorrupt(stream=name, table=schema.segment.name, reason=str(error)) from error
     return graph, places, noted_at
 
 
 def stream_names(connection: Connection, after: str, limit: int) -> Sequence[str]:
-    """Names in order, those that follow `after`."""
+    """The names that follow `after`, in order."""
     table = schema.stream
     query = select(table.c.name).where(table.c.name > after).order_by(table.c.name).limit(limit)
     with connection.begin():
@@ -209,12 +209,12 @@ def stream_names(connection: Connection, after: str, limit: int) -> Sequence[str
 
 
 def missing_mark(stream: str, key: str, seq: int) -> StoreCorrupt:
-    """The error that names a mark which is not there."""
+    """The error for a mark that is missing."""
     return corrupt(schema.mark, {"stream": stream, "key": key, "seq": seq}, MISSING)
 
 
 class MarksGone(Exception):
-    """Marks were let go after someone looked which there are, and before they were read: look again."""
+    """Marks were removed after the caller read which exist, and before it read them: try again."""
 
     def __init__(self, seq: int) -> None:
         super().__init__(seq)
@@ -222,8 +222,8 @@ class MarksGone(Exception):
 
 
 class StoredMarks:
-    """The marks of one stream and key in the store, for one transaction. Each look is a query; lookups are searches by
-    seq, and what one of them has seen another finds here: searches for both sides of a position begin alike."""
+    """The stored marks of one stream and key, for one transaction. Lookups are binary searches by seq, one query for
+    each mark. They share a cache: the searches for both sides of a position begin with the same marks."""
 
     def __init__(self, connection: Connection, stream: str, key: str) -> None:
         self._connection = connection
@@ -231,10 +231,10 @@ class StoredMarks:
         self._seen: dict[int, Mark] = {}
 
     def between(self, first: int, last: int) -> list[Mark]:
-        """The marks with these seqs and those in between, as far as they exist, oldest first. `last` is no greater than
-        the seq of the newest mark.
+        """The marks from seq `first` to `last`, oldest first, without those that retention has removed. `last` is at
+        most the seq of the newest mark.
 
-        Marks go from the oldest on and no other way, so one that is missing behind another raises StoreCorrupt.
+        Retention removes the oldest marks only, so one that is missing after another raises StoreCorrupt.
         """
         rows = self._connection.execute(_MARKS, {**self._of_key, "first": first, "last": last})
         marks = [_MARK_ROWS.decoded(row, mark_of) for row in rows]
@@ -255,7 +255,7 @@ class StoredMarks:
 
     def passed(self, position: Cut, first: int, last: int) -> Mark | None:
         """Of the marks from `first` to `last`, the newest whose cut is wholly at or below the position."""
-        low, high = first, last + 1  # the answer's seq is below `high`, and every one below `low` is passed
+        low, high = first, last + 1  # the answer's seq is below `high`; every mark below `low` is passed
         found = None
         while low < high:
             middle = (low + high) // 2
@@ -282,7 +282,7 @@ class StoredMarks:
     def around(self, time: int) -> tuple[Mark | None, Mark | None]:
         """The newest mark at or before a time, and the oldest one at or after it.
 
-        Raises StoreCorrupt where another mark is between them: a damaged one would have been passed over.
+        Raises StoreCorrupt if another mark is between them: the query skipped a damaged one.
         """
         floor, ceiling = self._one(_FLOOR, time), self._one(_CEILING, time)
         if floor is not None or ceiling is not None:

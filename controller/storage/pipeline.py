@@ -1,7 +1,7 @@
-"""PostgreSQL's pipeline by hand: prepared statements, sent in one go, and their answers read in one go.
+"""A pipeline for PostgreSQL: sends prepared statements in one go, and reads their answers in one go.
 
-psycopg's own pipeline talks to the server at each statement that is put into it, which costs a commit more than all
-else that our side does for it. This one uses psycopg's connection, by its documented wrapper of libpq.
+psycopg's own pipeline talks to the server at each statement, which costs a commit more than all else that the client
+does for it. This one uses psycopg's connection, by its documented wrapper of libpq.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _COMMIT: Final = b"COMMIT"
 
 
 class PipelineResult:
-    """What a statement brought about; there once the pipeline has been run."""
+    """The result of a statement, available once the pipeline has run."""
 
     __slots__ = ("result",)
 
@@ -29,7 +29,7 @@ class PipelineResult:
         return int(self.result.command_tuples or 0)
 
     def fetchall(self) -> list[tuple[str | int | None, ...]]:
-        """Rows of whole numbers and texts."""
+        """The rows, with integers and texts as values."""
         result = self.result
         columns = range(result.nfields)
         return [tuple([_value(result, row, column) for column in columns]) for row in range(result.ntuples)]
@@ -48,13 +48,13 @@ _WHOLE: Final = frozenset({20, 21, 23})  # the types int8, int2, int4
 class Fate(Enum):
     """What is known of the transaction whose statements ran last."""
 
-    UNDONE = auto()  # it was not committed, and never will be unless it is told to
-    DONE = auto()  # the server says that it is committed, and so does every standby that the server waits for
-    UNKNOWN = auto()  # COMMIT was sent, and the server did not say what came of it
+    UNDONE = auto()  # not committed, and never will be without another COMMIT
+    DONE = auto()  # committed, by the server and by every standby that it waits for
+    UNKNOWN = auto()  # COMMIT was sent, and the server did not report its outcome
 
 
 class Pipeline:
-    """Statements for one session, each prepared when it first comes by."""
+    """Runs statements in one session; prepares each when it is first used."""
 
     def __init__(self, driver: Any) -> None:
         """Takes psycopg's connection."""
@@ -70,7 +70,7 @@ class Pipeline:
         driver.add_notice_handler(self._hear)
 
     def put(self, statement: str, values: Sequence[Any]) -> PipelineResult:
-        """Adds a statement to what is run next."""
+        """Adds a statement to the next run."""
         if not self._waiting and self._session.transaction_status == self._pq.TransactionStatus.IDLE:
             self._waiting.append((None, _BEGIN, PipelineResult()))
         answer = PipelineResult()
@@ -82,8 +82,8 @@ class Pipeline:
 
     @contextmanager
     def filled(self) -> Iterator[None]:
-        """Runs what is put in inside, at its end. Raises psycopg's errors, the first of them: no later statement was
-        carried out. `fate` then says what became of the transaction."""
+        """On exit, runs the statements that were put inside. Raises the first of psycopg's errors; the server ran no
+        later statement. `fate` has the outcome of the transaction."""
         self.fate = Fate.UNDONE
         try:
             yield
@@ -105,7 +105,7 @@ class Pipeline:
             error = self._read_all()
             self._session.exit_pipeline_mode()
         except BaseException:
-            self._session.finish()  # whoever comes next needs another one
+            self._session.finish()  # the session is unusable: the next call needs a new one
             raise
         if error is not None:
             raise error
@@ -116,12 +116,12 @@ class Pipeline:
                 self._session.send_query_prepared(name, given)
                 continue
             if given == _COMMIT:
-                self.fate = Fate.UNKNOWN  # from here on it may be on its way
+                self.fate = Fate.UNKNOWN  # from here on COMMIT may have been sent
             self._session.send_query_params(given, None)
         self._session.pipeline_sync()
 
     def _read_all(self) -> Exception | None:
-        """Takes in all answers; returns the error of the first statement that failed."""
+        """Reads all answers; returns the error of the first statement that failed."""
         error: Exception | None = None
         try:
             for _, given, answer in self._waiting:
@@ -129,22 +129,22 @@ class Pipeline:
                 answer.result = self._next()
                 if error is None:
                     error = self._judge(given, answer.result)
-                self._next()  # nothing, which ends the answer
-            self._next()  # that of the sync
+                self._next()  # None, which ends the answer
+            self._next()  # the answer to the sync
         except Exception as lost:
-            # The server ends a session with an error that stands in the place of the next answer, and says no more.
+            # A server that ends the session sends an error in place of the next answer, and nothing after it.
             raise (lost if error is None else error) from None
         return error
 
     def _judge(self, given: Any, result: Any) -> Any:
-        """The error that an answer is; and of the transaction, what the answer says."""
+        """Returns the error in an answer, None if there is none, and updates `fate`."""
         status = self._pq.ExecStatus
         if result is None:
             return self._error(None)
         failed = self._error(result) if result.status == status.FATAL_ERROR else None
         if given != _COMMIT:
             if failed is not None and failed.sqlstate is not None:
-                self.fate = Fate.UNDONE  # the server got no further than this, and COMMIT comes after it
+                self.fate = Fate.UNDONE  # the server stopped here, before COMMIT
             return failed
         if failed is not None:
             if undone(failed):
@@ -154,7 +154,7 @@ class Pipeline:
 
         if result.command_status != _COMMIT:
             self.fate = Fate.UNDONE
-            return OperationalError("the server has rolled back in place of committing")
+            return OperationalError("the server answered COMMIT with a rollback")
         if self._warnings:
             return OperationalError(self._warnings[0])
         self.fate = Fate.DONE
@@ -164,7 +164,7 @@ class Pipeline:
         if notice.severity_nonlocalized == "WARNING":
             self._warnings.append(str(notice.message_primary))
 
-    # libpq holds Python's lock while it waits. So it is asked only for what is there, and waiting is done here.
+    # libpq holds the GIL while it waits. So it is asked only for data that has arrived, and `_wait` waits.
 
     def _send(self) -> None:
         while self._session.flush():
@@ -172,13 +172,13 @@ class Pipeline:
             self._session.consume_input()
 
     def _next(self) -> Any:
-        """The next result, once it is there; raises OperationalError where none will come any more."""
+        """Waits for the next result; raises OperationalError if none will arrive."""
         while self._session.is_busy():
             self._wait(select.POLLIN)
             try:
                 self._session.consume_input()
             except self._Error:
-                break  # what came before the end of the connection is still to be had
+                break  # results that arrived before the connection ended can still be read
         result = self._session.get_result()
         if self._session.status != self._pq.ConnStatus.OK and _sqlstate(self._pq, result) is None:
             raise self._error(None)
@@ -190,7 +190,7 @@ class Pipeline:
         poll.poll()
 
     def _name(self, statement: str) -> bytes:
-        """The name under which the session knows a statement."""
+        """The name of the prepared statement in the session; prepares it the first time."""
         name = self._names.get(statement)
         if name is None:
             name = b"strandline_%d" % len(self._names)
@@ -213,18 +213,18 @@ class Pipeline:
 
 
 def undone(error: Any) -> bool:
-    """Whether a COMMIT that failed with this error of psycopg's has certainly changed nothing: the server says so in an
-    error after which the session goes on. With any other one it may have committed before."""
+    """Whether a COMMIT that failed with this error of psycopg certainly changed nothing. It is certain only of an error
+    that leaves the session open; with any other, the server may have committed before."""
     return bool(error.diag.severity_nonlocalized == "ERROR")
 
 
 def is_over(error: Any) -> bool:
-    """Whether the session has ended with this error of the server's."""
+    """Whether the server ended the session with this error."""
     return error.diag.severity_nonlocalized in ("FATAL", "PANIC")
 
 
 def _sqlstate(pq: Any, result: Any) -> bytes | None:
-    """That of an error which the server sent, and not libpq made up."""
+    """The SQLSTATE of an error from the server. Errors that libpq itself makes have none."""
     return None if result is None else result.error_field(pq.DiagnosticField.SQLSTATE)
 
 

@@ -1,4 +1,4 @@
-"""PostgreSQL as a store: one controller for a database, held by a lock of the session that writes."""
+"""PostgreSQL as a store: one controller for a database, by an advisory lock of the writing session."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from controller.limits import CONNECT_TIMEOUT_S, LOST_PEER_S, STATEMENT_TIMEOUT_
 from controller.storage.refusals import AlreadyServed, DriverMissing
 from strandline.redaction import redact
 
-LOCK: Final = int.from_bytes(b"strand")  # the advisory lock of whoever serves a database
+LOCK: Final = int.from_bytes(b"strand")  # the key of the advisory lock
 NOT_IN_TIME: Final = "55P03"  # lock_not_available
 
 
 def reading_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
-    """An engine whose transactions only read, each of them the store as it was at one moment."""
+    """An engine for read-only transactions, each on one snapshot of the store."""
     engine = _engine(url, isolation_level="REPEATABLE READ", statement_timeout_ms=statement_timeout_ms)
     return engine.execution_options(postgresql_readonly=True)
 
 
 def writing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
-    """An engine whose connections hold the lock of the controller; raises AlreadyServed where another one has it.
+    """An engine whose connections hold the controller's lock; connecting raises AlreadyServed if another one has it.
 
-    The lock is given back when the session is over for the server, and not before. So a connection that comes after
-    one that was lost finds everything that the lost one did, a last COMMIT without an answer included.
+    The server releases the lock when it ends the session, not before. So a connection made after a lost one sees
+    everything that the lost one did, including a last COMMIT without an answer.
     """
     store = redact(url.render_as_string(hide_password=True))
 
-    def take_lock(connection: Any, _record: Any) -> None:  # psycopg's, which may not be installed
+    def take_lock(connection: Any, _record: Any) -> None:  # a connection of psycopg, which may not be installed
         try:
             with connection.cursor() as cursor:
                 cursor.execute(f"SET lock_timeout = {TAKE_OVER_WAIT_MS}")
                 cursor.execute(f"SELECT pg_advisory_lock({LOCK})")
                 cursor.execute("RESET lock_timeout")
-                # A database may be set to answer before a commit is durable. We are not.
+                # A database may be set to answer before a commit is durable: never for this session.
                 cursor.execute(
                     "SELECT set_config('synchronous_commit', 'on', false) "
                     "WHERE current_setting('synchronous_commit') = 'off'"
@@ -48,21 +48,21 @@ def writing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS
                 raise AlreadyServed(store) from None
             raise
 
-    # Fences are compared by statements that each see what was committed before them: not at a higher level.
+    # Statements that compare fences must see every earlier commit, so no higher isolation level will do.
     engine = _engine(url, isolation_level="READ COMMITTED", statement_timeout_ms=statement_timeout_ms)
     event.listen(engine, "connect", take_lock)
     return engine
 
 
 def sharing_engine(url: URL) -> Engine:
-    """An engine for who changes something beside the controller that serves: it takes no lock of a controller's."""
+    """An engine for commands that write while a controller serves: it does not take the controller's lock."""
     return _engine(url, isolation_level="READ COMMITTED")
 
 
 def _engine(url: URL, *, isolation_level: Any, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
     settings = {
         "statement_timeout": statement_timeout_ms,
-        "tcp_keepalives_idle": LOST_PEER_S // 2,  # the server's side: it lets go of a controller that vanished
+        "tcp_keepalives_idle": LOST_PEER_S // 2,  # on the server: it ends the session of a controller that vanished
         "tcp_keepalives_interval": LOST_PEER_S // 4,
         "tcp_keepalives_count": 2,
         "tcp_user_timeout": LOST_PEER_S * 1000,

@@ -1,4 +1,4 @@
-"""Why a store cannot be served, each with what its user can do about it."""
+"""Why a store cannot be served, and what the operator can do about each reason."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from strandline.redaction import redact
 
 
 class StoreRefused(Exception):
-    """The store cannot be served, for a reason that its user can do something about."""
+    """The store cannot be used, for a reason that the operator can remove."""
 
 
 class AlreadyServed(StoreRefused):
-    """Another controller has this store; only one may."""
+    """Another controller serves this store; only one may."""
 
     def __init__(self, store: str) -> None:
         super().__init__(store)
         self.store = store
 
     def __str__(self) -> str:
-        return f"another controller is serving {self.store}: stop it first, or take another --database"
+        return f"another controller is serving {self.store}: stop it first, or name another store with --database"
 
 
 class BadDatabaseUrl(StoreRefused):
-    """A database was named that is not supported."""
+    """The database URL is not supported."""
 
     def __init__(self, url: str) -> None:
-        self.url = redact(url)  # it may hold a password, and what is no URL is hidden no other way
+        self.url = redact(url)  # it may hold a password, even if it cannot be parsed
         super().__init__(self.url)
 
     def __str__(self) -> str:
         return (
-            f"{self.url!r} is not a database that is supported: sqlite:///path/to/file.db, or a path, "
+            f"{self.url!r} is not a supported database: use sqlite:///path/to/file.db, the path of a file, "
             f"or postgresql://user@host:port/name"
         )
 
 
 class DriverMissing(StoreRefused):
-    """The package that speaks to the database is not installed."""
+    """The Python package for the database is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(package, extra)
@@ -46,7 +46,7 @@ class DriverMissing(StoreRefused):
         self.extra = extra
 
     def __str__(self) -> str:
-        return f"{self.package} is not installed, which this database needs: pip install 'strandline[{self.extra}]'"
+        return f"this database needs {self.package}, which is not installed: pip install 'strandline[{self.extra}]'"
 
 
 class NoStore(StoreRefused):
@@ -57,11 +57,11 @@ class NoStore(StoreRefused):
         self.store = store
 
     def __str__(self) -> str:
-        return f"there is no store at {self.store}: name the one that the controller serves with --database"
+        return f"there is no store at {self.store}: with --database, name the store that the controller serves"
 
 
 class CannotRewind(StoreRefused):
-    """The store has marks whose promise the clock would break if it were set back."""
+    """Setting the clock back would break the promise of marks in the store."""
 
     def __init__(self, store: str, streams: Sequence[str]) -> None:
         super().__init__(store, streams)
@@ -72,9 +72,9 @@ class CannotRewind(StoreRefused):
         named = ", ".join(map(repr, self.streams[:STREAMS_NAMED]))
         more = f" and {len(self.streams) - STREAMS_NAMED} more" if len(self.streams) > STREAMS_NAMED else ""
         return (
-            f"the clock of {self.store} cannot be set back: marks of streams in the ingestion time domain are ahead of "
-            f"the host's clock, and what is appended from now on would be older than they say ({named}{more}): seal or "
-            f"delete these streams first, and go on in new ones"
+            f"the clock of {self.store} cannot be set back: streams in the ingestion time domain have marks ahead of "
+            f"the host's clock, and new events would be older than these marks ({named}{more}): seal or "
+            f"delete these streams first, and continue in new ones"
         )
 
 
@@ -87,11 +87,11 @@ class StoreAway(StoreRefused):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.store} cannot be opened ({self.reason}): check that it runs, and --database"
+        return f"{self.store} cannot be opened ({self.reason}): check --database, and that the database is there"
 
 
 class NotKnown(StoreRefused):
-    """The store was told to commit, and nobody knows what came of it."""
+    """COMMIT was sent to the store, and its outcome is unknown."""
 
     def __init__(self, store: str, reason: str) -> None:
         super().__init__(store, reason)
@@ -99,11 +99,11 @@ class NotKnown(StoreRefused):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"whether {self.store} has changed is not known ({self.reason}): look before you do it again"
+        return f"it is not known whether {self.store} has changed ({self.reason}): check it before you try again"
 
 
 class UnusableFile(StoreRefused):
-    """A file cannot be what it has to be: a store, or a backup that is to be written."""
+    """A file cannot be used as a store, or as the target of a backup."""
 
     def __init__(self, path: str, reason: str, advice: str) -> None:
         super().__init__(path, reason, advice)
@@ -116,7 +116,7 @@ class UnusableFile(StoreRefused):
 
 
 class ForeignStore(StoreRefused):
-    """The database has tables, and they are not Strandline's."""
+    """The database has the tables of another application."""
 
     def __init__(self, store: str, tables: Sequence[str]) -> None:
         super().__init__(store, tables)
@@ -127,12 +127,12 @@ class ForeignStore(StoreRefused):
         shown = ", ".join(self.tables[:TABLES_SHOWN]) + (" …" if len(self.tables) > TABLES_SHOWN else "")
         return (
             f"{self.store} is a database of another application (its tables: {shown}): "
-            f"name one of Strandline's own, or a new one, with --database"
+            f"with --database, name a Strandline store or a new database"
         )
 
 
 class WrongSchema(StoreRefused):
-    """The store has another schema than this version of the controller needs."""
+    """The store's schema is not the one that this version needs."""
 
     def __init__(self, found: str | None, wanted: str) -> None:
         super().__init__(found, wanted)
@@ -142,12 +142,12 @@ class WrongSchema(StoreRefused):
     def __str__(self) -> str:
         return (
             f"the store's schema is {self.found or 'not Strandline’s'}, this controller needs {self.wanted}: "
-            f"run `strandline migrate` with the same --database, and a controller as new as the store"
+            f"run `strandline migrate` with the same --database, or use a controller as new as the store"
         )
 
 
 class IsBackup(StoreRefused):
-    """The file is a backup, and not a store to serve."""
+    """The file is a backup, which cannot be served."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -158,14 +158,14 @@ class IsBackup(StoreRefused):
 
 
 class InTheWay(StoreRefused):
-    """There is something already where a backup, or a store from a backup, is to be."""
+    """The target of a backup or of a restore exists already."""
 
     def __init__(self, what: str) -> None:
         super().__init__(what)
         self.what = what
 
     def __str__(self) -> str:
-        return f"{self.what} is there already, and is not written over: move it away, or name another"
+        return f"{self.what} exists already, and is not overwritten: move it away, or name another"
 
 
 class NoBackup(StoreRefused):
@@ -177,11 +177,11 @@ class NoBackup(StoreRefused):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"{self.path} is no backup that can be used ({self.reason}): name a file that `strandline backup` wrote"
+        return f"{self.path} is not a usable backup ({self.reason}): name a file that `strandline backup` wrote"
 
 
 class ProgramMissing(StoreRefused):
-    """A program of PostgreSQL's is not installed."""
+    """A client program of PostgreSQL is not installed."""
 
     def __init__(self, program: str, install: str) -> None:
         super().__init__(program, install)
@@ -193,7 +193,7 @@ class ProgramMissing(StoreRefused):
 
 
 class ProgramFailed(StoreRefused):
-    """A program of PostgreSQL's did not do what it was asked for."""
+    """A client program of PostgreSQL failed."""
 
     def __init__(self, program: str, said: list[str]) -> None:
         super().__init__(program, said)
@@ -201,4 +201,4 @@ class ProgramFailed(StoreRefused):
         self.said = said
 
     def __str__(self) -> str:
-        return f"{self.program} failed: {' '.join(self.said[-3:]) or 'it did not say why'}"
+        return f"{self.program} failed: {' '.join(self.said[-3:]) or 'it gave no reason'}"

@@ -1,8 +1,8 @@
-"""A store whose clock ran ahead of the host's is set back to it, while nobody serves it.
+"""Sets a store's clock back to the host's, if it ran ahead. No controller may serve the store meanwhile.
 
-Served time, by which silence is judged, goes on where it was. Event time is the application's and has no part in it.
-Marks in the ingestion time domain hold the clock's own time, and everything appended later has to be younger than what
-they say: with one of those streams ahead and open, nothing is changed.
+Served time, which measures silence, continues where it was. Event time comes from the application and is not affected.
+Marks in the ingestion time domain hold the controller's clock, and every later event must be newer than they say. So if
+such a stream is ahead and not sealed, nothing is changed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from strandline.core.config import TimeDomain
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """By how much the clock was set back, 0 for not at all, and how many streams stood ahead with it."""
+    """By how much the clock was set back, 0 if it was not, and how many streams were ahead with it."""
 
     by_ms: int
     streams: int
 
 
 def rewind(connection: Connection, store: str, now: int) -> Rewound:
-    """Sets the clock back to `now`, within a transaction of the caller's. Raises CannotRewind and StoreCorrupt."""
+    """Sets the clock back to `now`, within the caller's transaction. Raises CannotRewind and StoreCorrupt."""
     table = schema.served
     last = connection.execute(select(table).order_by(table.c.fence.desc()).limit(1)).one_or_none()
     if last is None or last.clock_bound <= now:
@@ -42,7 +42,7 @@ def rewind(connection: Connection, store: str, now: int) -> Rewound:
             started_at=now,
             served_until=now,
             clock_bound=now,
-            unserved_ms=last.unserved_ms - (last.served_until - now),  # so that the served time is what it was
+            unserved_ms=last.unserved_ms - (last.served_until - now),  # keeps served time what it was
         )
     )
     return Rewound(last.clock_bound - now, _set_streams_back(connection, now))
@@ -68,7 +68,7 @@ def _set_streams_back(connection: Connection, now: int) -> int:
         select(table).where(table.c.clock > now).order_by(table.c.name).limit(REWIND_SLICE_STREAMS)
     ).all():
         for row in rows:
-            checksums.check(row)  # a damaged row does not become a sound one
+            checksums.check(row)  # else the new checksum would make a damaged row look sound
             values = {**row._mapping, "clock": now}
             changed = {"clock": now, "checksum": checksums.of(values)}
             connection.execute(update(table).where(table.c.name == row.name).values(changed))

@@ -26,18 +26,18 @@ _names = msgspec.json.Decoder(list[str])
 
 @dataclass(frozen=True, slots=True)
 class StreamOrigin:
-    """How a stream came to be: when, and with which segments (None: open), for a creation that is repeated."""
+    """When a stream was created, and with which segments (None: open). A repeated creation is compared with it."""
 
     created_at: int
     segments: tuple[tuple[str, float, float], ...] | None
 
 
 def rows_of(table: Table) -> Select[Any]:
-    """The rows of the parameter `stream`."""
+    """Selects the rows of the stream that the parameter `stream` names."""
     return select(table).where(table.c.stream == bindparam("stream"))
 
 
-def to_json(value: Any) -> str:  # whatever msgspec can encode
+def to_json(value: Any) -> str:  # anything that msgspec can encode
     return _encoder.encode(value).decode()
 
 
@@ -93,7 +93,7 @@ def segment_values(stream: str, place: int, segment: Segment, noted_at: int | No
         "stream": stream,
         "id": segment.id,
         "place": place,
-        "low": None if segment.low is None else float(segment.low),  # as it comes back
+        "low": None if segment.low is None else float(segment.low),  # so that it loads as the same value
         "high": None if segment.high is None else float(segment.high),
         "predecessors": to_json(segment.predecessors),
         "final_offset": segment.final_offset,

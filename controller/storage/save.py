@@ -1,4 +1,4 @@
-"""What one commit writes, and the writing of it."""
+"""What one commit writes, and the code that writes it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from controller.storage.rows import Values, cut_json, cut_of
 from controller.storage.statements import StatementRunner
 from controller.storage.transaction import CommitUnknown, abandon, reason_of, transaction
 
-# Owners of terms in which nobody served. Controllers have names with a colon.
+# Owners of terms in which no controller served. Names of controllers have a colon, so these two differ from all.
 RESTORE: Final = "restore"
 REWIND: Final = "rewind"
 
 
 class OwnershipLost(StoreTrouble):
-    """Another controller took over streams that this one wanted to write."""
+    """Another controller owns streams that this one wanted to write."""
 
     def __init__(self, streams: Sequence[str]) -> None:
         super().__init__(streams)
@@ -47,7 +47,7 @@ class TermOver(StoreTrouble):
         self.owner = owner
 
     def __str__(self) -> str:
-        fences = f"its fence is {self.newest}, ours {self.fence}"
+        fences = f"its fence is {self.newest}, this controller's {self.fence}"
         if self.owner == RESTORE:
             return f"the store was restored from a backup while this controller served it: {fences}"
         if self.owner == REWIND:
@@ -56,7 +56,7 @@ class TermOver(StoreTrouble):
 
 
 class TermGone(StoreTrouble):
-    """The store does not have the entry that this controller made when it began: it is at an earlier moment now."""
+    """The store lacks the entry of this controller's term: it was restored to an earlier moment."""
 
     cause = Cause.MOVED
 
@@ -66,33 +66,33 @@ class TermGone(StoreTrouble):
 
     def __str__(self) -> str:
         return (
-            f"the store does not have this controller's entry any more (fence {self.fence}): it was brought back to an "
-            f"earlier moment, or changed by hand"
+            f"the store no longer has this controller's entry (fence {self.fence}): it was restored to an earlier "
+            f"moment, or changed by hand"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One time of serving, from the start of a controller to its end. A later term has a greater fence."""
+    """One term of serving, from the start of a controller to its end. A later term has a greater fence."""
 
     fence: int
     owner: str
     started_at: int
-    unserved_ms: int = 0  # in which nobody could be heard before it
+    unserved_ms: int = 0  # how long, before this term, no caller could be heard
 
 
 @dataclass(slots=True)
 class Commit:
-    """Everything that one transaction changes. Removals come before what is put and added."""
+    """Everything that one transaction changes. It removes rows before it puts and adds any."""
 
     term: Term
     served_until: int
     clock_bound: int
     unserved_ms: int = 0
-    owned: set[str] = field(default_factory=set)  # streams that must be this controller's own
-    taken: dict[str, int] = field(default_factory=dict)  # streams that it takes over and puts, with the fence they had
-    logged: list[Values] = field(default_factory=list)  # logs of writers: stream, seq of the first row to stay
-    pruned: list[Values] = field(default_factory=list)  # marks that may go: stream, key, seq of the first to stay
+    owned: set[str] = field(default_factory=set)  # streams that this controller must own
+    taken: dict[str, int] = field(default_factory=dict)  # streams that it takes over and puts, with their old fence
+    logged: list[Values] = field(default_factory=list)  # logs of writers: stream, seq of the first row to keep
+    pruned: list[Values] = field(default_factory=list)  # marks to remove: stream, key, seq of the first to keep
     dropped: list[tuple[str, str]] = field(default_factory=list)  # stream, segment that the log does not have
     removed: dict[tuple[Table, tuple[str, ...]], list[Values]] = field(default_factory=dict)  # by table and columns
     put: dict[Table, list[Values]] = field(default_factory=dict)
@@ -103,11 +103,11 @@ class Commit:
         self.removed.setdefault((table, tuple(key)), []).append(key)
 
     def put_row(self, table: Table, values: Values) -> None:
-        """Writes a row, all of it, over the one with the same key. Its checksum comes to the values."""
+        """Writes a whole row, over any with the same key. Adds its checksum to the values."""
         self.put.setdefault(table, []).append(with_checksum(table, values))
 
     def add_row(self, table: Table, values: Values) -> None:
-        """Writes a row that must be new: if its key is taken, the whole transaction fails."""
+        """Writes a new row: if its key is taken, the transaction fails. Adds its checksum to the values."""
         self.added.setdefault(table, []).append(with_checksum(table, values))
 
 
@@ -122,7 +122,7 @@ _TAKE = (
     .values(owner=bindparam("new_owner"), fence=bindparam("new_fence"))
 )
 _NEWEST = select(func.max(schema.served.c.fence))
-# Changes nothing and is a commit like any other: when it is durable, so is all that was committed before.
+# Changes no value, but is a commit like any other: when it is durable, so is every earlier commit.
 _TOUCH = (
     update(schema.served)
     .where(schema.served.c.fence == _NEWEST.scalar_subquery())
@@ -132,11 +132,11 @@ _OWNER = select(schema.served.c.owner).where(schema.served.c.fence == bindparam(
 
 
 class _Statements:
-    """The statements of a Scribe in the words of one database, made once in a process."""
+    """The statements of a CommitWriter for one database, compiled once in a process."""
 
     def __init__(self, words: StoreDialect) -> None:
         self._words = words
-        self.tables = schema.metadata.sorted_tables  # each after those that it refers to
+        self.tables = schema.metadata.sorted_tables  # each after the tables that it refers to
         self.puts = {table: words.putting(table) for table in self.tables}
         self.adds = {table: words.adding(table) for table in self.tables}
         self.keep_serving = words.prepared(_KEEP_SERVING)
@@ -148,7 +148,7 @@ class _Statements:
         self._removals: dict[tuple[Table, tuple[str, ...]], RowStatement] = {}
 
     def removal(self, table: Table, columns: tuple[str, ...]) -> RowStatement:
-        """Removes the rows with equal values in these columns."""
+        """The statement that removes the rows with equal values in these columns."""
         found = self._removals.get((table, columns))
         if found is None:
             found = self._removals[table, columns] = self._words.removing(table, columns)
@@ -161,20 +161,20 @@ def _statements_of(words: Any) -> _Statements:
 
 
 class CommitWriter:
-    """Writes Writings to one connection."""
+    """Writes Commits to one connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        words: Any = dialect_of(connection.dialect)  # mypy takes no protocol for hashable
+        words: Any = dialect_of(connection.dialect)  # mypy does not accept a protocol as hashable
         self._words: StoreDialect = words
         self._line = StatementRunner(connection, words.left_undone)
         self._statements = _statements_of(words)
 
     def commit(self, commit: Commit, may_write: Callable[[], None] = lambda: None) -> None:
-        """Writes it all, or nothing and raises: OwnershipLost, SpellOver, SpellGone, or what SQLAlchemy has.
+        """Writes everything; or writes nothing and raises OwnershipLost, TermOver, TermGone or an error of SQLAlchemy.
 
-        Raises CommitUnknown where it cannot tell which. A connection that was lost before the commit began is made
-        again, once. `may_write` is called before anything is sent that may lead to a commit, and stops it by raising.
+        Raises CommitUnknown if either may be so. Reconnects once if the connection was lost before the commit began.
+        `may_write` is called before anything is sent that may lead to a commit, and stops it by raising.
         """
         try:
             self._commit(commit, may_write)
@@ -184,11 +184,11 @@ class CommitWriter:
             self._commit(commit, may_write)
 
     def settle(self) -> None:
-        """Returns once all that was ever sent to be committed is decided and durable: a read sees how that went.
+        """Returns once every commit that was ever sent is durable or undone, so that a read shows which.
 
-        Raises CommitUnknown, or what SQLAlchemy has, where that cannot be found out now.
+        Raises CommitUnknown or an error of SQLAlchemy if that cannot be found out now.
         """
-        with transaction(self._connection):  # where it was lost, on a new one, which waits for the old one's lock
+        with transaction(self._connection):  # a lost connection is made again, and waits for the lock of the old one
             self._connection.execute(_TOUCH)
 
     def _commit(self, commit: Commit, may_write: Callable[[], None]) -> None:
@@ -201,7 +201,7 @@ class CommitWriter:
             abandon(self._connection, begun)
             match self._line.fate:
                 case Fate.DONE:
-                    return  # the connection was lost after the answer had come
+                    return  # the connection was lost after the answer had arrived
                 case Fate.UNKNOWN:
                     raise CommitUnknown(reason_of(error)) from error
                 case Fate.UNDONE:
@@ -211,7 +211,7 @@ class CommitWriter:
             raise
 
     def _begin(self, commit: Commit) -> RootTransaction:
-        """Begins a transaction that may write this; else nothing is changed."""
+        """Begins a transaction and checks that it may write this commit; else raises and changes nothing."""
         begun = self._connection.begin()
         try:
             self._keep(commit)
@@ -223,10 +223,11 @@ class CommitWriter:
         return begun
 
     def _keep(self, commit: Commit) -> None:
-        """Raises unless this term is the newest still and owns what it must.
+        """Raises unless this term is still the newest, and owns the streams that it must own.
 
-        A term begins with a lock on the rows of those before it. So either it waits for us here, and then sees what
-        we wrote, or we wait for it, and then see it: we take a look of our own, after the row is ours.
+        A new term begins by locking the rows of the terms before it. So either it waits for this commit, and then sees
+        what it wrote, or this commit waits for the new term, and then sees it: it reads the newest fence after it has
+        locked its own row.
         """
         line, term = self._line, commit.term
         names = sorted(commit.owned)
@@ -254,7 +255,7 @@ class CommitWriter:
             raise OwnershipLost(lost)
 
     def _over(self, term: Term, newest: int | None) -> TermOver | TermGone:
-        """Why this term is not the newest."""
+        """The error for a term that is not the newest."""
         if newest is None or newest < term.fence:
             return TermGone(term.fence)
         with self._line.together():
@@ -263,7 +264,7 @@ class CommitWriter:
         return TermOver(term.fence, newest, owner)
 
     def _write(self, commit: Commit) -> None:
-        """Writes it, and where that can go along, commits it."""
+        """Sends the rows and the COMMIT."""
         line, statements = self._line, self._statements
         with line.together():
             self._remove(commit)
@@ -283,9 +284,9 @@ class CommitWriter:
             self._statements.removal(table, columns).run_all(self._line, keys)
 
     def _drop_from_marks(self, stream: str, segment: str) -> None:
-        """Rewrites the cuts that reach into a segment which never was. Rare, so it may take its time.
+        """Rewrites the cuts that reach into a segment which the log does not have. Rare, so it may be slow.
 
-        A mark that is not what was written stays as it is: whoever reads it is told.
+        A damaged mark stays as it is: reading it raises StoreCorrupt.
         """
         mark = schema.mark
         reaching = select(mark).where(mark.c.stream == stream, mark.c.cut.contains(f'"{segment}":', autoescape=True))

@@ -1,10 +1,10 @@
-"""The tables, as a fresh store gets them. The migrations build the same; a test compares them.
+"""The tables of a new store. The migrations build the same; a test compares them.
 
-What the owner of a stream writes carries its `fence`: the number of the term of serving that wrote it. A term begins
-when a controller starts and has a greater number than all before it.
+A row that the owner of a stream writes has its `fence`: the number of the term of serving that wrote it. A term begins
+when a controller starts, and has a greater number than all before it.
 
-Numbers go as BIGINT, maps as JSON text: cuts are read whole and never searched by the database. What marks and windows
-are made of has a checksum in each row (`checksums.py`), and so has what reader groups stand on.
+Numbers are BIGINT and maps are JSON text: cuts are read whole and never searched by the database. Each row that marks,
+windows and reader groups depend on has a checksum (`checksums.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from strandline.limits import NAME_CHARACTERS
 
-REVISION: Final = "0009"  # the newest in migrations/versions: after it a store has these tables
+REVISION: Final = "0009"  # the newest in migrations/versions, which leads to these tables
 
 metadata = MetaData(
     naming_convention={
@@ -39,7 +39,7 @@ metadata = MetaData(
     }
 )
 
-# Names are in the order of their bytes in every database, whatever language it is set to.
+# Names are sorted by their bytes in every database, whatever its locale.
 _NAME = String(NAME_CHARACTERS).with_variant(String(NAME_CHARACTERS, collation="C"), "postgresql")
 
 
@@ -48,11 +48,11 @@ def _of_stream() -> Column[str]:
 
 
 def _checksum() -> Column[int]:
-    """The last column of its table. It covers all others."""
+    """The last column of its table. It covers all other columns."""
     return Column("checksum", BigInteger)
 
 
-# One row for each time that a controller began to serve, and how long it did.
+# One row for each term of serving.
 served = Table(
     "served",
     metadata,
@@ -61,7 +61,9 @@ served = Table(
     Column("started_at", BigInteger, nullable=False),
     Column("served_until", BigInteger, nullable=False),
     Column("clock_bound", BigInteger, nullable=False),
-    Column("unserved_ms", BigInteger, nullable=False, server_default="0"),  # nobody was heard, until served_until
+    Column(
+        "unserved_ms", BigInteger, nullable=False, server_default="0"
+    ),  # how long, until served_until, no caller could be heard
 )
 
 stream = Table(
@@ -78,7 +80,7 @@ stream = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("owner", String(NAME_CHARACTERS), nullable=False),
     Column("fence", Integer, nullable=False),
-    Column("remainders", Text, nullable=False, server_default="{}"),  # by key, what forgotten writers left behind
+    Column("remainders", Text, nullable=False, server_default="{}"),  # by key, what remains of forgotten writers
     _checksum(),
 )
 
@@ -87,17 +89,17 @@ segment = Table(
     metadata,
     _of_stream(),
     Column("id", _NAME, primary_key=True),
-    Column("place", Integer, nullable=False),  # in the order in which they came to be
+    Column("place", Integer, nullable=False),  # in the order of their creation
     Column("low", Double),
     Column("high", Double),
     Column("predecessors", Text, nullable=False),
     Column("final_offset", BigInteger),
     Column("created_at", BigInteger, nullable=False),
-    Column("last_noted_at", BigInteger),  # to within a minute, unless the controller stopped in order
+    Column("last_noted_at", BigInteger),  # to within a minute, exact after an orderly stop
     _checksum(),
 )
 
-# A writer with all that was ever stored of it, up to `through` in the log.
+# The whole state of a writer, up to row `through` of the log.
 writer_state = Table(
     "writer_state",
     metadata,
@@ -110,7 +112,7 @@ writer_state = Table(
     sqlite_with_rowid=False,  # one tree to write instead of two
 )
 
-# The log: what a flush changed in writers, one row for all of them.
+# The log: what a commit changed in the writers of a stream, one row for all of them.
 writer_change = Table(
     "writer_change",
     metadata,
@@ -146,11 +148,11 @@ reader_group = Table(
     Column("name", _NAME, primary_key=True),
     Column("settings", Text, nullable=False),
     Column("epochs", BigInteger, nullable=False),
-    Column("caught_up", Boolean, nullable=False),  # was found not to be in backlog
+    Column("caught_up", Boolean, nullable=False),  # the group was found not to be in backlog
     Column("created_at", BigInteger, nullable=False),
     Column("owner", String(NAME_CHARACTERS), nullable=False),
     Column("fence", Integer, nullable=False),
-    Column("held", Text),  # by key, the watermark that was told where the streams show a lesser one by now
+    Column("held", Text),  # by key, the watermark that was reported, if the streams now show a lesser one
     _checksum(),
 )
 
@@ -170,7 +172,7 @@ reader = Table(
     _checksum(),
 )
 
-# How far a group has read in a segment, and which reader goes on there.
+# How far a group has read in a segment, and which reader owns it.
 reader_position = Table(
     "reader_position",
     metadata,
@@ -179,43 +181,43 @@ reader_position = Table(
     Column("segment", _NAME, primary_key=True),
     Column("offset", BigInteger, nullable=False),
     Column("reader", _NAME),
-    Column("settled", BigInteger),  # null: all that was read
+    Column("settled", BigInteger),  # null: everything that was read
     _checksum(),
 )
 
 
 def _journal(name: str, owner: Column[str]) -> Table:
-    """A ring for each topic: its newest entry takes the slot of its oldest, so that it never grows."""
+    """A ring for each topic: when it is full, the newest entry replaces the oldest."""
     return Table(
         name,
         metadata,
         owner,
         Column("topic", String(16), primary_key=True),
         Column("slot", Integer, primary_key=True, autoincrement=False),
-        Column("seq", BigInteger, nullable=False),  # over all topics
+        Column("seq", BigInteger, nullable=False),  # one sequence for all topics
         Column("at", BigInteger, nullable=False),
         Column("kind", String(32), nullable=False),
-        Column("by", _NAME),  # whose token it was
+        Column("by", _NAME),  # the name of the caller's token
         Column("details", Text, nullable=False),
         sqlite_with_rowid=False,
     )
 
 
-# Who may call. Rows are added and marked as revoked, and never go: two counts tell whether anything changed.
+# Who may call. Rows are added and marked as revoked, never deleted, so two counts show whether anything changed.
 token = Table(
     "token",
     metadata,
     Column("name", _NAME, primary_key=True),
-    Column("digest", String(64), nullable=False, unique=True),  # SHA-256 of the token, which nobody keeps
+    Column("digest", String(64), nullable=False, unique=True),  # SHA-256 of the token, which itself is not stored
     Column("role", String(16), nullable=False),
     Column("pattern", String(NAME_CHARACTERS), nullable=False),  # of the names of streams
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger),
     Column("revoked_at", BigInteger),
     Column("last_used_at", BigInteger),  # to within a minute
-    Column("writers", String(NAME_CHARACTERS)),  # of the names of writers that it is bound to; null: to none
+    Column("writers", String(NAME_CHARACTERS)),  # pattern of the writers' names that it is bound to; null: any
 )
 
-# What happened to a stream, or to a reader group, that somebody may ask about later.
+# The journals of streams and of reader groups.
 journal = _journal("journal", _of_stream())
 group_journal = _journal("group_journal", _of_group())

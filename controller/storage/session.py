@@ -1,4 +1,4 @@
-"""Sessions that another thread can end: whoever waits there for an answer hears that the connection is lost."""
+"""Sessions that another thread can end: a call that waits for an answer then fails with a lost connection."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, Engine, Table, event
 from sqlalchemy.exc import DBAPIError
 
-# What the rooms above storage pass on to it, and what a call may raise. Only storage knows what is in them.
+# Opaque types for the packages above storage: what they pass to it, and what a call may raise.
 StoreConnection: TypeAlias = Connection
 StoreTable: TypeAlias = Table
 StoreFailed: TypeAlias = DBAPIError
 
 
 class StoreSession:
-    """What an engine has open at present. This one cannot be ended from outside, as SQLite's: its calls end alone."""
+    """The session of an engine. This class is for SQLite, whose calls cannot be interrupted: it does nothing."""
 
     def begin(self) -> None:
-        """A call begins, which may use the session, or make one where there is none."""
+        """Marks the start of a call, which may use the session or make a new one."""
 
     def cut(self) -> None:
-        """Ends the session, from any thread. None is made before the next call begins."""
+        """Ends the session, from any thread. No new one is made before the next call begins."""
 
     def close(self) -> None:
-        """Nothing is left of it here."""
+        """Frees what this object holds of the session."""
 
 
 class SocketStoreSession(StoreSession):
-    """The session of an engine whose driver speaks over a socket.
+    """The session of an engine whose driver uses a socket.
 
-    The driver itself cannot be told to stop waiting: that is not safe from another thread. Its socket can be shut down.
+    Cancelling through the driver is not safe from another thread, so `cut` shuts its socket down.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -59,12 +59,14 @@ class SocketStoreSession(StoreSession):
                 self._socket.close()
                 self._socket = None
 
-    def _connect(self, dialect: Any, _record: Any, arguments: Any, parameters: Any) -> Any:  # the driver's connection
+    def _connect(
+        self, dialect: Any, _record: Any, arguments: Any, parameters: Any
+    ) -> Any:  # returns the driver's connection
         self._check(dialect)
         connection = dialect.connect(*arguments, **parameters)
         self.close()
         with self._lock:
-            # A descriptor of our own: the driver's may be closed, and its number given to another file, at any time.
+            # A duplicate: the driver may close its own descriptor at any time, and the number may be reused.
             self._socket = socket.socket(fileno=os.dup(connection.fileno()))
         try:
             self._check(dialect)
@@ -75,4 +77,4 @@ class SocketStoreSession(StoreSession):
 
     def _check(self, dialect: Any) -> None:
         if self._cut:
-            raise dialect.loaded_dbapi.OperationalError("the call was given up")
+            raise dialect.loaded_dbapi.OperationalError("the call was cancelled")

@@ -19,17 +19,17 @@ from controller.limits import BUSY_TIMEOUT_MS
 from controller.storage.diagnosis import Cause, StoreMoved, diagnose
 from controller.storage.refusals import AlreadyServed, IsBackup, UnusableFile
 
-# A text as it is stored, also where it is damaged and no UTF-8 any more: its checksum tells so and names the row, while
-# the driver would fail and not say where.
+# Decodes a text even if damage made it invalid UTF-8: the checksum then finds the row and names it, while the driver
+# would fail without saying where.
 LENIENT_TEXT: Final = partial(str, encoding="utf-8", errors="surrogateescape")
 BACKUP: Final = int.from_bytes(b"back")  # the user_version of a file that `strandline backup` wrote
 
 
 class SqliteLock:
-    """Held while a controller serves an SQLite file. It is given back when the process ends, however that ends."""
+    """The lock of the controller that serves an SQLite file. The system releases it when the process ends or dies."""
 
     def __init__(self, path: str) -> None:
-        """Makes the folder of a new store. Raises UnusableFile, and AlreadyServed where another one has the lock."""
+        """Takes the lock; makes the folder of a new store. Raises UnusableFile, and AlreadyServed if it is taken."""
         if Path(path).is_dir():
             raise _folder(path)
         try:
@@ -53,9 +53,10 @@ class SqliteLock:
 
 
 def sqlite_engine(url: URL, *, writing_at_once: bool = False) -> Engine:
-    """An engine for SQLite: write-ahead log, full sync, transactions that begin where we say so.
+    """An engine for SQLite: write-ahead log, full sync, explicit transactions.
 
-    `writing_at_once` is for who writes beside a controller: a transaction waits for its turn before it reads.
+    `writing_at_once` is for commands that write while a controller serves: a transaction takes the write lock before
+    it reads.
     """
     engine = create_engine(url, poolclass=NullPool, connect_args={"check_same_thread": False})
     event.listen(engine, "do_connect", lambda *_: make_private(str(url.database)))
@@ -65,10 +66,10 @@ def sqlite_engine(url: URL, *, writing_at_once: bool = False) -> Engine:
 
 
 def inspecting_engine(path: str) -> Engine:
-    """An engine for an SQLite file that is there, to be looked at and not to be changed; a controller may serve it."""
+    """A read-only engine for an existing SQLite file, which a controller may be serving."""
     wal = Path(f"{path}-wal")
-    # What a crash left in the write-ahead log stays there: whoever may write would move it into the file at the end.
-    # Whoever may not would leave an empty log behind.
+    # Mode "ro" keeps what a crash left in the write-ahead log: a connection in mode "rw" would move it into the file
+    # when it closes. Without such a log, mode "ro" would leave an empty one behind.
     mode = "ro" if wal.exists() and wal.stat().st_size else "rw"
 
     def connect() -> sqlite3.Connection:
@@ -84,17 +85,17 @@ def inspecting_engine(path: str) -> Engine:
 
 
 def make_private(path: str) -> None:
-    """Makes an empty file that only its owner may read and write, unless there is one; SQLite makes a database of it.
+    """Makes an empty file that only its owner may read and write, if there is none; SQLite makes a database of it.
 
-    Whatever SQLite puts beside a database gets the same mode.
+    SQLite gives the same mode to the files that it puts beside a database.
     """
-    if not path.startswith("file:"):  # a name that SQLite reads in its own way
-        with suppress(OSError):  # it is there, or SQLite says why it cannot be
+    if not path.startswith("file:"):  # a URI, which only SQLite interprets
+        with suppress(OSError):  # the file exists, or SQLite reports why it cannot be made
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
-def _prepare(connection: Any, _record: Any) -> None:  # whatever the driver has
-    connection.isolation_level = None  # the driver would begin too late, and commit before DDL
+def _prepare(connection: Any, _record: Any) -> None:  # the driver's connection
+    connection.isolation_level = None  # else the driver begins too late, and commits before DDL
     connection.text_factory = LENIENT_TEXT
     for pragma in (
         f"busy_timeout = {BUSY_TIMEOUT_MS}",
@@ -108,9 +109,9 @@ def _prepare(connection: Any, _record: Any) -> None:  # whatever the driver has
 def _begin(connection: Connection) -> None:
     driver: Any = connection.connection.driver_connection
     try:
-        driver.execute("BEGIN")  # by SQLAlchemy's own way it costs as much as the rows of a commit
+        driver.execute("BEGIN")  # through SQLAlchemy this costs as much as the rows of a commit
     except sqlite3.Error:
-        connection.exec_driver_sql("BEGIN")  # this way it tells in SQLAlchemy's words what is wrong
+        connection.exec_driver_sql("BEGIN")  # fails again, but with an error of SQLAlchemy
 
 
 def _begin_writing(connection: Connection) -> None:
@@ -118,30 +119,30 @@ def _begin_writing(connection: Connection) -> None:
 
 
 def check_no_backup(connection: Connection, path: str) -> None:
-    """Raises IsBackup for a backup: served as it stands, it would give out epochs once more."""
+    """Raises IsBackup for a backup: if it were served without a restore, it would give out epochs twice."""
     if connection.exec_driver_sql("PRAGMA user_version").scalar_one() == BACKUP:
         raise IsBackup(path)
 
 
 class ServedFiles:
-    """The files that a controller has open: the store's own and its write-ahead log.
+    """The files that a controller has open: the store and its write-ahead log.
 
-    SQLite goes on writing to a file that has no name any more, and says nothing. The files are compared by inode, which
-    nobody else can have while they are open.
+    SQLite goes on writing to a removed file without an error. So the files are compared by inode, which no other file
+    can have while they are open.
     """
 
     def __init__(self, path: str) -> None:
-        """To be made while SQLite has them open, after its first transaction."""
+        """Call it while SQLite has the files open, after its first transaction."""
         absolute = os.path.abspath(path)
         self._paths = (absolute, f"{absolute}-wal")
-        self._inodes = self._look()
+        self._inodes = self._read_inodes()
 
     def check(self) -> None:
-        """Raises StoreMoved unless both are where they were."""
-        if self._look() != self._inodes:
+        """Raises StoreMoved unless both paths still name the same files."""
+        if self._read_inodes() != self._inodes:
             raise StoreMoved(self._paths[0])
 
-    def _look(self) -> list[tuple[int, int] | None]:
+    def _read_inodes(self) -> list[tuple[int, int] | None]:
         return [_inode(path) for path in self._paths]
 
 
@@ -155,16 +156,19 @@ def _inode(path: str) -> tuple[int, int] | None:
 
 _FILE: Final[Mapping[Cause, tuple[str, str]]] = {
     Cause.FULL: ("the disk is full", "make room, or name a file on another disk"),
-    Cause.DISK: ("the disk refuses to write it", "look at the disk's quota and at the limit on the size of a file"),
-    Cause.READ_ONLY: ("this user may not write it", "give them the file and its folder, or name another file"),
-    Cause.LOCKED: ("another process has locked it", "wait until that one is done, or end it"),
-    Cause.DAMAGED: ("it is no SQLite database, or a damaged one", "restore a backup, or name another file"),
-    Cause.AWAY: ("it cannot be opened", "check that its folder is there, and that this user may use it"),
+    Cause.DISK: ("the disk refuses to write it", "check the disk's quota and the limit on the size of a file"),
+    Cause.READ_ONLY: (
+        "this user may not write it",
+        "let this user write the file and its folder, or name another file",
+    ),
+    Cause.LOCKED: ("another process has locked it", "wait until that process is done, or end it"),
+    Cause.DAMAGED: ("it is not an SQLite database, or it is damaged", "restore a backup, or name another file"),
+    Cause.AWAY: ("it cannot be opened", "check that its folder exists, and that this user may use it"),
 }
 
 
 def unusable(path: str, error: BaseException) -> UnusableFile:
-    """What to say of a file that SQLite, or the system, does not open or write."""
+    """The refusal for a file that SQLite, or the system, does not open or write."""
     if Path(path).is_dir():
         return _folder(path)
     origin = getattr(error, "orig", None) or error

@@ -1,7 +1,7 @@
-"""Statements as the driver takes them, and the way that they go.
+"""Runs compiled statements on the driver, without SQLAlchemy.
 
-What SQLAlchemy does for each statement and row costs more than the statement does, and on the hot path nothing of it is
-needed: all columns have types that drivers know, whole numbers, texts, floats and booleans.
+SQLAlchemy's work for each statement and row costs more than the statement, and the hot path needs none of it: all
+columns have types that drivers know, integers, texts, floats and booleans.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Values: TypeAlias = dict[str, Any]
 
 
 class Prepared:
-    """A statement in the words of one database, made once, its parameters in the order in which they stand."""
+    """A statement compiled for one database, with positional parameters."""
 
     def __init__(self, statement: ClauseElement, dialect: Dialect) -> None:
-        """Takes a dialect whose parameters stand in an order."""
+        """`dialect` must have a positional paramstyle."""
         compiled = statement.compile(dialect=dialect)
         assert isinstance(compiled, SQLCompiler) and compiled.positional
         self.sql = compiled.string
@@ -34,7 +34,7 @@ class Prepared:
 
 
 class StatementResult(Protocol):
-    """To a statement: there when the way back is done."""
+    """The result of a statement, available after `together`."""
 
     @property
     def rowcount(self) -> int: ...
@@ -43,10 +43,10 @@ class StatementResult(Protocol):
 
 
 class StatementRunner:
-    """The way to a database, over the connection that SQLAlchemy keeps. Everything is run inside `together`."""
+    """Runs statements on the connection that SQLAlchemy keeps. Every call must be inside `together`."""
 
     def __init__(self, connection: Connection, left_undone: Callable[[BaseException], bool]) -> None:
-        """`left_undone` says whether a COMMIT that failed with an error of the driver's has changed nothing."""
+        """`left_undone` says whether a COMMIT that failed with this error of the driver certainly changed nothing."""
         self._connection = connection
         self._left_undone = left_undone
         self._fate = Fate.UNDONE
@@ -56,9 +56,9 @@ class StatementRunner:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What is run inside is sent without a wait for each answer, where the driver can: answers are there after it.
+        """Sends the statements inside without waiting for each answer, if the driver can. Answers are there on exit.
 
-        Raises what SQLAlchemy would, then or earlier.
+        Raises what SQLAlchemy would raise, inside or on exit.
         """
         driver: Any = self._connection.connection.driver_connection
         if driver is not self._driver:
@@ -81,7 +81,7 @@ class StatementRunner:
             ) from error
 
     def run(self, statement: Prepared, values: Values) -> StatementResult:
-        """Its answer is to be asked for rows after `together`."""
+        """Runs a statement. Read its answer after `together`."""
         given = statement.parameters(values)
         if self._pipeline is not None:
             answer: StatementResult = self._pipeline.put(statement.sql, given)
@@ -90,12 +90,12 @@ class StatementRunner:
         return cursor
 
     def run_each(self, statement: Prepared, rows: Sequence[Values]) -> None:
-        """Once for each row."""
+        """Runs a statement once for each row."""
         assert self._pipeline is None
         self._driver.executemany(statement.sql, [statement.parameters(row) for row in rows])
 
     def commit(self) -> None:
-        """Commits what was run `together` last, as the last thing inside; SQLAlchemy has to be told all the same."""
+        """Commits. It must be the last call inside `together`. SQLAlchemy's transaction must be committed as well."""
         if self._pipeline is not None:
             self._pipeline.put_commit()
             return
@@ -108,5 +108,5 @@ class StatementRunner:
 
     @property
     def fate(self) -> Fate:
-        """What became of the transaction that ran `together` last."""
+        """The outcome of the transaction whose statements ran last."""
         return self._fate if self._pipeline is None else self._pipeline.fate

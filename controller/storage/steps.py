@@ -1,4 +1,4 @@
-"""Long work in steps, so that others have their turn in between: pages of rows, and when a step has done enough."""
+"""Splits long work into steps, so that other work can run in between: pages of rows, and the size of a step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controller.storage.rows import AnyRow, Values
 
 
 class Step:
-    """Counts what has been done since the last stop."""
+    """Counts the items of work since the last pause."""
 
     __slots__ = ("_items",)
 
@@ -20,7 +20,7 @@ class Step:
         self._items = 0
 
     def did(self, items: int) -> bool:
-        """So many more were done; whether that is enough for now."""
+        """Adds `items`; returns whether the step is long enough."""
         self._items += items
         if self._items < STEP_ITEMS:
             return False
@@ -33,7 +33,7 @@ def pages(
 ) -> Iterator[list[AnyRow]]:
     """The rows of a query with the parameters `after` and `rows`, a page at a time, in the order of the column `place`.
 
-    `weight` tells the characters of a row. A page has about PAGE_CHARACTERS, whatever a row has.
+    `weight` returns the characters of a row. A page has about PAGE_CHARACTERS, however long its rows are.
     """
     rows = PAGE_FIRST_ROWS
     while True:

@@ -1,4 +1,4 @@
-"""terms of serving: who served the store from when until when."""
+"""Terms of serving: which controllers served the store, and when."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from controller.storage.transaction import transaction
 
 
 class Restores:
-    """When the store was brought back to an earlier moment."""
+    """When the store was restored to an earlier moment."""
 
     def __init__(self, restores: Sequence[tuple[int, int]] = ()) -> None:
-        """Takes (fence, when) of each, in order."""
+        """Takes (fence, time) of each restore, in order."""
         self._restores = restores
 
     def since(self, fence: int) -> int | None:
-        """When the store was brought back, the last time after that term; None where it was not."""
+        """When the store was last restored after the term with this fence; None if it was not."""
         return max((moment for restored, moment in self._restores if restored > fence), default=None)
 
 
 def begin_term(connection: Connection, owner: str, now: int) -> tuple[Term, Restores]:
-    """Starts a term at `now`, or at the time up to which the clock may have been told before, if that is later: since
-    it was last set back, if it ever was.
+    """Starts a term at `now`, or at the latest time that an earlier controller may have reported, if that is later.
+    Times from before the clock was last set back do not count.
 
-    Served time goes on where the term before left it: nobody could be heard since.
+    Served time continues where the term before left it: nobody could be heard since.
 
-    Raises CommitUnknown where nobody knows whether it began: one that nobody serves does no harm.
+    Raises CommitUnknown if it is not known whether the term began; an unused term does no harm.
     """
     table = schema.served
     with transaction(connection):
-        # Whoever served before us ends its last commit before we look, and begins no other one (Scribe.commit).
+        # The lock waits for the last commit of the earlier controller, which cannot commit after it (`CommitWriter`).
         connection.execute(select(table.c.fence).order_by(table.c.fence).with_for_update())
         newest = connection.execute(select(func.max(table.c.fence))).scalar_one()
         if newest is not None:
@@ -63,11 +63,11 @@ def begin_term(connection: Connection, owner: str, now: int) -> tuple[Term, Rest
 
 
 def begin_anew(connection: Connection, now: int) -> int | None:
-    """Enters that the store was brought back to an earlier moment; returns when it was served last, None for never.
+    """Records that the store was restored to an earlier moment; returns when it was last served, None if never.
 
-    Epochs and fences may have been given out since that it does not know of, also after an earlier restore of the same
-    backup. So its fence counts seconds, which have gone on, and epochs go on from the milliseconds of `now`, as soon as
-    a stream or group is loaded (`Restores.since`). Within a transaction of the caller's.
+    The restored store does not know which epochs and fences were given out since, also after an earlier restore of the
+    same backup. So the new fence is taken from the seconds of `now`, and epochs continue from its milliseconds when a
+    stream or group is loaded (`Restores.since`). Runs within the caller's transaction.
     """
     table = schema.served
     last = connection.execute(select(table).order_by(table.c.fence.desc()).limit(1)).one_or_none()
@@ -78,7 +78,7 @@ def begin_anew(connection: Connection, now: int) -> int | None:
         insert(table).values(
             fence=max(last.fence + 1, now // 1000 - FENCES_SINCE_S),
             owner=RESTORE,
-            started_at=served_until,  # it served for no time at all: the silence since then is ours
+            started_at=served_until,  # a term of no length: the time since counts as unserved
             served_until=served_until,
             clock_bound=max(last.clock_bound, now),
             unserved_ms=last.unserved_ms,
@@ -88,7 +88,7 @@ def begin_anew(connection: Connection, now: int) -> int | None:
 
 
 def taken_over(connection: Connection, term: Term) -> TermOver | None:
-    """Who began to serve the store after this term did, None where nobody did."""
+    """The error that names a controller with a later term; None if there is none."""
     table = schema.served
     newest = select(table.c.fence, table.c.owner).where(table.c.fence > term.fence).order_by(table.c.fence.desc())
     with connection.begin():

@@ -1,4 +1,4 @@
-"""When marks were made, and what time they brought: what a chart needs, without their cuts."""
+"""When marks were made and their times, for charts; without their cuts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controller.storage.rows import AnyRow
 
 Moment: TypeAlias = tuple[int, int]  # when a mark was made, and its time
 
-_PROBE_MARKS: Final = 256  # the first step back in search of where to begin; each further one is twice as long
+_PROBE_MARKS: Final = 256  # the first step back from the newest mark; each further step is twice as long
 
 _mark = schema.mark.c
 _OF_KEY = (_mark.stream == bindparam("stream")) & (_mark.key == bindparam("key"))
@@ -31,7 +31,7 @@ _EVERY = (
 
 
 def timeline(connection: Connection, stream: str, key: str, since: int, points: int) -> list[Moment]:
-    """The marks made since then, or, of very many, about so many of them at equal distances; oldest first."""
+    """The marks made since a time, oldest first; of very many, about `points` of them at equal distances."""
     of_key = {"stream": stream, "key": key}
     with connection.begin():
         oldest, newest = connection.execute(_ENDS, of_key).one()

@@ -1,7 +1,7 @@
-"""Tokens as rows: of a token the store has the SHA-256 and nothing else that would let anybody call.
+"""Tokens as rows. The store has the SHA-256 of a token, never the token.
 
-Rows are only ever added, and marked as revoked. So two counts tell whether anything changed, and a store in which a
-token was made once goes on asking for one.
+Rows are added and marked as revoked, never deleted. So two counts show whether anything changed, and a store that ever
+had a token keeps requiring one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from strandline.access import EVERYTHING, Grant, Role
 
 
 class TokenState(NamedTuple):
-    """How many tokens were ever made, and how many of them were revoked."""
+    """How many tokens were ever made, and how many of them are revoked."""
 
     made: int = 0
     revoked: int = 0
@@ -44,16 +44,16 @@ class StoredToken:
 
 
 class TokenRefused(StoreRefused):
-    """A token cannot be made or revoked; the sentence says why, and what would be right."""
+    """A token cannot be made or revoked. The message says why, and what to do."""
 
 
 def digest_of(token: bytes) -> str:
-    """What the store has of a token. It has 256 random bits, so there is nothing to salt or to stretch."""
+    """The digest that the store has of a token. A token has 256 random bits, so it needs no salt and no stretching."""
     return hashlib.sha256(token).hexdigest()
 
 
 def changed_tokens(connection: Connection, known: TokenState | None) -> tuple[TokenState, dict[str, Grant]] | None:
-    """The state of the tokens and those that were not revoked, by digest; None where the state is the known one."""
+    """The state of the tokens, and the grants of those not revoked by digest; None if the state is the known one."""
     with connection.begin():
         state = _state(connection)
         if state == known:
@@ -63,21 +63,21 @@ def changed_tokens(connection: Connection, known: TokenState | None) -> tuple[To
 
 
 def note_use(connection: Connection, names: Iterable[str], now: int) -> None:
-    """Keeps that these tokens were used by then."""
+    """Records that these tokens were used at `now`."""
     older = or_(table.c.last_used_at.is_(None), table.c.last_used_at < now)
     with transaction(connection):
         connection.execute(update(table).where(table.c.name.in_(list(names)), older).values(last_used_at=now))
 
 
-# -- for the command line, beside a controller that may be serving -----------------------------------------------
+# -- for the command line, while a controller may be serving -----------------------------------------------------
 
 
 @contextmanager
 def open_tokens(url: str, *, make: bool = False) -> Iterator[Connection]:
-    """A connection to a store, in one transaction that may write. `make`: an empty store gets its schema.
+    """A connection to a store, in one transaction that may write. With `make`, an empty store gets its schema.
 
-    It takes no lock away from a controller that serves the store. Raises StoreRefused: BadDatabaseUrl, NoStore,
-    WrongSchema, DriverMissing, StoreAway, and NotKnown.
+    It does not take the lock of the controller that serves. Raises StoreRefused: BadDatabaseUrl, NoStore, WrongSchema,
+    DriverMissing, StoreAway and NotKnown.
     """
     parsed = parse_url(url)
     if not make and not exists(parsed):
@@ -99,7 +99,7 @@ def open_tokens(url: str, *, make: bool = False) -> Iterator[Connection]:
 
 
 def has_tokens(url: str) -> bool:
-    """Whether a token was ever made; raises what `open_tokens` does, but for a store that is not there."""
+    """Whether a token was ever made; False for a store that does not exist. Raises what `open_tokens` raises."""
     if not exists(parse_url(url)):
         return False
     with open_tokens(url) as connection:
@@ -107,16 +107,16 @@ def has_tokens(url: str) -> bool:
 
 
 def list_tokens(connection: Connection) -> list[StoredToken]:
-    """All of them, by name."""
+    """All tokens, sorted by name."""
     rows = connection.execute(select(table).order_by(table.c.name)).all()
     return [StoredToken(_grant(row), row.created_at, row.revoked_at, row.last_used_at) for row in rows]
 
 
 def add_token(connection: Connection, grant: Grant, digest: str, now: int) -> None:
-    """Raises TokenRefused where the name is taken, also by a token that was revoked, or where there are too many."""
+    """Adds a token. Raises TokenRefused if the name is taken, also by a revoked token, or if there are too many."""
     made, revoked = _state(connection)
     if made - revoked >= TOKENS:
-        raise TokenRefused(f"there are {made - revoked} tokens already, and no more than {TOKENS} can be: revoke some")
+        raise TokenRefused(f"there are {made - revoked} tokens already, and {TOKENS} is the limit: revoke some")
     writers = None if grant.writers == EVERYTHING else grant.writers
     values = {"name": grant.name, "digest": digest, "role": str(grant.role), "pattern": grant.pattern}
     try:
@@ -125,18 +125,19 @@ def add_token(connection: Connection, grant: Grant, digest: str, now: int) -> No
             connection.execute(row)
     except IntegrityError:
         raise TokenRefused(
-            f"there is a token {grant.name!r} already, or was: a name says for good whose call it was; take another one"
+            f"the name {grant.name!r} is taken, by a token that exists or was revoked: names are never used again, "
+            f"since the journal keeps them; choose another one"
         ) from None
 
 
 def revoke_token(connection: Connection, name: str, now: int) -> bool:
-    """Revokes a token; False where that was done before. Raises TokenRefused for a name that is not there."""
+    """Revokes a token; False if it was revoked before. Raises TokenRefused for an unknown name."""
     valid = update(table).where(table.c.name == name, table.c.revoked_at.is_(None))
     done = connection.execute(valid.values(revoked_at=now))
     if done.rowcount:
         return True
     if connection.execute(select(table.c.name).where(table.c.name == name)).one_or_none() is None:
-        raise TokenRefused(f"there is no token {name!r}: `strandline token list` shows those that there are")
+        raise TokenRefused(f"there is no token {name!r}: `strandline token list` shows all tokens")
     return False
 
 

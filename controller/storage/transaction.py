@@ -1,4 +1,4 @@
-"""Transactions that say truly how they ended: done, not done, or not known."""
+"""Transactions that report their outcome exactly: committed, not committed, or unknown."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ from strandline.redaction import redact
 
 
 class CommitUnknown(StoreTrouble):
-    """The store was told to commit and gave no definite answer: it did, or it did not, or will yet."""
+    """COMMIT was sent and got no definite answer: the store has committed, has not, or still will."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"whether the store committed is not known: {self.reason}"
+        return f"it is not known whether the store committed: {self.reason}"
 
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
-    """A transaction for what is not on the hot path. It is committed at the end, and rolled back by an exception.
+    """A transaction outside of the hot path. It is committed on exit, and rolled back by an exception.
 
-    Raises CommitUnknown where the store was told to commit and did not say what came of it; with any other exception
-    nothing was changed.
+    Raises CommitUnknown if COMMIT was sent and its outcome is unknown; with any other exception nothing was changed.
     """
     begun = connection.begin()
     try:
@@ -51,7 +50,7 @@ def transaction(connection: Connection) -> Iterator[None]:
 
 
 def abandon(connection: Connection, begun: RootTransaction) -> None:
-    """Ends a transaction that failed. A connection that cannot even do that is made again for whoever needs it next."""
+    """Rolls a failed transaction back. If that fails too, the connection is made again when it is next needed."""
     try:
         begun.rollback()
     except DBAPIError:
@@ -60,20 +59,20 @@ def abandon(connection: Connection, begun: RootTransaction) -> None:
 
 
 def reason_of(error: DBAPIError) -> str:
-    """What the driver says is wrong, in a line."""
+    """The driver's error, in one line."""
     said = str(error.orig).strip().splitlines()
     return redact(said[0]) if said else type(error.orig).__name__
 
 
 @contextmanager
 def _listening(connection: Connection) -> Iterator[list[str]]:
-    """Takes in what PostgreSQL warns of meanwhile. Of a COMMIT it does where a standby may lack it."""
+    """Collects PostgreSQL's warnings meanwhile. It warns of a COMMIT that a standby may lack."""
     heard: list[str] = []
     if connection.dialect.driver != "psycopg":
         yield heard
         return
 
-    def hear(notice: Any) -> None:  # psycopg's, which may not be installed
+    def hear(notice: Any) -> None:  # a notice of psycopg, which may not be installed
         if notice.severity_nonlocalized == "WARNING":
             heard.append(str(notice.message_primary))
 

@@ -1,4 +1,4 @@
-"""Brings a store to the schema of this version, and tells whether it is there."""
+"""Migrates a store to the schema of this version, and checks which schema it has."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 OURS: Final = frozenset({schema.served.name, schema.stream.name})  # a store of any revision has these tables
 
-# Where Alembic keeps the revision. Importing Alembic takes longer than making a store: only a store that has steps to
-# take needs it.
+# Where Alembic keeps the revision. Alembic itself is imported only to run migrations: that takes longer than creating
+# a store.
 _version: Final = Table(
     "alembic_version",
     MetaData(),
@@ -27,7 +27,7 @@ _version: Final = Table(
 
 
 def configuration(connection: Connection | None = None) -> Config:
-    """What Alembic needs to know; the connection is the one to work on."""
+    """Alembic's configuration; `connection` is the one that it migrates."""
     from alembic.config import Config
 
     config = Config()
@@ -38,11 +38,11 @@ def configuration(connection: Connection | None = None) -> Config:
 
 
 def revision(connection: Connection) -> str | None:
-    """The revision that the store is at, None for one that has no schema."""
+    """The store's revision, None if it has no schema."""
     if not inspect(connection).has_table(_version.name):
         return None
     found = connection.scalars(select(_version.c.version_num)).all()
-    return ", ".join(sorted(found)) or None  # more than one is the work of somebody's hand
+    return ", ".join(sorted(found)) or None  # more than one only if changed by hand
 
 
 def is_empty(connection: Connection) -> bool:
@@ -51,21 +51,21 @@ def is_empty(connection: Connection) -> bool:
 
 
 def check_ours(connection: Connection, store: str) -> None:
-    """Raises ForeignStore for a database that has tables of another application's, and not ours."""
+    """Raises ForeignStore for a database that has tables, but not Strandline's."""
     tables = inspect(connection).get_table_names()
     if tables and not OURS.issubset(tables):
         raise ForeignStore(store, sorted(tables))
 
 
 def make(connection: Connection) -> None:
-    """Gives an empty database the schema of this version, as all steps in turn would: a test compares the two."""
+    """Creates this version's schema in an empty database. The migrations build the same; a test compares them."""
     schema.metadata.create_all(connection, checkfirst=False)
     _version.create(connection, checkfirst=False)
     connection.execute(insert(_version).values(version_num=schema.REVISION))
 
 
 def upgrade(connection: Connection, to: str = "head") -> None:
-    """Runs the steps that are missing, in the transaction that the connection is in.
+    """Runs the missing migrations, in the transaction of the connection.
 
     Raises WrongSchema for a store of a later version.
     """
@@ -74,12 +74,12 @@ def upgrade(connection: Connection, to: str = "head") -> None:
 
     try:
         command.upgrade(configuration(connection), to)
-    except CommandError as error:  # there is no way from a revision that this version does not know
+    except CommandError as error:  # this version does not know the store's revision
         raise WrongSchema(revision(connection), schema.REVISION) from error
 
 
 def check_now(connection: Connection) -> None:
-    """As `check`, in a transaction of its own."""
+    """The same as `check`, in a transaction of its own."""
     with connection.begin():
         check(connection)
 

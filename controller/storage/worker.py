@@ -1,4 +1,4 @@
-"""Threads that call a database, and may be left alone with a call that does not end."""
+"""Threads that call a database, and can be abandoned with a call that hangs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class Worker:
-    """One thread that makes calls in their order.
+    """One thread that makes calls in order.
 
     Unlike a thread of an executor it does not keep the process alive: a call that hangs ends with the process.
     """
@@ -25,17 +25,17 @@ class Worker:
         self._thread.start()
 
     def submit(self, call: Callable[[], Result]) -> Future[Result]:
-        """The call's result, or its error, in time. Cancelled before its turn has come, it is not made."""
+        """Queues a call; the future gets its result or its error. A call cancelled before it starts is not made."""
         future: Future[Result] = Future()
         self._calls.put((future, call))
         return future
 
     def stop(self) -> None:
-        """It ends after the calls that it was given."""
+        """Ends the thread after the queued calls."""
         self._calls.put(None)
 
     def join(self, seconds: float) -> bool:
-        """Waits for its end; returns whether it came."""
+        """Waits for the thread to end; returns whether it did."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -50,7 +50,7 @@ class Worker:
                 future.set_exception(error)
             else:
                 future.set_result(result)
-            del future, call, given  # what they hold is not kept until the next call
+            del future, call, given  # else the thread would hold them until the next call
 
 
 def in_thread(name: str, call: Callable[[], Result]) -> Future[Result]:
@@ -62,7 +62,7 @@ def in_thread(name: str, call: Callable[[], Result]) -> Future[Result]:
 
 
 def within(seconds: float, call: Callable[[], Result]) -> Result:
-    """The same for commands, which wait for it; raises StoreSilent where it takes longer."""
+    """Makes one call and waits for it, for commands; raises StoreSilent if it takes longer."""
     made = in_thread("store", call)
     if not wait([made], seconds).done:
         raise StoreSilent(seconds)

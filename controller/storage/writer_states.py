@@ -1,8 +1,8 @@
-"""Writers as documents and back: whole, one to a row, and as flushes changed them, in the rows of a log.
+"""Writers as documents and back: each whole in a row of its own, and the changes of each commit in a log.
 
-What a flush changed is one row, however many writers it concerns: a row costs more than what is in it. A writer's own
-row is written again when the log lets go of what is newer (`controller.commit.writer_log`). Who loads a stream reads
-both: each row as of its `through`, and after it what the log has with a greater seq.
+A commit adds one row to the log, however many writers it changed: a row costs more than its content. A writer's own row
+is written again before the log is trimmed of newer changes (`controller.commit.writer_log`). Loading a stream reads
+both: each writer's row, and the changes with a seq greater than its `through`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from controller.yielding import Steps
 from strandline.core.cut import NOTHING, Cut
 from strandline.core.writer import KeptNote, KeyState, Phase, Writer
 
-Document: TypeAlias = tuple[Any, ...]  # a StoredWriter, put together without one: every note makes some
+Document: TypeAlias = tuple[Any, ...]  # a StoredWriter as a plain tuple, which is cheaper: every note makes some
 
 
 class StoredKeyState(msgspec.Struct, array_like=True, frozen=True):
-    """A standing with its history or, unless `whole`, what came to that. An entry without a cut has the position's."""
+    """A writer's state in one key, with its history or, unless `whole`, the new entries of it. An entry without a cut
+    has the writer's position as its cut."""
 
     phase: Phase
     floor: int | None
@@ -43,9 +44,8 @@ class StoredKeyState(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StoredWriter(msgspec.Struct, array_like=True, frozen=True):
-    """A writer. Without `noted`, it noted what its position says. Without a standing, which every writer has, it says
-    that the writer of this name is forgotten. Without `served_at`, it was stored before revision 0009, when nothing had
-    been unserved yet as far as the store knows."""
+    """A writer. If `noted` is None, it equals the position. If `key_states` is empty, the writer is forgotten. If
+    `served_at` is None, the row is from before revision 0009, when the store knew of no unserved time."""
 
     name: str
     heard_at: int
@@ -70,7 +70,7 @@ _writers = msgspec.json.Decoder(list[StoredWriter])
 
 
 def document_of(writer: Writer, *, whole: bool) -> Document:
-    """The writer as of now, with its whole history or with what came to it since the last time."""
+    """The writer's current state, with its whole history or with the entries since the last document."""
     position = writer.position
     key_states = {}
     for key, each in writer.key_states.items():
@@ -91,18 +91,18 @@ def document_of(writer: Writer, *, whole: bool) -> Document:
 
 
 def forgotten_document(name: str) -> Document:
-    """What the log has of a writer that is forgotten."""
+    """The log's document for a forgotten writer."""
     return name, 0, False, None, True, None, None, None, {}, {}
 
 
 def state_values(stream: str, writer: Writer, through: int, fence: int) -> Values:
-    """The row of a writer, which has everything up to a seq of the log."""
+    """The row of a writer, with everything up to seq `through` of the log."""
     state = _encoder.encode(document_of(writer, whole=True)).decode()
     return {"stream": stream, "name": writer.name, "state": state, "through": through, "fence": fence}
 
 
 def change_values(stream: str, seq: int, writers: Sequence[Document], fence: int) -> Values:
-    """The row of the log with what changed in these writers."""
+    """The row of the log with the changes of these writers."""
     return {"stream": stream, "seq": seq, "writers": _encoder.encode(writers).decode(), "fence": fence}
 
 
@@ -129,21 +129,19 @@ def changes_of(row: AnyRow) -> list[StoredWriter]:
 
 @dataclass(slots=True)
 class StoredLog:
-    """A log as the store has it: its rows, each with whom it concerns, and who is forgotten with it; by writer, in how
-    many rows it is since it was forgotten last, and the first of these that its own row does not know; the greatest seq
-    that any row has."""
+    """An index of the log as the store has it."""
 
-    rows: deque[tuple[int, Collection[str], Collection[str]]] = field(default_factory=deque)
-    forgotten: dict[str, int] = field(default_factory=dict)  # the seq of the last row that says so
-    times: dict[str, int] = field(default_factory=dict)
-    first: dict[str, int] = field(default_factory=dict)
-    states: int = 0
-    seq: int = 0
+    rows: deque[tuple[int, Collection[str], Collection[str]]] = field(default_factory=deque)  # seq, changed, forgotten
+    forgotten: dict[str, int] = field(default_factory=dict)  # by writer, the last row in which it is forgotten
+    times: dict[str, int] = field(default_factory=dict)  # by writer, the number of its rows since it was last forgotten
+    first: dict[str, int] = field(default_factory=dict)  # by writer, the first of these that its own row does not have
+    states: int = 0  # the documents in all rows
+    seq: int = 0  # the greatest of any row
 
     def add(self, seq: int, names: Collection[str], unknown: Iterable[str], forgotten: Collection[str] = ()) -> None:
-        """Adds a row that concerns some writers, and `unknown` as the first that their own rows do not know.
+        """Adds a row that changed these writers. The own rows of `unknown` do not have this change yet.
 
-        Those that are `forgotten` with it were so before; what it has of others of these names is newer.
+        Writers in `forgotten` were forgotten before the row's changes: a change of the same name is of a newer writer.
         """
         self.seq = max(self.seq, seq)
         self.rows.append((seq, names, forgotten))
@@ -168,7 +166,7 @@ class StoredWriters:
 
 
 def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
-    """The writers of a stream, and its log. Within a transaction of the caller's."""
+    """Loads the writers of a stream, and its log. Runs within the caller's transaction."""
     found, step = StoredWriters({}, StoredLog()), Step()
     of_stream = {"stream": stream}
     writers, log, through = found.writers, found.log, dict[str, int]()
@@ -202,7 +200,7 @@ def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
                     names.append(take(stored, before))
                     unknown.append(names[-1])
                 else:
-                    assert before is not None  # its own row knows more
+                    assert before is not None  # its own row is newer
                     names.append(before.name)  # one string for each name, however often it is in the log
                 if step.did(1 + len(stored.key_states)):
                     yield
@@ -211,7 +209,7 @@ def writer_steps(connection: Connection, stream: str) -> Steps[StoredWriters]:
 
 
 def _applied(stored: StoredWriter, before: Writer | None) -> Writer:
-    """The writer as it was stored, given what was stored of it before."""
+    """The stored writer; `before` is the same writer from earlier rows."""
     position = _cut(stored.position)
     key_states = {}
     for key, each in stored.key_states.items():

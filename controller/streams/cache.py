@@ -1,4 +1,4 @@
-"""What is in memory, by name: loaded when first asked for, once, and again after it was discarded."""
+"""A cache by name: loads an item once, when it is first needed, and again after it was discarded."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Loadable(Protocol):
-    """Something that a cache holds."""
+    """An item of a cache."""
 
-    discarded: bool  # it is no longer what the store has
-    ending: asyncio.Future[None] | None  # while its deletion is not durable
+    discarded: bool  # it no longer equals what the store has
+    ending: asyncio.Future[None] | None  # set while its deletion is not durable
 
 
 Item = TypeVar("Item", bound=Loadable)
 
 
 class StillLoading(Exception):
-    """It takes longer to load than anyone is to wait. Loading goes on."""
+    """Loading takes longer than the caller waits. It continues."""
 
 
 class LoadingCache(Generic[Item]):
-    """Each thing at most once in memory. Nobody may hold on to one over an `await`: ask again."""
+    """Holds each item at most once. A caller must not keep an item across an `await`, but find it again."""
 
     def __init__(self, load: Callable[[str], Awaitable[Item | None]]) -> None:
         self._load = load
@@ -34,19 +34,19 @@ class LoadingCache(Generic[Item]):
         return len(self._items)
 
     def items(self) -> list[Item]:
-        """All that is in memory and agrees, or will agree, with the store."""
+        """All items that are neither discarded nor being deleted."""
         return [item for item in self._items.values() if not item.discarded and item.ending is None]
 
     def find_loaded(self, name: str) -> Item | None:
-        """The thing if it is in memory: a look without a wait."""
+        """The item if it is in memory; never waits."""
         item = self._items.get(name)
         return item if item is not None and not item.discarded and item.ending is None else None
 
     async def find(self, name: str, wait_s: float | None = None) -> Item | None:
-        """The thing, loaded if need be; None where the store has none. Right after it, memory still agrees.
+        """The item, loaded if necessary; None if the store has none. The result is valid until the next `await`.
 
-        Raises StillLoading where that takes longer than `wait_s`. Then, or if this is cancelled, loading goes on all
-        the same, for whoever asks next.
+        Raises StillLoading if that takes longer than `wait_s`. Then, or if the caller is cancelled, loading continues
+        for the next caller.
         """
         loop = asyncio.get_running_loop()
         until = None if wait_s is None else loop.time() + wait_s
@@ -55,7 +55,7 @@ class LoadingCache(Generic[Item]):
             if item is not None and not item.discarded:
                 if item.ending is None:
                     return item
-                await asyncio.wait([item.ending])  # then it is discarded, and the store tells whether it is gone
+                await asyncio.wait([item.ending])  # then it is discarded, and the store shows whether it is gone
                 continue
             loading = self._loading.get(name)
             if loading is None:
@@ -70,7 +70,7 @@ class LoadingCache(Generic[Item]):
                 return None
 
     async def stop(self) -> None:
-        """Gives up what is being loaded."""
+        """Cancels all loading."""
         loading = list(self._loading.values())
         for task in loading:
             task.cancel()
@@ -79,17 +79,17 @@ class LoadingCache(Generic[Item]):
     def _loaded(self, name: str, task: asyncio.Task[None]) -> None:
         del self._loading[name]
         if not task.cancelled():
-            task.exception()  # seen, even where nobody waits any more
+            task.exception()  # marks it as retrieved, even if nobody waits
 
     def put(self, name: str, item: Item) -> None:
-        """Puts in a new thing, right after `find` found none."""
+        """Adds a new item. Call it right after `find` returned None."""
         self._items[name] = item
 
     async def _fetch(self, name: str, before: Item | None) -> None:
-        """Loads what is to stand in the place of `before`, unless something else does by then."""
+        """Loads the item that replaces `before`, unless another one has replaced it meanwhile."""
         item = await self._load(name)
         if self._items.get(name) is not before:
-            return  # who was told that there was none put one in: the store may have changed since it was read
+            return  # a caller found none and put a new one: what was read here may be outdated
         if item is None:
             self._items.pop(name, None)
         else:

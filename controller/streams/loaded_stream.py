@@ -1,4 +1,4 @@
-"""A stream in memory: its state, which may be ahead of the store, and its durable marks, which readers see."""
+"""A loaded stream: its state, which may be ahead of the store, and its durable marks, which readers see."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from strandline.core.stream import Stream
 
 
 class LoadedStream:
-    """One loaded stream. `stream` has what was applied; `chains` have what is durable.
+    """One loaded stream. `stream` has the applied changes; `chains` have the durable marks.
 
-    Nobody may hold on to it over an `await`: it may have been discarded meanwhile.
+    A caller must not keep it across an `await`: it may have been discarded meanwhile.
     """
 
     def __init__(
@@ -44,23 +44,23 @@ class LoadedStream:
         watch: Callable[[LoadedStream], None],
         counts: StreamCounts | None = None,
     ) -> None:
-        """`stored_fence` is that of the term that wrote it last, None for a stream that is new.
+        """`stored_fence` is the fence of the term that wrote it last, None for a new stream.
 
-        `watch` is told whenever changes were taken to be written, since its deadlines may be others now.
+        `watch` is called whenever changes were added to a commit, since the stream's deadlines may have changed.
         """
         self.stream = stream
         self.origin = origin
         self.chains: dict[str, MarkChain] = {}
-        self.oldest_seqs: dict[str, int] = {}  # of the marks in the store, by key
+        self.oldest_seqs: dict[str, int] = {}  # by key, of the oldest mark in the store
         self.noted_at: dict[str, int] = {}  # when each segment was last noted
         self.counts = counts if counts is not None else StreamCounts()
         self.journal = Journal(JOURNAL_OF_STREAM)
-        self.ending: asyncio.Future[None] | None = None  # while its deletion is not durable yet
+        self.ending: asyncio.Future[None] | None = None  # set while its deletion is not durable
         self.sealed = stream.sealed  # as the store has it: `stream` is sealed before its last marks are durable
         self.discarded = False
-        self.wake: int | None = None  # when the deadlines look at it next
-        self._pruned: dict[str, int] = {}  # by key, the seq of the first mark to stay
-        self._earlier = Changes()  # up to the last drop of a segment
+        self.wake: int | None = None  # when its next deadline is due
+        self._pruned: dict[str, int] = {}  # by key, the seq of the first mark to keep
+        self._earlier = Changes()  # the changes up to the last drop of a segment
         self._stored_fence = stored_fence
         self._watch = watch
         self.log = WriterLog(stream.name, StoredLog())
@@ -92,7 +92,7 @@ class LoadedStream:
         return self.stream.name
 
     def held_since(self, key: str) -> int | None:
-        """From when on someone has held time back in a key, where that is known."""
+        """Since when a writer has held time back in a key, if that is known."""
         return self._recorder.held_since(key)
 
     def incomplete_since(self, key: str) -> int | None:
@@ -100,19 +100,20 @@ class LoadedStream:
         return self._recorder.incomplete_since(key)
 
     def drop_segment(self, segment: str, now: int) -> None:
-        """Takes a segment out that the log does not have, also from marks that are not written yet.
+        """Removes a segment that the log does not have, also from marks that are not written yet.
 
-        Marks that are made afterwards may reach into a segment of that name which came to be since.
+        Later marks may reach into a new segment of that name.
         """
         self.stream.drop_segment(segment, now)
         self._earlier = self._earlier.then(self.stream.drain())
         self._earlier.marks = [replace(mark, cut=mark.cut.without(segment)) for mark in self._earlier.marks]
 
     def begin_anew(self, restored_at: int) -> None:
-        """The store was brought back to an earlier moment, and nobody knows which epochs were given out since.
+        """Fences all writers after the store was restored to an earlier moment.
 
-        So epochs go on from the milliseconds of that moment, of which there are more than there can be registrations;
-        and whoever has one is fenced: a writer that was replaced since could not be told from its successor.
+        It is unknown which epochs were given out since. So epochs continue from the milliseconds of the restore, which
+        are more than any number of registrations. Every registered writer is fenced: one that was replaced since could
+        not be distinguished from its successor.
         """
         stream, changes = self.stream, Changes(stream=True)
         stream.epochs = max(stream.epochs, restored_at) + 1
@@ -126,7 +127,7 @@ class LoadedStream:
     # -- to the store --------------------------------------------------------------------------------------------
 
     def write(self, commit: Commit) -> Callable[[], None]:
-        """Adds to a commit everything that changed since the last time; returns what shows it to readers."""
+        """Adds all changes since the last call to a commit; returns the function that publishes them."""
         changes = self.stream.drain()
         if self._earlier:
             changes, self._earlier = self._earlier.then(changes), Changes()
@@ -140,7 +141,7 @@ class LoadedStream:
         else:
             if self._stored_fence != fence:
                 commit.taken[self.name] = self._stored_fence
-                changes.stream = True  # its checksum covers who owns it
+                changes.stream = True  # the row's checksum covers its owner
             commit.owned.add(self.name)
             if changes.stream:
                 row = stream_values(self.stream, self.origin, commit.term.owner, fence)
@@ -180,7 +181,7 @@ class LoadedStream:
         self._place(changes.segments.values())
         names = set(changes.segments)
         if self._settling or self._noted_at_is_due:
-            # When segments were last noted is written once in a while: nobody wants to pay for it with every note.
+            # `last_noted_at` is written once in a while: with every note it would cost too much.
             names.update(name for name, noted_at in self.noted_at.items() if noted_at >= self._noted_until)
             self._noted_until = self.stream.clock
         for name in names:
@@ -192,25 +193,25 @@ class LoadedStream:
     def _place(self, segments: Iterable[Segment]) -> None:
         new = {segment.id for segment in segments if segment.id not in self._places}
         if new:
-            # In the order of the graph: one that was dropped and came again stands elsewhere among the changes.
+            # In the order of the graph: a segment that was dropped and came back has another place in the changes.
             in_order = [segment.id for segment in self.stream.graph if segment.id in new]
             last = max(self._places.values(), default=0)
             self._places.update((name, place) for place, name in enumerate(in_order, last + 1))
 
     def settle(self) -> bool:
-        """Before an orderly end: the next commit leaves nothing for a later one. Whether it has anything to do."""
+        """Before an orderly end: makes the next commit write everything. Returns whether there is anything to write."""
         self._settling = any(noted_at >= self._noted_until for noted_at in self.noted_at.values())
         return self._settling
 
     # -- to readers ----------------------------------------------------------------------------------------------
 
     def prune(self, key: str, seq: int) -> None:
-        """Lets marks before a seq go, with the next commit."""
+        """Removes the marks before a seq, with the next commit."""
         if seq > self.oldest_seqs.get(key, seq):
             self._pruned[key] = max(seq, self._pruned.get(key, seq))
 
     def _publish(self, changes: Changes, pruned: dict[str, int], told: list[Told], sealed: bool) -> None:
-        """Shows marks that are durable now, and wakes whoever waits for them."""
+        """Publishes marks that are durable now, and wakes the readers that wait for them."""
         log_entries("stream", self.name, told)
         for segment in changes.dropped:
             for each in self.chains.values():
@@ -232,17 +233,17 @@ class LoadedStream:
             self._wake(mark.key)
         self.sealed = sealed
         if sealed:
-            self._wake_all()  # there is nothing to wait for any more
+            self._wake_all()  # no further mark will come
 
     def next_mark(self, key: str) -> asyncio.Future[None]:
-        """Done when the key has another mark, or when this stream is no longer the one in memory."""
+        """Done when the key has another mark, or when this object is discarded."""
         listener = self._listeners.get(key)
         if listener is None:
             listener = self._listeners[key] = asyncio.get_running_loop().create_future()
         return listener
 
     def discard(self) -> None:
-        """It is no longer the stream in memory: whoever waits has to look again."""
+        """Marks this object as outdated, and wakes all waiting readers, which must get the stream again."""
         self.discarded = True
         self._wake_all()
 

@@ -1,7 +1,7 @@
-"""Readers that stay: every mark from a seq on, first those of the store, then each as it is made.
+"""Feeds of marks for readers that stay connected: every mark after a seq, first from the store, then as it is made.
 
-There is no queue between a mark and a reader: a reader is woken, and takes from memory or the store what it has not
-yet had. So a slow one holds up nobody and misses nothing, and nothing grows.
+No queue is between marks and a reader: a new mark wakes the reader, which takes what it lacks from memory or the store.
+So a slow reader delays nobody and misses nothing, and nothing grows.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ Encode: TypeAlias = Callable[[Mark, SegmentGraph], bytes]
 
 @dataclass(frozen=True, slots=True)
 class NewMarks:
-    """Marks that follow on the last ones, each encoded."""
+    """The next marks, each encoded."""
 
     encoded: list[bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Resting:
-    """Only time has moved, in a stream at rest: told at most once a second."""
+    """Only time has moved, in a stream at rest; sent at most once a second."""
 
     time: int
 
 
 @dataclass(frozen=True, slots=True)
 class StillHere:
-    """Nothing happened for a while."""
+    """Keeps the connection alive when nothing happened for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +60,18 @@ Event: TypeAlias = NewMarks | Resting | StillHere | FeedOver
 
 
 class MarkFeed:
-    """Serves a bounded number of readers that stay."""
+    """Serves a bounded number of connected readers."""
 
     def __init__(self, streams: Streams, reading: Reads, *, subscribers: int = EVENT_SUBSCRIBERS) -> None:
         self._streams = streams
         self._reading = reading
         self._limit = subscribers
         self._count = 0
-        # As they were sent, so that a mark is encoded once for all who wait for it. They go with the stream in memory.
+        # Marks as they were sent: each is encoded once for all readers. Dropped together with the loaded stream.
         self._encoded: WeakKeyDictionary[LoadedStream, OrderedDict[tuple[str, int], bytes]] = WeakKeyDictionary()
 
     def enter(self) -> None:
-        """One more reader; raises Overloaded where there are as many as may be. Each has to `leave`."""
+        """Adds a reader; raises Overloaded at the limit. Each reader must `leave`."""
         if self._count >= self._limit:
             raise Overloaded(waiting=self._count, limit=self._limit, what="readers follow marks")
         self._count += 1
@@ -81,16 +81,16 @@ class MarkFeed:
 
     @property
     def limit(self) -> int:
-        """How many there may be."""
+        """The greatest number of readers."""
         return self._limit
 
     @property
     def readers(self) -> int:
-        """How many there are."""
+        """The present number of readers."""
         return self._count
 
     async def check(self, stream: str, key: str, after: int) -> bool:
-        """Whether there is anything to wait for; not at the end of a sealed stream.
+        """Whether more marks can follow: False at the end of a sealed stream.
 
         Raises UnknownStream, or UnknownSeq for a seq that no mark has yet.
         """
@@ -102,9 +102,9 @@ class MarkFeed:
         return not (loaded.stream.sealed and after == newest and await self._is_over(loaded, key))
 
     async def events(self, stream: str, key: str, after: int, encode: Encode) -> AsyncGenerator[Event, None]:
-        """What follows a seq, until the stream is sealed and all was told, or the controller stops.
+        """The events after a seq, until the sealed stream has no more marks, or the controller stops.
 
-        Raises UnknownStream where the stream is deleted meanwhile.
+        Raises UnknownStream if the stream is deleted meanwhile.
         """
         told = None
         while not self._reading.stopping.done():
@@ -131,13 +131,13 @@ class MarkFeed:
         yield FeedOver("stopping")
 
     async def _is_over(self, loaded: LoadedStream, key: str) -> bool:
-        """Whether a stream that is sealed in memory is so in the store, without another mark of this key."""
+        """Waits until the seal is durable; returns whether no further mark of this key came."""
         newest = _newest(loaded, key)
         await self._streams.touch(loaded)
         return _newest(loaded, key) == newest
 
     def forget(self, stream: str) -> None:
-        """After marks were changed, which happens only where a segment turned out not to exist."""
+        """Drops the encoded marks of a stream, after marks were changed: only dropping a segment does that."""
         loaded = self._streams.find_loaded(stream)
         if loaded is not None:
             self._encoded.pop(loaded, None)

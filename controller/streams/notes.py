@@ -1,4 +1,4 @@
-"""Notes: judged one after the other, durable together."""
+"""Notes: checked and applied one by one, durable together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from strandline.errors import PositionWentBack, Refused, StrandlineError, TimeWe
 
 
 class Noted(NamedTuple):
-    """An answer to a note, and by key who holds time back where the note brought about no mark."""
+    """The answer to a note and, by key, who holds time back if the note led to no mark."""
 
     answer: NoteResult
     held_by: dict[str, Holder]
@@ -39,7 +39,7 @@ class Notes:
         self._clock = clock
 
     async def take(self, stream: str, note: Note, *, tail: bool = False, by: str | None = None) -> Noted:
-        """One note: answered when it is durable; raises what refuses it, with nothing changed.
+        """Takes one note and returns when it is durable. Raises if the note is refused, and changes nothing then.
 
         `by` is the name of the caller's token, for the journal.
         """
@@ -52,14 +52,14 @@ class Notes:
     async def take_all(
         self, pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]], turn: Turn, by: str | None = None
     ) -> list[Noted | StrandlineError]:
-        """Many, each with its stream, in order: each is judged after the ones before it, and harms no other.
+        """Takes many notes in order, each with its stream. A refused note does not affect the others.
 
-        Between two pieces other calls may come, so that many notes are no more one than if each had come alone. What
-        could not even be made into a note stands for itself. If nothing of all this is durable, raises why; if some of
-        it is not, the error stands for each of those, and for all notes that had not been judged by then.
+        Other calls run between two pieces, so the notes are as separate as if each had come alone. An error in place of
+        a note, which could not be decoded, is its own result. Raises if no note became durable. If only some failed,
+        the error is the result of each of these, and of all notes that were not yet checked.
         """
         results: list[Noted | StrandlineError] = []
-        waits: dict[int, Durable] = {}  # by place, of those that were taken
+        waits: dict[int, Durable] = {}  # by place, of the notes that were taken
         failed: StrandlineError | None = None
         request = _Request(pieces)
         for piece in request.pieces():
@@ -85,7 +85,7 @@ class Notes:
         return await _settled(results, waits)
 
     async def _fetch(self, stream: str, turn: Turn) -> LoadedStream:
-        """The stream, which is not in memory. Others have their turn while it is loaded."""
+        """Loads a stream. Other callers have their turn meanwhile."""
         loaded: LoadedStream | None = None
         while loaded is None:
             turn.end()
@@ -95,8 +95,8 @@ class Notes:
         return loaded
 
     def journal_refusal(self, stream: str, error: StrandlineError, by: str | None) -> None:
-        """Enters into a stream's journal a call that was refused before the stream saw it: a note that is badly made,
-        or a call for a writer that its token does not speak for. A stream that is not in memory is not loaded."""
+        """Journals a call that was refused before it reached the stream: an invalid note, or a call for a writer that
+        the token does not allow. Does not load the stream for that."""
         loaded = self._streams.find_loaded(stream)
         if loaded is None or not isinstance(error, Refused):
             return
@@ -143,7 +143,7 @@ class Notes:
 
 
 def _failure(waits: Iterable[Durable]) -> StrandlineError | None:
-    """Why any of these flushes failed; None where none has, so far."""
+    """The error of any of these commits that failed; None if none has so far."""
     for wait in waits:
         error = wait.exception() if wait.done() and not wait.cancelled() else None
         if isinstance(error, StrandlineError):
@@ -154,7 +154,7 @@ def _failure(waits: Iterable[Durable]) -> StrandlineError | None:
 async def _settled(
     results: list[Noted | StrandlineError], waits: Mapping[int, Durable]
 ) -> list[Noted | StrandlineError]:
-    """The results once all that was taken is durable, or failed. Raises where none of it is durable."""
+    """The results, once all taken notes are durable or failed. Raises if none of them is durable."""
     errors: dict[Durable, StrandlineError] = {}
     flushes = set(waits.values())
     for wait in flushes:
@@ -171,19 +171,19 @@ async def _settled(
 
 
 class _Request:
-    """The notes of one request, some at a time. It may have been sent before: then the answer to it was lost."""
+    """The notes of one request, a piece at a time. It may be a repeat of a request whose answer was lost."""
 
     __slots__ = ("_ahead", "_coming", "_done", "_notes", "_places")
 
     def __init__(self, pieces: Iterable[Sequence[tuple[str, Note | StrandlineError]]]) -> None:
         self._coming = iter(pieces)
-        self._notes: list[tuple[str, Note | StrandlineError]] = []  # those of all pieces that were read so far
+        self._notes: list[tuple[str, Note | StrandlineError]] = []  # of all pieces read so far
         self._ahead: deque[Sequence[tuple[str, Note | StrandlineError]]] = deque()  # pieces read before their turn
-        self._places: dict[tuple[str, str], list[int]] = {}  # by stream and writer; worked out when first asked
+        self._places: dict[tuple[str, str], list[int]] = {}  # by stream and writer; computed when first needed
         self._done: dict[tuple[str, str], set[int]] = {}
 
     def pieces(self) -> Iterator[Sequence[tuple[str, Note | StrandlineError]]]:
-        """The pieces, each when it is asked for."""
+        """Yields the pieces, and reads each when it is needed."""
         while True:
             if self._ahead:
                 yield self._ahead.popleft()
@@ -191,7 +191,7 @@ class _Request:
                 return
 
     def had_done(self, place: int, error: Refused, stream: Stream, now: int) -> bool:
-        """Whether the refused note was done when its request was sent before; see `strandline.core.repetition`."""
+        """Whether the refused note was taken when its request was sent before; see `strandline.core.repetition`."""
         name, note = self._notes[place]
         if not isinstance(error, TimeWentBack | PositionWentBack) or not isinstance(note, Note):
             return False
@@ -212,7 +212,7 @@ class _Request:
         return self._places[whose]
 
     def _read_piece(self) -> bool:
-        """Reads another piece, if there is one."""
+        """Reads the next piece; False if there is none."""
         piece = next(self._coming, None)
         if piece is None:
             return False

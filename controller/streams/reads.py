@@ -1,4 +1,4 @@
-"""What readers ask: marks, marks by time, windows. Only what is durable is ever shown."""
+"""Answers readers: marks, marks by time, windows. Only durable marks are ever shown."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from strandline.errors import UnknownSeq
 
 @dataclass(frozen=True, slots=True)
 class MarkPage:
-    """Marks, oldest first, and the graph for their cuts; `resting` is the time that an ingestion stream at rest has
-    reached."""
+    """Marks, oldest first, and the graph for their cuts. `resting` is the present time of an ingestion stream at
+    rest."""
 
     marks: list[Mark]
     resting: int | None
@@ -33,7 +33,7 @@ class MarkPage:
 
 @dataclass(frozen=True, slots=True)
 class MarksAround:
-    """The marks around a time, and the cut where reading from it begins."""
+    """The marks around a time, and the cut at which reading from that time begins."""
 
     floor: Mark | None
     ceiling: Mark | None
@@ -49,7 +49,7 @@ class Reads:
         self._streams = streams
         self._store = store
         self._clock = clock
-        self.waiting = 0  # readers that wait for a next mark
+        self.waiting = 0  # readers that wait for the next mark
         self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def stop(self) -> None:
@@ -83,7 +83,7 @@ class Reads:
             finally:
                 self.waiting -= 1
             if not came and page.resting is not None:
-                deadline = loop.time()  # only time has moved, and that is told now
+                deadline = loop.time()  # only time has moved: return it now
 
     async def _marks_now(self, loaded: LoadedStream, key: str, after: int, limit: int) -> MarkPage:
         chain = loaded.chains.get(key)
@@ -94,7 +94,7 @@ class Reads:
         return MarkPage(await self.after(loaded, key, after, limit), resting, graph)
 
     async def after(self, loaded: LoadedStream, key: str, after: int, limit: int) -> list[Mark]:
-        """The marks that follow a seq, from memory or the store."""
+        """The marks that follow a seq, from memory or from the store."""
         while (chain := loaded.chains.get(key)) is not None:
             if after + 1 >= chain.first_seq:
                 return chain.after(after, limit)
@@ -108,17 +108,17 @@ class Reads:
         return []
 
     async def wait(self, next_mark: asyncio.Future[None], seconds: float) -> bool:
-        """Whether there is another mark, or nothing to wait for at all."""
+        """Waits for the next mark; False if none came in time. True also when the controller stops."""
         done, _ = await asyncio.wait([next_mark, self.stopping], timeout=seconds, return_when="FIRST_COMPLETED")
         return bool(done)
 
     def resting_time(self, loaded: LoadedStream, key: str) -> int | None:
-        """The time that an ingestion stream at rest has reached."""
+        """The present time of an ingestion stream at rest, else None."""
         mark = loaded.stream.resting(self._clock.now()) if key == DEFAULT_KEY else None
         return None if mark is None else mark.time
 
     async def at(self, stream: str, key: str, time: int) -> MarksAround:
-        """The marks around a time, and where to begin to read so that nothing at or after it is missed."""
+        """The marks around a time, and the cut from which reading misses nothing at or after that time."""
         check_key(key)
         loaded = await self._streams.get(stream)
         graph, head = loaded.stream.graph, loaded.stream.head
@@ -130,7 +130,7 @@ class Reads:
         return MarksAround(floor, ceiling, floor.cut if floor is not None else NOTHING, floor is None, graph)
 
     async def timeline(self, stream: str, key: str, since: int, points: int) -> list[Moment]:
-        """When the marks since then were made and what their times were: all, or about so many; oldest first."""
+        """When the marks since a time were made, and their times: all, or about `points` of them; oldest first."""
         check_key(key)
         await self._streams.get(stream)
         return await self._store.read(timeline, stream, key, since, points)
@@ -138,7 +138,7 @@ class Reads:
     # -- windows -------------------------------------------------------------------------------------------------
 
     async def window(self, stream: str, key: str, position: dict[str, int]) -> TimeWindow:
-        """Where a position stands among the marks."""
+        """The window of a position."""
         check_key(key)
         loaded = await self._streams.get(stream)
         cut = loaded.stream.graph.cut(position)
@@ -148,7 +148,7 @@ class Reads:
         return window_between(passed, ahead, cut, end, resting)
 
     async def sides(self, loaded: LoadedStream, key: str, position: Cut) -> tuple[Mark | None, Mark | None]:
-        """The marks that bound a position: from memory where that has them, else by search in the store."""
+        """The marks that bound a position: from memory if it has them, else from the store."""
         while (chain := loaded.chains.get(key)) is not None:
             passed, ahead = chain.passed(position), chain.ahead(position)
             first, last = loaded.oldest_seqs[key], chain.first_seq - 1

@@ -1,4 +1,4 @@
-"""The streams: created, found, listed, deleted; loaded from the store when first needed."""
+"""All streams: creates, finds, lists and deletes them; loads each from the store when it is first needed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from strandline.wire.streams import config_to_wire
 
 
 class Streams:
-    """Every stream by its name, each at most once in memory."""
+    """Every stream by its name. Each is at most once in memory."""
 
     def __init__(self, store: Store, committer: Committer, clock: Clock, term: Term, restores: Restores) -> None:
         self._store = store
@@ -48,19 +48,20 @@ class Streams:
         self.load_wait_ms = LOAD_WAIT_MS
         self.timers = Timers(clock, committer.keep)
         self._holding: set[StreamCounts] = set()
-        self._counts: dict[str, StreamCounts] = {}  # by name, also while a stream is loaded again
-        self.aging: set[str] = set()  # streams in memory whose marks do not stay for ever
+        self._counts: dict[str, StreamCounts] = {}  # by name, kept while a stream is loaded again
+        self.aging: set[str] = set()  # loaded streams with a `mark_retention_ms`
 
     # -- finding -------------------------------------------------------------------------------------------------
 
     def find_loaded(self, name: str) -> LoadedStream | None:
-        """The stream if it is in memory: the hot path's look, without a wait."""
+        """The stream if it is in memory; never waits. For the hot path."""
         return self._cache.find_loaded(name)
 
     async def get(self, name: str, *, wait_ms: int | None = None) -> LoadedStream:
-        """The stream; raises UnknownStream, or StoreUnavailable. Not to be kept over an `await`.
+        """The stream, loaded if necessary. The caller must not keep it across an `await`.
 
-        Raises StreamLoading where loading it takes longer than `wait_ms`, or else longer than any call is to wait.
+        Raises UnknownStream, StoreUnavailable, and StreamLoading if loading takes longer than `wait_ms`, or by default
+        longer than any call waits.
         """
         loaded = self.find_loaded(name) or await self._find(name, wait_ms)
         if loaded is None:
@@ -68,11 +69,11 @@ class Streams:
         return loaded
 
     async def names(self, after: str, limit: int) -> Sequence[str]:
-        """Names in order, those that follow `after`, among what is durable."""
+        """The names of durable streams that follow `after`, in order."""
         return await self._store.read(stream_names, after, limit)
 
     def record_held(self) -> None:
-        """Tells the log of those who have begun to hold time back, once it has lasted a while."""
+        """Logs each writer that has held time back for a while, once."""
         now = self._clock.now()
         for counts in list(self._holding):
             present = {key: held for key, held in counts.held.items() if held.holder is not None}
@@ -97,7 +98,7 @@ class Streams:
                 )
 
     def in_memory(self) -> list[LoadedStream]:
-        """All that are loaded, in no order."""
+        """All loaded streams, in no order."""
         return self._cache.items()
 
     def _counts_of(self, name: str) -> StreamCounts:
@@ -114,7 +115,7 @@ class Streams:
             raise StreamLoading(stream=name) from None
 
     async def stop(self) -> None:
-        """Gives up what is being loaded."""
+        """Cancels all loading."""
         await self._cache.stop()
 
     async def _load(self, name: str) -> LoadedStream | None:
@@ -134,9 +135,9 @@ class Streams:
         return loaded
 
     def _bring_up(self, loaded: LoadedStream, fence: int, began: Moment, moment: Moment) -> bool:
-        """Brings a stream that was loaded, and which nobody knows of yet, to the present; whether that changed it.
+        """Advances a stream that was just loaded to the present; returns whether that changed it.
 
-        `fence` is that of the term that wrote it last. Since `began` nobody could be heard who writes to it.
+        `fence` is the fence of the term that wrote it last. No writer could be heard since `began`.
         """
         stream = loaded.stream
         stream.clock = max(stream.clock, self._term.started_at)
@@ -148,21 +149,21 @@ class Streams:
         return bool(stream.advance(moment.now)) or restored_at is not None
 
     def _watch(self, loaded: LoadedStream) -> None:
-        """Looks again at when a stream has something to do by itself."""
+        """Updates the timers of a stream, and the set of streams with aging marks."""
         self.timers.watch(loaded)
         if loaded.stream.config.mark_retention_ms is not None:
             self.aging.add(loaded.name)
 
     def settle(self) -> None:
-        """Before an orderly end: the next commit has everything, also what may be a little late in the store."""
+        """Before an orderly end: makes the next commit write everything, also what may otherwise be written later."""
         for loaded in self._cache.items():
             if loaded.settle():
                 self._committer.keep(loaded)
 
     async def look_again(self, loaded: LoadedStream, key: str, seq: int) -> None:
-        """After the store had no mark of a seq that memory knows: returns when memory knows too that it was let go.
+        """Call it if the store lacks a mark that memory knows: returns once memory knows that it was removed.
 
-        Raises StoreCorrupt where it was not.
+        Raises StoreCorrupt if it was not removed.
         """
         await self.touch(loaded)
         loaded = await self.get(loaded.name)
@@ -175,13 +176,13 @@ class Streams:
     # -- changing ------------------------------------------------------------------------------------------------
 
     def touch(self, loaded: LoadedStream, calls: int = 1) -> Durable:
-        """After a call changed a stream: done when that is durable."""
+        """Adds a changed stream to the next commit; the future is done when it is durable."""
         return self._committer.join(loaded, calls)
 
     async def change(
         self, name: str, call: Callable[[Stream, int], Any], act: Act | None = None
     ) -> Any:  # what the call returns
-        """Applies a call to a stream and answers when it is durable. `act` is for the journal, if it is done."""
+        """Applies a call to a stream and returns when it is durable. Journals `act` if the call succeeds."""
         loaded = await self.get(name)
         self._committer.admit()
         with self._journalled(loaded, act) as now:
@@ -197,20 +198,20 @@ class Streams:
         by: str | None = None,
         registration: str | None = None,
     ) -> Registered:
-        """Registers a writer, and answers when that is durable."""
+        """Registers a writer, and returns when that is durable."""
         loaded = await self.get(name)
         self._committer.admit()
         with self._journalled(loaded, None) as now:
             epochs = loaded.stream.epochs
             registered = loaded.stream.register(writer, keys, now, registration)
-        if loaded.stream.epochs != epochs:  # else it was made before, and told
+        if loaded.stream.epochs != epochs:  # else it repeats an earlier registration, which was journaled
             loaded.journal.tell(REGISTRATIONS, "registered", now, {"writer": writer, "epoch": registered.epoch}, by=by)
         await self.touch(loaded)
         return registered
 
     @contextmanager
     def _journalled(self, loaded: LoadedStream, act: Act | None) -> Iterator[int]:
-        """Tells the journal what was done, or why it was refused."""
+        """Journals what was done, or why it was refused."""
         now = self._clock.now()
         try:
             yield now
@@ -225,7 +226,7 @@ class Streams:
             loaded.journal.act(act, now)
 
     async def drop_segment(self, name: str, segment: str, by: str | None = None) -> None:
-        """Takes a segment out of an open stream that the log does not have."""
+        """Removes a segment that the log does not have from an open stream."""
         loaded = await self.get(name)
         self._committer.admit()
         with self._journalled(loaded, Act("segment_dropped", by, {"segment": segment})) as now:
@@ -233,7 +234,7 @@ class Streams:
         await self.touch(loaded)
 
     async def evaluate(self, name: str, key: str) -> tuple[Mark | None, Holder | None, SegmentGraph]:
-        """Makes a mark now if one is possible; else says who holds time back. Answers when it is durable."""
+        """Makes a mark now if possible; else names who holds time back. Returns when it is durable."""
         loaded = await self.get(name)
         self._committer.admit()
         now = self._clock.now()
@@ -250,9 +251,9 @@ class Streams:
         settings: Mapping[str, Any],
         by: str | None = None,
     ) -> bool:
-        """Creates a stream; False where it is there already, with the same original segments and time domain.
+        """Creates a stream; False if it exists with the same original segments and time domain.
 
-        `segments` is None for an open stream. Raises StreamExists where they differ, InvalidConfig, InvalidScale.
+        `segments` is None for an open stream. Raises StreamExists if they differ, InvalidConfig, InvalidScale.
         """
         check_name("stream", name)
         now = self._clock.now()
@@ -281,7 +282,7 @@ class Streams:
         return True
 
     async def delete(self, name: str, by: str | None = None) -> None:
-        """Deletes a stream with everything about it, its journal too; also one that is damaged."""
+        """Deletes a stream with everything about it, including its journal. Works for a damaged stream too."""
         try:
             loaded: LoadedStream | Damaged = await self.get(name)
         except StoreCorrupt:
@@ -309,7 +310,7 @@ def _graph(segments: int | Sequence[NewSegment] | None, now: int) -> SegmentGrap
 
 
 def _ranges(graph: SegmentGraph) -> tuple[tuple[str, float, float], ...]:
-    """The segments as they were asked for, whichever way: a stream with 2 is one with the halves spelled out."""
+    """The original segments as ranges: 2 segments are the same as two explicit halves."""
     return tuple(
         sorted((each.id, each.low, each.high) for each in graph if each.low is not None and each.high is not None)
     )

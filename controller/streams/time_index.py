@@ -1,4 +1,4 @@
-"""Offset and time within a segment: looked up among the marks in memory, or, for older ones, in the store."""
+"""The time index of a segment: offsets and times, from the marks in memory or, for older ones, in the store."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from strandline.core.note import check_key
 from strandline.core.time_index import IndexEntry, time_index
 from strandline.errors import UnknownSeq
 
-READ_AHEAD_MARKS: Final = 64  # where one mark after the other is asked for
+READ_AHEAD_MARKS: Final = 64  # when marks are read in sequence
 
 
 class TimeIndexes:
-    """Answers for the time index of any segment."""
+    """Reads the time index of any segment."""
 
     def __init__(self, streams: Streams, store: Store) -> None:
         self._streams = streams
@@ -27,9 +27,9 @@ class TimeIndexes:
     async def time_index(
         self, stream: str, segment: str, key: str, from_offset: int, token: int | None, limit: int
     ) -> tuple[list[IndexEntry], int]:
-        """Entries from an offset on, or from where a token came from, and the token to go on with.
+        """The entries from an offset on, or from a token of an earlier call, and the token to continue with.
 
-        Raises UnknownStream, UnknownSegment, and UnknownSeq for a token that no call can have given.
+        Raises UnknownStream, UnknownSegment, and UnknownSeq for a token that no call can have returned.
         """
         check_key(key)
         while True:
@@ -78,7 +78,7 @@ def _in_store(
 
 
 class _Column:
-    """Stored marks as far as one segment goes: what `time_index` looks at, and a little ahead of it."""
+    """One segment's offsets and times in stored marks, read ahead a little. `time_index` takes it as a chain."""
 
     def __init__(self, marks: StoredMarks, segment: str, first_seq: int, last_seq: int) -> None:
         self.first_seq = first_seq

@@ -1,4 +1,4 @@
-"""Wakes streams when time alone changes something. One timer, for the earliest of all; nothing is scanned."""
+"""Wakes streams when time alone changes something. One timer, for the earliest deadline; no scans."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ROOM_ENTRIES: Final = 1_024
 
 
 class Timers:
-    """The moments at which streams have something to do by themselves."""
+    """The deadlines of loaded streams."""
 
     def __init__(self, clock: Clock, changed: Callable[[LoadedStream], None]) -> None:
-        """`changed` is told of a stream that time has changed, so that it is written."""
+        """`changed` is called with a stream that time has changed, so that it is written."""
         self._clock = clock
         self._changed = changed
         self._heap: list[tuple[int, int, LoadedStream]] = []
@@ -30,9 +30,9 @@ class Timers:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, loaded: LoadedStream) -> None:
-        """Looks again at when a stream wants to be woken, after anything about it changed.
+        """Updates the deadline of a stream. Call it after every change of the stream.
 
-        A bound will do: woken too early, the stream says exactly when its next moment is.
+        A lower bound is enough: if the stream is woken too early, it returns its exact deadline.
         """
         wake = loaded.stream.next_wake(exact=False)
         if wake is not None and (loaded.wake is None or wake < loaded.wake):
@@ -41,11 +41,11 @@ class Timers:
 
     @property
     def next_moment(self) -> int | None:
-        """Nothing is due before it; whether anything is due then shows when it has come."""
+        """A lower bound of the earliest deadline."""
         return self._heap[0][0] if self._heap else None
 
     def run_due(self) -> None:
-        """Advances every stream whose moment has come."""
+        """Advances every stream whose deadline has passed."""
         now = self._clock.now()
         while self._heap and self._heap[0][0] <= now:
             moment, _, loaded = heappop(self._heap)
@@ -69,8 +69,7 @@ class Timers:
             wake = now + 1_000
         self._changed(loaded)
         if wake is not None:
-            # A moment that has come although we just looked must not make this spin: nobody is let go for silence
-            # while the store is away.
+            # A deadline that stays in the past must not make this spin: while the store is away, no writer times out.
             pause_ms = HEARTBEAT_MS if self._clock.unserved.is_away(now) else ADVANCE_PAUSE_MS
             self._push(loaded, max(wake, now + pause_ms))
 
@@ -79,7 +78,7 @@ class Timers:
         self._count += 1
         heappush(self._heap, (wake, self._count, loaded))
         if len(self._heap) > self._room:
-            # Entries that a sooner one overtook stay behind; a stream with a long timeout would gather them for days.
+            # Entries replaced by an earlier deadline stay in the heap; a long timeout would collect them for days.
             self._heap = [entry for entry in self._heap if entry[2].wake == entry[0] and not entry[2].discarded]
             heapify(self._heap)
             self._room = max(ROOM_ENTRIES, 2 * len(self._heap))

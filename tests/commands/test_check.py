@@ -114,7 +114,7 @@ def test_what_cannot_be_looked_at_is_told_and_exits_with_2(
     assert main(["check", "--database", database]) == 2
 
     said = capsys.readouterr().err
-    wanted = {"older": "strandline migrate", "foreign": "another application", "bad url": "not a database that is"}
+    wanted = {"older": "strandline migrate", "foreign": "another application", "bad url": "is not a supported database"}
     assert said.startswith("strandline check: ") and wanted.get(what, "store.db") in said and "Traceback" not in said
     assert sorted(each.name for each in tmp_path.iterdir()) == before
 

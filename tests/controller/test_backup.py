@@ -245,13 +245,13 @@ def test_a_restore_writes_over_nothing_and_not_while_a_controller_serves(
     file = tmp_path / "kept.backup"
     assert main(["backup", str(file), "--database", database]) == 0
     content = file.read_bytes()
-    for words, said in ((["backup", str(file)], "is there already"), (["restore"], "another controller")):
+    for words, said in ((["backup", str(file)], "exists already"), (["restore"], "another controller")):
         assert main([*words, "--database", database]) == 1
         assert said in capsys.readouterr().err
     assert file.read_bytes() == content
     controller.__exit__(None, None, None)
     assert main(["restore", str(file), "--database", database]) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
 
 
 def test_what_is_no_backup_is_refused_and_leaves_nothing_behind(

@@ -64,7 +64,7 @@ def test_one_whose_entry_is_gone_says_that_the_store_is_at_an_earlier_moment(con
 
     problem = controller.call("POST", "/v1/streams/s/notes", NOTE, expect=503)
 
-    assert "does not have this controller's entry any more" in problem["detail"]
+    assert "no longer has this controller's entry" in problem["detail"]
     assert "earlier moment" in controller.call("GET", "/readyz", expect=503)["detail"]
 
 

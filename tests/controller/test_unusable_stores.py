@@ -130,7 +130,7 @@ def test_what_is_no_store_is_named_and_left_as_it_is(tmp_path: Path, command: st
         database.execute("UPDATE alembic_version SET version_num = '9999'")
 
     assert "a folder" in refused(command, folder)
-    assert "no SQLite database" in refused(command, text)
+    assert "not an SQLite database" in refused(command, text)
     assert "another application" in refused(command, foreign) and "customers" in refused(command, foreign)
     assert "schema is 9999" in run(*COMMANDS[command], "--database", str(later)).stderr
     with sqlite3.connect(foreign) as database:

@@ -71,7 +71,7 @@ def test_a_commit_of_an_earlier_spell_fails_once_a_later_one_began_and_writes_no
         late, _ = begin_term(database.writer, "late", 0)
 
         note(ours, 2)
-        with pytest.raises(TermOver, match=f"its fence is {late.fence}, ours {early.fence}"):
+        with pytest.raises(TermOver, match=f"its fence is {late.fence}, this controller's {early.fence}"):
             scribe.commit(writing_of(ours, early))
 
         assert times(database) == [1]

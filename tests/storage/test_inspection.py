@@ -74,7 +74,7 @@ def test_a_column_that_is_not_what_was_written_is_named_with_its_row(
     ("number", "values", "said"),
     [
         (5, {"time": 5}, "the time of mark 6 is 5, which must be above 5"),
-        (5, {"cut": '{"0":4}'}, "the cut of mark 6 goes back behind that of mark 5"),
+        (5, {"cut": '{"0":4}'}, "the cut of mark 6 is not at or above that of mark 5"),
         (NOTES - 1, {"cut": '{"0":9000}'}, f"it names offset 9000 in the segment '0', which ends at {NOTES}"),
         (NOTES - 1, {"cut": '{"0":20,"7":1}'}, "it names the segment '7', which the stream does not have"),
     ],
@@ -159,7 +159,7 @@ def test_a_journal_that_does_not_go_on_where_it_was_is_named(filled: Filled, sto
     with filled.database.writer.begin():
         filled.database.writer.execute(insert(schema.journal), [entry(7, 104), entry(8, 105, "{")])
     reasons = [each.reason for each in faults(store_url) if each.kind is FaultKind.JOURNAL]
-    assert reasons[0] == "it follows slot 1 of its topic" and reasons[1].startswith("it cannot be read")
+    assert reasons[0] == "its slot 7 follows slot 1 of its topic" and reasons[1].startswith("it cannot be read")
 
 
 def test_rows_of_nobody_are_counted_by_whose_they_would_be(filled: Filled, store_url: str, postgres: Postgres) -> None:
@@ -170,7 +170,7 @@ def test_rows_of_nobody_are_counted_by_whose_they_would_be(filled: Filled, store
     else:
         postgres.execute(f"SET session_replication_role = replica; {gone}", store_url)
     found = [each for each in faults(store_url) if each.kind is FaultKind.ORPHAN]
-    assert f"table mark: {2 * NOTES} of its rows have the stream 't', which is not there" in map(str, found)
+    assert f"table mark: {2 * NOTES} of its rows have the stream 't', which does not exist" in map(str, found)
     assert {each.table for each in found} == {"segment", "writer_state", "writer_change", "mark", "journal"}
 
 

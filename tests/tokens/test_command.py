@@ -58,7 +58,7 @@ def test_revoking_again_is_harmless_and_a_name_stays_taken(strandline: Run) -> N
     assert strandline("token", "revoke", "w")[:2] == (0, "w is revoked\n")
     assert strandline("token", "revoke", "w")[:2] == (0, "w was revoked before\n")
     code, out, err = strandline("token", "create", "w", "--role", "writer")
-    assert (code, out) == (1, "") and "there is a token 'w' already, or was" in err
+    assert (code, out) == (1, "") and "the name 'w' is taken" in err
 
 
 def test_what_is_not_there_is_told(strandline: Run, tmp_path: Path) -> None:
