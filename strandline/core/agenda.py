@@ -1,4 +1,4 @@
-"""Names, each due at a number: a moment, or the time of a mark. A heap, in which a name has one entry that counts."""
+"""A priority queue of names, each due at a number: a moment, or the time of a mark. Each name has one valid entry."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from heapq import heapify, heappop, heappush
 
 
 class Agenda:
-    """Which names are due. Putting and taking cost the logarithm of how many there are."""
+    """Names by the number at which they are due. `put` and `due` cost O(log names) for each name."""
 
     __slots__ = ("_at", "_heap")
 
     def __init__(self) -> None:
         self._at: dict[str, int] = {}
-        self._heap: list[tuple[int, str]] = []  # entries that do not agree with `_at` count for nothing
+        self._heap: list[tuple[int, str]] = []  # an entry that differs from `_at` is stale
 
     def __contains__(self, name: str) -> bool:
         return name in self._at
@@ -26,11 +26,11 @@ class Agenda:
 
     @property
     def entries(self) -> int:
-        """How many entries the heap has: at most some four times as many as there are names."""
+        """The number of heap entries, stale ones included: at most about four times the number of names."""
         return len(self._heap)
 
     def put(self, name: str, at: int) -> None:
-        """Makes a name due at a number, whatever it was due at before."""
+        """Makes a name due at a number, and replaces the number that it had."""
         if self._at.get(name) == at:
             return
         self._at[name] = at
@@ -40,7 +40,7 @@ class Agenda:
             heapify(self._heap)
 
     def drop(self, name: str) -> None:
-        """Takes a name out, if it is there."""
+        """Removes a name if it is present."""
         self._at.pop(name, None)
 
     def clear(self) -> None:
@@ -48,7 +48,7 @@ class Agenda:
         self._heap.clear()
 
     def first(self) -> tuple[int, str] | None:
-        """The number and the name that come first; of equal numbers the first name."""
+        """The least number and its name, ties by name."""
         while self._heap:
             at, name = self._heap[0]
             if self._at.get(name) == at:
@@ -57,8 +57,7 @@ class Agenda:
         return None
 
     def due(self, until: int, *, most: int | None = None) -> list[str]:
-        """Takes out the names that are due at or before a number, at most so many; in that order, of equal numbers by
-        name."""
+        """Removes and returns the names due at or before `until`, at most `most`, by number and then by name."""
         names: list[str] = []
         if not self._heap or self._heap[0][0] > until:  # most calls end here, and every note makes one
             return names

@@ -4,15 +4,15 @@ Every writer of the key has a role:
 
     COUNTED    the next mark's time is at most its time
     BLOCKING   it counts, but has no time yet: no mark can be made
-    OUT        idle or closed: left out, and nothing of it is missing
+    OUT        idle or closed: left out, and none of its events are missing
     LOST       timed out or excluded: left out, and marks above its time name it
     SKIPPED    behind, under the policy `skip`: left out, and marks name it
 
-The time of the next mark is the least of the counted ones. Its cut is the last mark's, joined with what each writer
-contributes, whatever its role. Its `upper` bounds every time that had been noted for anything below the cut: where a
-writer's contribution covers the cut for good, that is the time of the contribution, and otherwise the greatest time
-that the writer noted. A mark costs what changed since the last one: two heaps know who counts with the least time, and
-whose contribution a higher time makes stale.
+The time of the next mark is the least time of the counted writers. Its cut is the last mark's, joined with the
+contribution of every writer, in any role. Its `upper` bounds every time that was noted for anything below the cut: the
+time of a writer's contribution if later notes cannot add anything below the cut, else the greatest time that the writer
+noted. The cost of a mark depends only on what changed since the last one: one heap has the counted writers by time, and
+another has the time above which each contribution changes.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class WriterRole(StrEnum):
     SKIPPED = auto()
 
 
-# Looking a member up in its class takes a tenth of a microsecond, and every note asks for several.
+# A lookup in the enum class takes a tenth of a microsecond, and every note needs several.
 COUNTED: Final = WriterRole.COUNTED
 BLOCKING: Final = WriterRole.BLOCKING
 
 MIN_WRITERS = "min_writers"
 
 
-class Holder(NamedTuple):  # one goes with most answers to notes, and a tuple is made in half the time of a dataclass
-    """Who holds time back, and until when. Without a writer: fewer than `min_writers` have noted yet."""
+class Holder(NamedTuple):  # twice as fast to make as a dataclass, and most answers to notes have one
+    """The writer that holds time back, and for how long. No writer: fewer than `min_writers` have noted yet."""
 
     writer: str | None
     state: str
@@ -58,21 +58,22 @@ class Holder(NamedTuple):  # one goes with most answers to notes, and a tuple is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remainder:
-    """What the forgotten writers of a key leave behind.
+    """A summary of the forgotten writers of a key.
 
-    Their positions lie below the last mark's cut and their times at or below its time, so that the marks have all else.
+    The marks hold everything else: these writers' positions lie at or below the last mark's cut, and their times at or
+    below its time.
     """
 
     writers: int = 0  # how many were forgotten
     noted: int = 0  # how many of these had noted, for `min_writers`
-    closed: bool = False  # whether one of them said itself that it was done
-    heard_at: int = 0  # when one of them was last heard, by the clock
+    closed: bool = False  # whether one of them had closed
+    heard_at: int = 0  # when the last of them was heard, by the clock
     served_at: int = 0  # the served time then
-    newest: int | None = None  # the greatest that one of them contributed
-    lacks_newest: bool = False  # whether one of them contributed a position without it
+    newest: int | None = None  # the greatest `newest` that one of them contributed
+    lacks_newest: bool = False  # whether one of them contributed a position without `newest`
 
     def with_writer(self, writer: Writer, key_state: KeyState) -> Remainder:
-        """The remainder once another writer is forgotten."""
+        """The remainder after one more writer is forgotten."""
         known = [newest for newest in (self.newest, key_state.newest) if newest is not None]
         return Remainder(
             writers=self.writers + 1,
@@ -89,7 +90,7 @@ NO_REMAINDER: Final = Remainder()
 
 
 class Given(NamedTuple):
-    """What a writer contributes to a mark."""
+    """A writer with its contribution to a mark."""
 
     writer: Writer
     key_state: KeyState
@@ -97,7 +98,7 @@ class Given(NamedTuple):
 
 
 class Aggregate:
-    """The marks of one time key, as the notes of its writers bring them about. Holds no clock: `now` is given."""
+    """Makes the marks of one time key from the notes of its writers. It has no clock: `now` is an argument."""
 
     def __init__(
         self,
@@ -108,14 +109,14 @@ class Aggregate:
         last: Mark | None = None,
         remainder: Remainder = NO_REMAINDER,
     ) -> None:
-        """`writers` and `sharing` are the stream's own, which this only reads; every change to a writer is told by
-        `place`."""
+        """`writers` and `sharing` belong to the stream and are only read here. Call `place` after every change to a
+        writer."""
         self.key = key
         self.config = config
         self.last = last
         self.remainder = remainder
-        self.passing = Agenda()  # writers that may be forgotten, each with the time at which a mark passes it
-        self.timed_out: set[str] = set()  # whom this found silent by itself; the stream takes them from here
+        self.passing = Agenda()  # writers that may be forgotten, each with the time of a mark that passes it
+        self.timed_out: set[str] = set()  # writers that `place` timed out; the roster handles them and clears the set
         self._writers = writers
         self._sharing = sharing
         self._roles: dict[str, WriterRole] = {}
@@ -127,19 +128,19 @@ class Aggregate:
             (self._skipped, WriterRole.SKIPPED),
             (self._blocking, WriterRole.BLOCKING),
         )
-        self._by_time: list[tuple[int, str]] = []  # counted writers, some entries stale
+        self._by_time: list[tuple[int, str]] = []  # a heap of counted writers; some entries are stale
         self._have_noted: set[str] = set()
-        self._peak: tuple[int, str] | None = None  # the highest noted time, and who has it, excluded ones aside
-        self._peak_known = False  # else it is worked out when it is asked for
-        self._stale: set[str] = set()  # whose contribution may have changed since the last mark
+        self._peak: tuple[int, str] | None = None  # the highest noted time and its writer, without excluded writers
+        self._peak_known = False  # if not, `peak` computes it
+        self._stale: set[str] = set()  # writers whose contribution may have changed since the last mark
         self._expiring = Agenda()  # by writer, the time above which its contribution changes
-        self._newest: dict[str, int | None] = {}  # of what each writer contributed to the last mark
-        self._lacking: set[str] = set()  # who contributed without saying what is newest
+        self._newest: dict[str, int | None] = {}  # the `newest` that each writer last contributed
+        self._lacking: set[str] = set()  # writers that contributed a position without `newest`
 
     # -- writers -------------------------------------------------------------------------------------------------
 
     def place(self, writer: Writer, now: int) -> None:
-        """Takes note of whatever changed about a writer."""
+        """Updates role, time and contribution of a writer that may have changed."""
         name, key_state = writer.name, writer.key_states[self.key]
         role = self._role(writer, key_state)
         value = key_state.value
@@ -167,7 +168,7 @@ class Aggregate:
             self._follow_peak(writer, key_state)
 
     def has_passed(self, writer: Writer) -> bool:
-        """Whether the last mark has all that a writer gave to this key: its times and its whole position."""
+        """Whether the last mark covers everything that a writer noted in this key: its times and its position."""
         key_state, last = writer.key_states[self.key], self.last
         if last is None:
             return key_state.greatest_time is None and not writer.position
@@ -178,7 +179,7 @@ class Aggregate:
         return writer.position.le(last.cut)
 
     def forget(self, writer: Writer) -> None:
-        """Lets go of a writer that the last mark has passed."""
+        """Forgets a writer that the last mark has passed."""
         name = writer.name
         if self.last is not None:
             self.remainder = self.remainder.with_writer(writer, writer.key_states[self.key])
@@ -197,7 +198,7 @@ class Aggregate:
         return len(self._roles)
 
     def look_again(self, name: str) -> None:
-        """What a writer contributed to the last mark may not stand any more."""
+        """Marks a writer's last contribution as possibly out of date."""
         self._writers[name].key_states[self.key].lasting = False
         self._stale.add(name)
 
@@ -205,7 +206,7 @@ class Aggregate:
         return self._roles[name]
 
     def counts(self, name: str) -> bool:
-        """Whether a writer counts with at least the time of the last mark: what it wrote is not late."""
+        """Whether a writer counts with at least the time of the last mark, so that none of its events are late."""
         if self._roles.get(name) is not COUNTED:
             return False
         value = self._writers[name].key_states[self.key].value
@@ -228,7 +229,7 @@ class Aggregate:
                 assert_never(key_state.phase)
 
     def _reached(self, value: int | None) -> bool:
-        """Whether a writer that counts with `value` would hold the next mark, which nobody may without a timeout."""
+        """Whether a writer that counts with `value` holds the next mark; with a timeout of 0 no writer may."""
         return value is None or (self.last is not None and value <= self.last.time)
 
     def _rebuild_times(self) -> None:
@@ -242,7 +243,7 @@ class Aggregate:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def least(self) -> tuple[int, str] | None:
-        """The counted writer with the least time, by name where several have it."""
+        """The least time of the counted writers and its writer, ties by name."""
         while self._by_time:
             value, name = self._by_time[0]
             if self._roles.get(name) is COUNTED and self._writers[name].key_states[self.key].value == value:
@@ -251,7 +252,7 @@ class Aggregate:
         return None
 
     def next_time(self) -> int | None:
-        """The time of a mark that could be made now, None where someone holds time back or nothing is new."""
+        """The time of a mark that could be made now; None if a writer holds time back or time has not advanced."""
         if self._blocking or not self.enough_have_noted:
             return None
         least = self.least()
@@ -261,7 +262,7 @@ class Aggregate:
         return time
 
     def peak(self) -> int | None:
-        """The highest time that any writer noted in its present life, excluded ones aside."""
+        """The highest time that a writer noted in its current life; excluded writers do not count."""
         if not self._peak_known:
             self._peak, self._peak_known = None, True
             for name in self._roles:
@@ -270,7 +271,7 @@ class Aggregate:
         return None if self._peak is None else self._peak[0]
 
     def _follow_peak(self, writer: Writer, key_state: KeyState) -> None:
-        """Takes a writer into the highest time; that is unknown then where the writer that had it no longer does."""
+        """Updates the highest time with a writer's. It becomes unknown if the writer had it and no longer does."""
         time = key_state.time if writer.excluded_at is None else None
         peak = self._peak
         if time is not None and (peak is None or time >= peak[0]):
@@ -287,8 +288,7 @@ class Aggregate:
         return len(self._have_noted) + self.remainder.noted >= self.config.min_writers
 
     def held_by(self, served: int) -> Holder | None:
-        """Who holds time back, at a served time: None where the next mark is only a matter of its interval, or nobody
-        counts."""
+        """The holder at a served time; None if the next mark waits only for its interval, or no writer counts."""
         if not self.enough_have_noted:
             return Holder(writer=None, state=MIN_WRITERS, time=None, last_heard_ms_ago=None, released_in_ms=None)
         if self._blocking:
@@ -314,7 +314,7 @@ class Aggregate:
     # -- marks ---------------------------------------------------------------------------------------------------
 
     def make(self, time: int, now: int) -> Mark:
-        """Makes the mark at `time`, which must be above the last one's, out of what changed since then."""
+        """Makes the mark at `time`, which must be above the last mark's, from what changed since the last mark."""
         changed, self._stale = self._stale, set()
         changed.update(self._expiring.due(time - 1))
         given = []
@@ -338,7 +338,7 @@ class Aggregate:
         return mark
 
     def survey(self, time: int, now: int) -> Mark:
-        """The mark that `make` would make, worked out from everyone and leaving no trace: for a stream at rest."""
+        """The mark that `make` would make, computed from all writers without any change: for an idle stream."""
         given = [
             Given(writer, key_state, writer.contribution(key_state, time))
             for writer in self._writers.values()
@@ -352,7 +352,7 @@ class Aggregate:
         return self._mark(time, now, given, None if lacking else max(known, default=None), keep=False)
 
     def _mark(self, time: int, now: int, given: list[Given], newest: int | None, *, keep: bool) -> Mark:
-        """`keep`: whether to remember which contributions stand whatever their writers note next."""
+        """`keep`: whether to record which contributions no later note of their writers can change."""
         last = self.last
         cut = join_all([last.cut if last is not None else NOTHING, *(each.contribution.cut for each in given)])
         upper = time if last is None else max(time, last.upper)
@@ -377,7 +377,7 @@ class Aggregate:
         )
 
     def _greatest_newest(self, given: list[Given]) -> int | None:
-        """Of all contributions; where the last mark knew it, only what changed can have raised it."""
+        """The greatest `newest` of all contributions. If the last mark has one, only `given` can have raised it."""
         last = self.last.newest if self.last is not None else None
         came = self._newest.values() if last is None else (each.contribution.newest for each in given)
         return max((newest for newest in (last, self.remainder.newest, *came) if newest is not None), default=None)
@@ -387,7 +387,7 @@ class Aggregate:
         return tuple(sorted([*named, *self._skipped]))
 
     def _misses(self, name: str, time: int, now: int) -> bool:
-        """Whether a lost writer may have written what a mark at `time` does not cover, and is not forgotten."""
+        """Whether a lost writer may have written events that a mark at `time` does not cover, and is to be named."""
         writer = self._writers[name]
         key_state = writer.key_states[self.key]
         since = writer.lost_since(key_state)
@@ -397,11 +397,11 @@ class Aggregate:
 
     def _after_mark(self, mark: Mark, now: int) -> None:
         if self.config.writer_timeout_ms == 0:
-            # Whoever the mark has reached would hold the next one: it is left out as soon as that is so.
+            # A writer that the mark has reached would hold the next one, so it is left out at once.
             while (least := self.least()) is not None and least[0] <= mark.time:
                 self.place(self._writers[least[1]], now)
 
     def forget_segment(self, segment: str) -> None:
-        """Takes a segment that the log never had out of the last mark, so that no later cut asks for it."""
+        """Removes a segment that the log never had from the last mark, so that no later cut contains it."""
         if self.last is not None:
             self.last = replace(self.last, cut=self.last.cut.without(segment))

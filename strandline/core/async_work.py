@@ -1,16 +1,16 @@
-"""Events that are worked on asynchronously, and the watermarks between them.
+"""Orders the results of asynchronous work on events, and the watermarks between these events.
 
-Whoever runs the work calls in: `submit` for an event that begins, `watermark` for a watermark that came
-between events, `complete` for a result. Each says what may go on downstream now. Two promises:
+The caller runs the work. It calls `submit` when work on an event begins, `watermark` for a watermark between
+events, and `complete` for a result. `watermark` and `complete` return what may go downstream now. Two promises:
 
 - No overtaking: an event that came before a watermark never comes out after it.
-- No unnecessary latency: a watermark comes out as soon as nothing before it is under way.
+- No unnecessary latency: a watermark comes out as soon as no event before it is under way.
 
     in         e1  e2  W(10)  e3  W(20)      the results arrive as e3, e1, e2
     ordered    e3: -              e1: e1           e2: e2 W(10) e3 W(20)
     unordered  e3: e3             e1: e1           e2: e2 W(20)
 
-There are no tasks and no loops in here.
+This module has no tasks and no loops.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Completed(Generic[Item, Result]):
-    """An item and what came of it."""
+    """An item and its result."""
 
     item: Item
     result: Result
 
 
 class Work(ABC, Generic[Item, Result]):
-    """What the ordered and the unordered queue have in common: a capacity, tickets, and times that rise.
+    """What the ordered and the unordered queue have in common: a capacity, tickets, and rising watermarks.
 
-    `capacity` bounds the items that were submitted and have not come out. Between two of them there is at
-    most one watermark of each key, so the watermarks are bounded too, and are never refused for lack of room.
+    `capacity` bounds the items that were submitted and have not come out. Between two items there is at most
+    one watermark of each key, so the watermarks are bounded too, and are never refused for lack of room.
 
-    Raises InvalidConfig, QueueFull for a `submit` when it is full, UnknownTicket for a `complete` of what is
-    not under way, WatermarkWentBack for a watermark that is not above the last one of its key, and TooMany
+    Raises InvalidConfig, QueueFull for a `submit` to a full queue, UnknownTicket for a `complete` of an item that
+    is not under way, WatermarkWentBack for a watermark that is not above the last one of its key, and TooMany
     beyond KEYS_PER_COALESCER keys. A refused call changes nothing.
     """
 
@@ -78,15 +78,15 @@ class Work(ABC, Generic[Item, Result]):
 
     @abstractmethod
     def submit(self, item: Item) -> Ticket:
-        """Work on the item begins; its ticket is for `complete`."""
+        """Records that work on the item begins; pass the ticket to `complete`."""
 
     @abstractmethod
     def watermark(self, key: str, value: int) -> list[Completed[Item, Result] | Watermark]:
-        """A watermark follows the items submitted so far. It comes out at once where none of them is left."""
+        """Records a watermark behind the items submitted so far. It comes out at once if none of them is left."""
 
     @abstractmethod
     def complete(self, ticket: Ticket, result: Result) -> list[Completed[Item, Result] | Watermark]:
-        """The item's result is here; what may go on now, in this order."""
+        """Records the item's result; returns what may go downstream now, in order."""
 
     def _take_number(self) -> int:
         if self.full:
@@ -117,10 +117,10 @@ class _Place(Generic[Item, Result]):
 
 
 class OrderedWork(Work[Item, Result]):
-    """Results come out in the order of submission, with the watermarks where they were.
+    """Results come out in the order of submission, with the watermarks at their places.
 
-    A watermark that follows one of the same key, with no item between, takes its place. A result that is
-    early waits for those before it, and counts as long as it waits.
+    A watermark replaces an earlier one of the same key if no item lies between them. An early result waits
+    for those before it, and uses capacity until it comes out.
     """
 
     __slots__ = ("_places", "_under_way")
@@ -160,7 +160,7 @@ class OrderedWork(Work[Item, Result]):
 
 
 class _Stretch:
-    """The items between two watermarks: how many are under way, and the watermarks that wait for them."""
+    """The items between two watermarks: the number under way, and the watermarks that wait for them."""
 
     __slots__ = ("pending", "watermarks")
 
@@ -172,9 +172,9 @@ class _Stretch:
 class UnorderedWork(Work[Item, Result]):
     """Results come out as they arrive; a watermark waits for every item before it.
 
-    Items are counted by the stretch between two watermarks, of whatever key, in which they came. When the
-    oldest stretches have come to nothing, their watermarks come out, up to the first stretch with an item
-    under way. Of several that come out together, only the newest of each key does.
+    A stretch counts the items between two watermarks of any keys. When the oldest stretches have no item left,
+    their watermarks come out, up to the first stretch with an item under way. If several of one key would come
+    out together, only the newest does.
     """
 
     __slots__ = ("_stretches", "_under_way")
@@ -218,7 +218,7 @@ class UnorderedWork(Work[Item, Result]):
         return [Completed(item, result), *_as_watermarks(ready)]
 
     def _merge_empty(self) -> None:
-        """Keeps the stretches few while one item stays under way for long and others come and go behind it.
+        """Bounds the number of stretches while one item stays under way and later items come and go.
 
         Watermarks after an empty stretch wait for the same items as those after the stretch before it.
         """

@@ -1,6 +1,6 @@
-"""Whether a source works off a backlog, so that those who read it may trade latency for throughput.
+"""Detects that a source works off a backlog, so that its readers can trade latency for throughput.
 
-Several strategies combine by OR: the source is in backlog while any of them says so.
+Strategies combine by OR: the source is in backlog while one of them says so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strandline.limits import TIME_BOUND_MS
 
 
 class BacklogStrategy(Protocol):
-    """Anything that can say whether the source is in backlog at the moment."""
+    """Says whether the source is in backlog now."""
 
     @property
     def backlog(self) -> bool: ...
@@ -24,24 +24,22 @@ class BacklogStrategy(Protocol):
 class BacklogDetector:
     """Backlog by watermark lag: in backlog while `now - watermark` is more than `threshold_ms`.
 
-    A threshold of None means never in backlog. With a threshold, a source without a watermark is in backlog:
-    it has shown nothing of how far it is. A lag of exactly the threshold is not backlog.
+    A threshold of None means never in backlog. With a threshold, a source without a watermark is in backlog,
+    because its progress is unknown. A lag of exactly the threshold is not backlog.
 
-    **Sticky.** Found not to be in backlog, an active source stays so, however large its lag becomes. Whoever
-    acts on the status changes its way of working with it, and a job that cannot keep up is not helped by
-    being told, again and again, that it has fallen behind.
+    **Sticky.** An active source that was found not to be in backlog stays so, however large its lag becomes. The
+    job changes its way of working with the status, and repeated changes do not help a job that cannot keep up.
 
-    **Idle.** A source that went idle is not in backlog, since nothing waits to be read. That is no finding
-    about its lag, and it does not outlast the sleep: on waking the lag is looked at afresh, and the source
-    may be in backlog, also one that was not before it went idle. Stickiness thus holds from one waking to the
-    next sleep. It could not hold beyond: the sources that go idle are mostly those that had caught up, and
-    for all of them the look on waking would be empty. Nor is it needed: the sleep has ended the stretch of
-    work that a change of mind would disturb.
+    **Idle.** An idle source is not in backlog, because nothing waits to be read. This says nothing about its lag:
+    `woke` checks the lag again, and the source may be in backlog even if it was not before it went idle. So the
+    sticky status lasts from one waking to the next sleep. It does not last longer, because most sources that go
+    idle had caught up, and for these the check on waking would have no effect. Nor is it needed longer: the sleep
+    has ended the stretch of work that a change of status would disturb.
 
-    Only `woke` ends the sleep. `update` while idle changes nothing, because the watermark of an idle stream
-    may go on rising by itself (ingestion domain). `woke` on a source that is awake is an `update`.
+    Only `woke` ends the sleep. `update` on an idle source changes nothing, because the watermark of an
+    idle stream may go on rising by itself (ingestion domain). `woke` on an active source is an `update`.
 
-    Raises InvalidConfig where the threshold is not a whole number above 0, or a time is not a time.
+    Raises InvalidConfig if the threshold is not a whole number above 0, or a time is not valid.
     """
 
     __slots__ = ("_caught_up", "_idle", "_threshold_ms")
@@ -60,17 +58,17 @@ class BacklogDetector:
         return self._threshold_ms is not None and not self._idle and not self._caught_up
 
     def update(self, watermark: int | None, now: int) -> bool:
-        """The watermark of the source at the time `now`, None while it has none; the status that follows."""
+        """Takes the source's watermark at the time `now`, None while it has none; returns the new status."""
         self._caught_up = self._within(watermark, now) or self._caught_up
         return self.backlog
 
     def went_idle(self) -> bool:
-        """The source said that it is idle: not in backlog until it wakes."""
+        """Records that the source is idle: it is not in backlog until it wakes."""
         self._idle = True
         return self.backlog
 
     def woke(self, watermark: int | None, now: int) -> bool:
-        """The source is active again: its lag is looked at afresh."""
+        """Records that the source is active again, and checks its lag."""
         within = self._within(watermark, now)
         self._caught_up = within or (self._caught_up and not self._idle)
         self._idle = False
@@ -88,11 +86,10 @@ class BacklogDetector:
 class RemainingOffsetsStrategy:
     """Backlog by size: in backlog while more than `threshold_offsets` offsets remain to be read.
 
-    None for the threshold means never; with one, a remainder that is not known yet counts as backlog. It is
-    not sticky: the remainder is a count, not an estimate, and it says by itself when the work is done.
+    A threshold of None means never. With a threshold, an unknown remainder counts as backlog. The status is
+    not sticky: the remainder is a count, not an estimate, and shows when the work is done.
 
-    Raises InvalidConfig where the threshold is not a whole number above 0, or the remainder not one from 0
-    up.
+    Raises InvalidConfig if the threshold is not a whole number above 0, or the remainder is not one from 0 up.
     """
 
     __slots__ = ("_remaining", "_threshold_offsets")
@@ -112,14 +109,14 @@ class RemainingOffsetsStrategy:
         return self._remaining is None or self._remaining > self._threshold_offsets
 
     def update(self, remaining: int | None) -> bool:
-        """The offsets still to be read, over all segments, None while unknown; the status that follows."""
+        """Takes the number of offsets still to be read in all segments, None if unknown; returns the new status."""
         self._remaining = None if remaining is None else check_whole("remaining", remaining, least=0)
         return self.backlog
 
 
 @dataclass(frozen=True, slots=True)
 class CallableStrategy:
-    """Backlog as the application says: asks `is_backlog` each time."""
+    """Backlog as the application reports it: calls `is_backlog` each time."""
 
     is_backlog: Callable[[], bool]
 
@@ -129,7 +126,7 @@ class CallableStrategy:
 
 
 class AnyBacklog:
-    """In backlog while any of the strategies is; with none, never. It is a strategy itself, so they nest."""
+    """In backlog while one of the strategies is; without strategies, never. It is a strategy, so they nest."""
 
     __slots__ = ("_strategies",)
 
@@ -142,10 +139,10 @@ class AnyBacklog:
 
 
 class BacklogWatch:
-    """Looks at strategies, combined by OR, and tells when the status changes: at first it is not backlog.
+    """Checks strategies, combined by OR, and reports changes of the status. The first status is: not in backlog.
 
-    `on_change` is called with the new status, within `look`. What it raises comes out of `look`; the change counts as
-    told then.
+    `look` calls `on_change` with the new status. An error in `on_change` comes out of `look`; the change then counts
+    as reported.
     """
 
     __slots__ = ("_on_change", "_strategies", "backlog")
@@ -158,7 +155,7 @@ class BacklogWatch:
         self.backlog = False
 
     def look(self) -> bool:
-        """The status now."""
+        """Checks the strategies; returns the status."""
         before, self.backlog = self.backlog, self._strategies.backlog
         if self.backlog is not before and self._on_change is not None:
             self._on_change(self.backlog)

@@ -1,8 +1,8 @@
-"""Up to 64 marks in a row, packed: with `chain.py`, which has them all, the only module that needs numpy.
+"""Packs up to 64 consecutive marks. Only this module and `chain.py`, which has all marks, need numpy.
 
-A segment is a column. Cuts never go back, so a block keeps its first cut whole, and of the others only what they add to
-it, in the narrowest cells that hold what the last one adds. A column that does not change within a block has no cells
-there.
+A segment is a column. Cuts never go back, so a block keeps its first cut whole, and of each other cut only the
+difference to the first, in the narrowest cells that hold the difference of the last. A column that does not change
+within a block has no cells.
 
     key (first cut) · columns that change · deltas (64 rows of these) · fields (times, …)
 """
@@ -22,29 +22,29 @@ BLOCK_MARKS: Final = 64
 Row: TypeAlias = NDArray[np.int64]
 Packed: TypeAlias = NDArray[np.integer[Any]]
 
-# What each kind of cell holds at most. The widest is signed: uint64 and int64 together become floats.
+# The greatest number in each type of cell. The widest is signed: numpy turns uint64 with int64 into floats.
 _CELLS: Final = {np.dtype(kind): int(np.iinfo(kind).max) for kind in ("u1", "u2", "u4", "i8")}
-# The rows of a block's fields; `newest` holds the time where it is not known.
+# The rows of a block's fields. The row `newest` holds the mark's time if `newest` is unknown.
 _FIELDS: Final = 5
 _TIME, _UPPER, _NEWEST, _KNOWN, _CREATED = range(_FIELDS)
 
 
 def narrowest(top: int) -> np.dtype[Any]:
-    """The narrowest cells that hold whole numbers from 0 up to this."""
+    """The narrowest cells that hold whole numbers from 0 to `top`."""
     return next(kind for kind, most in _CELLS.items() if top <= most)
 
 
 class Block:
-    """Up to 64 marks in a row. Rows handed in have at least as many columns as any block."""
+    """Up to 64 consecutive marks. Rows in arguments have at least as many columns as the block."""
 
     __slots__ = ("columns", "count", "deltas", "fields", "key", "least")
 
     def __init__(self, key: Row, cells: np.dtype[Any]) -> None:
         self.count = 0
         self.key = key
-        self.columns: Packed | None = None  # those that `deltas` has, ascending; None: all
+        self.columns: Packed | None = None  # the columns of `deltas`, ascending; None: all
         self.deltas: Packed = np.zeros((BLOCK_MARKS, len(key)), cells)
-        self.fields: Packed = np.zeros((_FIELDS, BLOCK_MARKS), np.int64)  # each above its `least`
+        self.fields: Packed = np.zeros((_FIELDS, BLOCK_MARKS), np.int64)  # differences to `least`
         self.least: Row = np.zeros(_FIELDS, np.int64)
 
     def append(self, row: Row, mark: Mark) -> None:
@@ -67,7 +67,7 @@ class Block:
         self.key = np.concatenate((self.key, np.zeros(width - before, np.int64)))
 
     def close(self, width: int) -> None:
-        """Packs a full block into the least room; `width` is how many columns are in use."""
+        """Packs a full block into the least memory; `width` is the number of columns in use."""
         added = self.deltas[-1, :width]
         cells = narrowest(int(added.max(initial=0)))
         columns = added.nonzero()[0]
@@ -82,7 +82,7 @@ class Block:
         self.fields = above.astype(narrowest(int(above.max())))
 
     def clear(self, column: int) -> None:
-        """Makes it as if no cut had reached into this column."""
+        """Sets the offsets of one column to 0 in every cut."""
         if column < len(self.key):
             self.key[column] = 0
             place = self._place(column)
@@ -107,12 +107,12 @@ class Block:
         return int(self.fields[_TIME, n]) + int(self.least[_TIME])
 
     def values(self, n: int) -> tuple[int, int, int | None, int]:
-        """A mark's time, upper, newest and when it was made."""
+        """A mark's `time`, `upper`, `newest` and `created_at`."""
         time, upper, newest, known, created_at = (self.fields[:, n] + self.least).tolist()
         return time, upper, newest if known else None, created_at
 
     def newest(self) -> tuple[Row, NDArray[np.bool_]]:
-        """The marks' newest, and which of these are known."""
+        """The `newest` of every mark, and which of these are known."""
         newest, known = (self.fields[which, : self.count] + self.least[which] for which in (_NEWEST, _KNOWN))
         return newest, known > 0
 
@@ -121,15 +121,15 @@ class Block:
         return not (self.key > row[: len(self.key)]).any()
 
     def starts_above(self, row: Row, reach: int) -> bool:
-        """Whether the first cut lies wholly at or above the row, which has nothing from column `reach` on."""
+        """Whether the first cut lies wholly at or above the row, whose columns from `reach` on are 0."""
         return reach <= len(self.key) and not (self.key < row[: len(self.key)]).any()
 
     def count_below(self, row: Row) -> int:
-        """How many cuts lie wholly at or below the row, where it is known that the first one does."""
+        """How many cuts lie wholly at or below the row. The first one must."""
         room = row[: len(self.key)] - self.key
         if self.columns is not None:
             room = room[self.columns]
-        # Room beyond the last delta is of no use, and without it the comparisons stay narrow.
+        # Limits above the last delta change nothing; capping them keeps the comparisons narrow.
         limits = np.minimum(room, self.deltas[self.count - 1]).astype(self.deltas.dtype)
         return bisect_left(range(self.count), True, lo=1, key=lambda n: (self.deltas[n] > limits).any())
 
@@ -138,7 +138,7 @@ class Block:
         width = len(self.key)
         if row[width:].any() or (self.row(self.count - 1) < row[:width]).any():
             return self.count
-        # The last cut is above, so what is needed fits the cells, and an unchanging column needs nothing.
+        # The last cut is above, so the needed deltas fit the cells, and a constant column needs none.
         need = np.maximum(row[:width] - self.key, 0)
         if self.columns is not None:
             need = need[self.columns]
@@ -147,7 +147,7 @@ class Block:
 
     @property
     def packed_bytes(self) -> int:
-        """What its arrays hold."""
+        """The size of the arrays."""
         arrays = (self.key, self.deltas, self.fields, self.columns)
         return sum(array.nbytes for array in arrays if array is not None)
 

@@ -1,8 +1,8 @@
-"""The marks of one stream and key, packed: with its blocks (`block.py`) the only module that needs numpy.
+"""The marks of one stream and key, packed. Only this module and `block.py` need numpy.
 
-64 marks in a row make a block, and the last block is being filled, with nothing left out yet. "At or below a position"
-and "at or above it" are monotone along the chain: a lookup is a binary search over the first cuts of the blocks and
-another one within a block. A million marks of 256 segments that grow by under 1000 a mark take 0.56 GB.
+64 consecutive marks make a block; the last block is not packed until it is full. "At or below a position" and "at or
+above it" are monotone along the chain, so a lookup is a binary search over the first cuts of the blocks and another one
+within a block. A million marks of 256 segments that grow by less than 1000 per mark take 0.56 GB.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from strandline.core.window import check_follows
 
 
 class MarkChain:
-    """The marks of one (stream, key), oldest first. It grows at the end, and pruning takes from the front."""
+    """The marks of one (stream, key), oldest first. `append` adds at the end, and pruning removes from the front."""
 
     def __init__(self, key: str, first_seq: int = 1) -> None:
-        """`first_seq` is that of the first mark to come: 1, unless a store has pruned those before it."""
+        """`first_seq` is the seq of the first mark to come: 1, unless the store has pruned earlier marks."""
         if first_seq < 1:
             raise ValueError(f"a mark's seq counts from 1, not {first_seq}")
         self.key = key
         self._first_seq = first_seq
         self._base = first_seq  # the seq of the first mark of the first block
-        self._count = 0  # marks from `_base` on, so pruned ones of the first block are among them
+        self._count = 0  # marks from `_base` on, including pruned marks of the first block
         self._blocks: list[Block] = []
         self._columns: dict[str, int] = {}
         self._segments: list[str] = []  # by column
         self._last: Mark | None = None
-        self._last_row: Row = np.zeros(0, np.int64)  # of the last cut, with room for columns to come
-        # From this seq on these writers are left out. That changes seldom.
+        self._last_row: Row = np.zeros(0, np.int64)  # the last cut, with spare columns
+        # (seq, the writers that marks from there on leave out). A change is rare.
         self._excluded: list[tuple[int, tuple[str, ...]]] = [(first_seq, ())]
-        # (least newest, seq of the first mark) of full blocks, rising in both: where a later block goes as low, an
-        # earlier one can never hold the answer of `start`, and is left out.
+        # (least `newest`, seq of the first mark) of full blocks, rising in both. A block is left out if a later one
+        # has an equal or lesser `newest`, because `start` then never finds its answer in the earlier one.
         self._lows: list[tuple[int, int]] = []
 
-    # -- growing and shrinking -------------------------------------------------------------------------------
+    # -- appending and pruning -------------------------------------------------------------------------------
 
     def append(self, mark: Mark) -> None:
-        """Adds the next mark: 17 µs where its cut has 256 segments.
+        """Adds the next mark. This takes 17 µs for a cut of 256 segments.
 
-        Raises ValueError, with nothing changed, where its seq is not the next one, its key another, its time not above
-        the last mark's, or its cut goes back in a segment.
+        Raises ValueError, and changes nothing, if its seq is not the next one, its key is another, its time is not
+        above the last mark's, or its cut goes back in a segment.
         """
         last = self._last
         if last is not None:
@@ -70,7 +70,7 @@ class MarkChain:
             self._close_block()
 
     def prune(self, head: Cut) -> int:
-        """Drops the marks wholly at or below the head, save the newest of these. Returns how many went."""
+        """Drops the marks wholly at or below the head, except the newest of these. Returns their number."""
         return self.prune_before_seq(self._base + self._passed_count(self._row(head)[0]) - 1)
 
     def prune_before_seq(self, seq: int) -> int:
@@ -107,7 +107,7 @@ class MarkChain:
         return (self[seq] for seq in self._seqs)
 
     def __getitem__(self, seq: int) -> Mark:
-        """The mark with a seq; raises IndexError where it is not here (any more, or yet)."""
+        """The mark with a seq; raises IndexError if the chain does not have it (any more, or yet)."""
         block, n = self._find(seq)
         time, upper, newest, created_at = block.values(n)
         offsets = zip(self._segments, block.row(n).tolist(), strict=False)
@@ -124,12 +124,12 @@ class MarkChain:
 
     @property
     def first_seq(self) -> int:
-        """The seq of the oldest mark, or of the next one to come."""
+        """The seq of the oldest mark; in an empty chain, of the next one to come."""
         return self._first_seq
 
     @property
     def last_seq(self) -> int:
-        """The seq of the newest mark; `first_seq` - 1, where there is none."""
+        """The seq of the newest mark; `first_seq` - 1 in an empty chain."""
         return self._base + self._count - 1
 
     @property
@@ -139,21 +139,21 @@ class MarkChain:
 
     @property
     def packed_bytes(self) -> int:
-        """What the arrays hold. Python's own objects add about 1 kB for every 64 marks."""
+        """The size of the arrays. Python's objects add about 1 kB for every 64 marks."""
         return sum(block.packed_bytes for block in self._blocks)
 
     def after(self, seq: int, limit: int) -> list[Mark]:
-        """The marks that follow a seq, oldest first, at most `limit` of them."""
+        """The marks after a seq, oldest first, at most `limit`."""
         first = max(seq + 1, self._first_seq)
         return [self[n] for n in range(first, min(first + limit, self.last_seq + 1))]
 
     def time_at(self, seq: int) -> int:
-        """The time of a mark; raises IndexError where it is not here."""
+        """The time of a mark; raises IndexError if the chain does not have it."""
         block, n = self._find(seq)
         return block.time(n)
 
     def offset_at(self, seq: int, segment: str) -> int:
-        """The offset of a mark's cut in one segment; raises IndexError where the mark is not here."""
+        """The offset of a mark's cut in one segment; raises IndexError if the chain does not have the mark."""
         (block, n), column = self._find(seq), self._columns.get(segment)
         return 0 if column is None else block.offset(n, column)
 
@@ -168,9 +168,9 @@ class MarkChain:
         return self[self._first_seq + count] if count < len(self) else None
 
     def start(self, time: int) -> Mark | None:
-        """The last mark whose newest is known and below a time: nothing at or after that lies below its cut.
+        """The last mark whose `newest` is known and below a time: no event at or after that time lies below its cut.
 
-        Newest need not rise from mark to mark. Costs a binary search over blocks and a scan of two of them.
+        `newest` need not rise from mark to mark. Costs a binary search over blocks and a scan of two blocks.
         """
         candidates = [len(self._blocks) - 1] if self._blocks else []
         lower = bisect_left(self._lows, time, key=itemgetter(0))
@@ -184,7 +184,7 @@ class MarkChain:
                 return self[seq] if seq >= self._first_seq else None
         return None
 
-    # -- looking by position ---------------------------------------------------------------------------------
+    # -- lookup by position ----------------------------------------------------------------------------------
 
     def passed(self, position: Cut) -> Mark | None:
         """The newest mark whose cut is wholly at or below the position."""
@@ -206,7 +206,7 @@ class MarkChain:
             return None
         block, n = self._find(seq)
         if not (block.row(n) > row[: len(block.key)]).any():
-            # Its cut is the position itself: it and those that follow with the same cut are passed.
+            # Its cut is the position itself: this mark and the next ones with the same cut are passed.
             seq = self._base + self._passed_count(row)
         return self[seq] if seq <= self.last_seq else None
 
@@ -227,7 +227,7 @@ class MarkChain:
         return self._blocks[number], n
 
     def _row(self, cut: Cut) -> tuple[Row, bool]:
-        """The cut by column, and whether all of its segments have one."""
+        """The cut by column, and whether all of its segments have a column."""
         offsets = cut.offsets
         row = np.zeros(len(self._last_row), np.int64)
         known = len(self._segments)
@@ -235,7 +235,7 @@ class MarkChain:
         return row, bool(np.count_nonzero(row) == len(offsets))
 
     def _reach(self, mark: Mark) -> None:
-        """Makes a mark's cut the last row, a column for each of its segments; ValueError if it goes back."""
+        """Makes a mark's cut the last row, and adds missing columns. Raises ValueError if the cut goes back."""
         row, all_known = self._row(mark.cut)
         back = (row < self._last_row).nonzero()[0]
         if len(back):
@@ -248,7 +248,7 @@ class MarkChain:
                     self._columns[segment] = len(self._segments)
                     self._segments.append(segment)
             if len(self._segments) > len(row):
-                # A little more than needed, so that columns which come one by one do not each cost a copy.
+                # Spare columns, so that not every new column costs a copy.
                 self._last_row = np.zeros(max(len(self._segments), len(row) * 5 // 4), np.int64)
             row, _ = self._row(mark.cut)
         self._last_row = row

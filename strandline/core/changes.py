@@ -1,4 +1,4 @@
-"""What calls to a stream answer, and what they changed: for the caller, the store and the journal."""
+"""The results of calls on a stream, and the changes that they made: for the caller, the store and the journal."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from strandline.core.writer import WriterState
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The new epoch, and by key the time at or above which nothing that the writer has is late."""
+    """The new epoch, and by key the floor: events of the writer at or above it are not late."""
 
     epoch: int
     floors: Mapping[str, int | None]
 
 
-class NoteResult(NamedTuple):  # made for every note, and a tuple is made in a fifth of the time of a frozen dataclass
-    """To a note. `floors` has, for each key in which the writer did not fully count, the time below which what it
-    wrote is late; `marks` are those that the note brought about."""
+class NoteResult(NamedTuple):  # five times faster to make than a frozen dataclass, and every note makes one
+    """The answer to a note. `floors` has, for each key in which the writer did not fully count, the time below which
+    its events are late; `marks` are the marks that the note made possible."""
 
     late: bool
     floors: Mapping[str, int | None]
@@ -35,7 +35,7 @@ class NoteResult(NamedTuple):  # made for every note, and a tuple is made in a f
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """A writer that became something else to the stream."""
+    """A writer's change of state in one key."""
 
     at: int
     writer: str
@@ -46,13 +46,13 @@ class StateChange:
 
 @dataclass(slots=True)
 class Changes:
-    """What has changed since the last drain."""
+    """All changes since the last drain."""
 
     stream: bool = False  # configuration, head, epochs, sealed
     writers: set[str] = field(default_factory=set)
-    forgotten: set[str] = field(default_factory=set)  # writers; some of them may have come again since
+    forgotten: set[str] = field(default_factory=set)  # writers; some may have come back since
     segments: dict[str, Segment] = field(default_factory=dict)
-    dropped: set[str] = field(default_factory=set)  # segments that turned out not to exist
+    dropped: set[str] = field(default_factory=set)  # segments that the log does not have
     marks: list[Mark] = field(default_factory=list)
     states: list[StateChange] = field(default_factory=list)
 
@@ -62,13 +62,13 @@ class Changes:
         )
 
     def forget(self, writer: str) -> None:
-        """A writer is forgotten, whatever else became of it."""
+        """Records that a writer is forgotten; this replaces its other changes."""
         self.writers.discard(writer)
         self.forgotten.add(writer)
-        self.stream = True  # which keeps what forgotten writers leave behind
+        self.stream = True  # the stream keeps the remainders of its forgotten writers
 
     def then(self, later: Changes) -> Changes:
-        """These, and what changed after them."""
+        """These changes, followed by later ones."""
         return Changes(
             stream=self.stream or later.stream,
             writers=(self.writers - later.forgotten) | later.writers,

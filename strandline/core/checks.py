@@ -1,20 +1,20 @@
-"""Numbers that a caller of the pure core hands in: what is not what it should be is named."""
+"""Checks the numbers that callers give to the pure core; an error names the wrong value."""
 
 from strandline.errors import InvalidConfig
 from strandline.limits import TIME_BOUND_MS
 
 
 def check_time(name: str, value: object) -> int:
-    """The time itself; raises InvalidConfig where it is not a whole number of milliseconds within 2^53."""
+    """Returns the time; raises InvalidConfig if it is not a whole number of milliseconds within 2^53."""
     if type(value) is not int or not -TIME_BOUND_MS < value < TIME_BOUND_MS:
         raise InvalidConfig(name=name, value=value, wanted="a whole number of milliseconds within 2^53")
     return value
 
 
 def check_whole(name: str, value: object, *, least: int, most: int | None = None, also: str = "") -> int:
-    """The number itself; raises InvalidConfig where it is not a whole number from `least` up, or is above `most`.
+    """Returns the number; raises InvalidConfig if it is not a whole number from `least` up, or is above `most`.
 
-    `also` ends the sentence, for callers that take something else as well.
+    `also` ends the sentence, for callers that accept another kind of value too.
     """
     if type(value) is not int or not least <= value < TIME_BOUND_MS or (most is not None and value > most):
         end = "up" if most is None else f"to {most}"

@@ -1,14 +1,14 @@
-"""A clock that goes by the host's monotonic clock, follows the host's wall clock within bounds, and never goes back.
+"""A clock that runs on the host's monotonic clock, follows the host's wall clock within bounds, and never goes back.
 
     the wall clock is            this clock
     ─────────────────            ──────────
-    ahead by less than a step    goes faster by an eighth until it is there
-    ahead by a step or more      goes on as it did; follows once that has lasted for CLOCK_CONFIRM_MS, but no step of
-                                 more than CLOCK_STEP_BOUND_MS: a clock that is begun again does
-    behind                       goes slower until both meet, by an eighth, and by a half where it is less than a step:
-                                 it never stands still
+    ahead by less than a step    runs faster by an eighth until both agree
+    ahead by a step or more      keeps its rate; follows after CLOCK_CONFIRM_MS, but never a step of more than
+                                 CLOCK_STEP_BOUND_MS: only a restarted clock does
+    behind                       runs slower until both agree: by an eighth, or by a half if behind by less than a
+                                 step; it never stands still
 
-So intervals pass whatever the wall clock does, and one that is wrong for a moment changes nothing.
+So time always passes, whatever the wall clock does, and a jump that is undone soon changes nothing.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from strandline.limits import (
 
 
 class ClockState(StrEnum):
-    """How this clock stands to the host's."""
+    """This clock compared with the host's."""
 
     STEADY = "steady"
-    AHEAD = "ahead"  # the host's clock was set back, and this one goes slower until both meet
-    BEHIND = "behind"  # the host's clock was set forward, and this one does not follow yet
+    AHEAD = "ahead"  # the host's clock was set back; this clock runs slower until both agree
+    BEHIND = "behind"  # the host's clock was set forward; this clock does not follow yet
 
 
 @dataclass(slots=True)
@@ -40,11 +40,12 @@ class _Jump:
 
 
 class SteadyClock:
-    """Milliseconds. Pure: what the host's clocks show is an argument. The monotonic one must never go back."""
+    """A clock in milliseconds. Pure: the readings of the host's clocks are arguments. The monotonic clock must never
+    go back."""
 
     def __init__(self, start: int, monotonic: int) -> None:
-        """Begins at `start`, wherever the wall clock is."""
-        self.host_ahead_ms = 0  # by how much the wall clock was ahead at the last look
+        """Begins at `start`, whatever the wall clock shows."""
+        self.host_ahead_ms = 0  # by how much the wall clock was ahead at the last comparison
         self._last = start
         self._base = start
         self._from = monotonic
@@ -58,7 +59,7 @@ class SteadyClock:
         return ClockState.AHEAD if self.host_ahead_ms <= -CLOCK_STEP_MS else ClockState.STEADY
 
     def read(self, monotonic: int) -> int:
-        """What this clock shows."""
+        """The time of this clock."""
         passed = monotonic - self._from
         part = CLOCK_NEAR_SLEW_PART if -CLOCK_STEP_MS < self._to_slew_ms < 0 else CLOCK_SLEW_PART
         most = passed // part
@@ -68,7 +69,7 @@ class SteadyClock:
         return self._last
 
     def look(self, wall: int, monotonic: int) -> int:
-        """Compares itself with the wall clock, to be done about each second; returns by how much it has stepped."""
+        """Compares this clock with the wall clock; returns its step. Call it about once a second."""
         now = self.read(monotonic)
         ahead = wall - now
         step = 0

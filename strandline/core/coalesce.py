@@ -1,16 +1,16 @@
-"""Several inputs, one watermark for each key: the least that the active inputs say.
+"""Combines the watermarks of several inputs into one for each key: the least of the active inputs.
 
                  idle()                      done()
         active ──────────▶ idle      either ──────────▶ done
         active ◀────────── idle
             event(), observe()
 
-Being idle belongs to an input, not to a key: an event carries all its times, so an input with an event is
-active in every key, and one without any is idle in every key, also in keys that appear only later. An input
-keeps the times that it gave while it is idle, and goes on from them.
+An input is idle in all keys or in none: an event carries all its times, so an input with an event is active in
+every key, and an input without events is idle in every key, also in keys that appear later. An idle input keeps
+its times, and goes on from them.
 
-`Coalescer` hears of every change. `combine` has the same rules for a caller who looks now and then, and keeps nothing
-but the watermarks that would otherwise go back.
+`Coalescer` takes every change. `combine` has the same rules for a caller that polls, and keeps only the watermarks that
+would otherwise go back.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from strandline.limits import KEYS_PER_COALESCER
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """Nothing older than `value` follows, in the time named `key`."""
+    """No event older than `value` follows, in the time named `key`."""
 
     key: str
     value: int
@@ -42,7 +42,7 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Every input that is not done is idle: nothing will come until one of them wakes."""
+    """Every input that is not done is idle: no event comes until one of them wakes."""
 
 
 Emission = Watermark | Idle
@@ -51,8 +51,8 @@ Emission = Watermark | Idle
 class OnAllIdle(StrEnum):
     """What happens when the last active input goes idle or done while others are idle."""
 
-    HOLD = "hold"  # the watermark stays at what the active inputs had proven
-    JUMP = "jump"  # it goes to the greatest time that any input gave
+    HOLD = "hold"  # the watermark stays where the active inputs had brought it
+    JUMP = "jump"  # it goes to the greatest time of all inputs
 
 
 class _State(Enum):
@@ -62,11 +62,10 @@ class _State(Enum):
 
 
 class _KeyTimes:
-    """The times that the inputs gave for one key.
+    """The times of the inputs for one key.
 
-    `queue` is a heap with one entry for each input at most. Times only rise, so an entry that was overtaken
-    is a lower bound; it is set right when it comes to the top. So a call costs O(log inputs), spread over the
-    calls.
+    `_queue` is a heap with at most one entry for each input. Times only rise, so an outdated entry is a lower
+    bound; `least` corrects it when it reaches the top. A call costs O(log inputs), amortized.
     """
 
     __slots__ = ("_queue", "_queued", "counted", "emitted", "greatest", "last")
@@ -80,7 +79,7 @@ class _KeyTimes:
         self._queued: set[int] = set()
 
     def record(self, number: int, value: int) -> None:
-        """An active input's new time."""
+        """Records the new time of an active input."""
         if number not in self.last:
             self.counted += 1
         self.last[number] = value
@@ -89,7 +88,7 @@ class _KeyTimes:
 
     def leave(self, number: int) -> None:
         if number in self.last:
-            self.counted -= 1  # its entry in the queue goes when it comes to the top
+            self.counted -= 1  # `least` removes its queue entry when that reaches the top
 
     def come_back(self, number: int) -> None:
         if number in self.last:
@@ -97,7 +96,7 @@ class _KeyTimes:
             self._enqueue(number)
 
     def least(self, states: list[_State]) -> tuple[int, int] | None:
-        """The least time of the active inputs that gave one, and the first input that has it."""
+        """The least time of the active inputs that have one, and the first input with it."""
         queue = self._queue
         while queue:
             value, number = queue[0]
@@ -111,7 +110,7 @@ class _KeyTimes:
         return None
 
     def rise_to(self, value: int) -> bool:
-        """Whether the value is news; from then on it is what was emitted."""
+        """Whether the value is above the last emitted one; if so, it becomes the last emitted one."""
         if self.emitted is not None and value <= self.emitted:
             return False
         self.emitted = value
@@ -124,20 +123,20 @@ class _KeyTimes:
 
 
 class Coalescer:
-    """Folds the watermarks of several inputs into one for each key; every call returns what it makes known.
+    """Combines the watermarks of several inputs into one for each key; every call returns its emissions.
 
-    For each key the watermark is the least time of the active inputs, once every one of them gave a time for
-    that key; so a key that only some active inputs know is not forwarded. Emitted values strictly rise, key
-    by key: an input that wakes with an older time holds the watermark where it is until it has caught up.
-    With several keys the emissions come in the order of the keys' names.
+    The watermark of a key is the least time of the active inputs, once each of them has a time for that key.
+    So a key that only some active inputs have is not forwarded. Emitted values strictly rise, key by key: an
+    input that wakes with an older time holds the watermark until it has caught up. Emissions for several keys
+    come in the order of the keys' names.
 
-    When all inputs are idle (done ones aside) `Idle()` is emitted, once; with `on_all_idle="jump"` the
-    greatest time that any input gave comes before it, for each key where that is news. A jump is a guess:
-    what a sleeping input still holds below that time will be late. With "hold" the watermark is always the
-    word of an input.
+    When every input is idle or done, and one is idle, `Idle()` is emitted, once. With `on_all_idle="jump"` the
+    greatest time of all inputs comes before it, for each key in which it is above the watermark. A jump is a
+    guess: events of an idle input below that time will be late. With "hold" the watermark is always a time
+    that an input gave.
 
     `inputs` is a number n, for the inputs 0 to n - 1, or an iterable of distinct names. A refused call
-    changes nothing. Raises InvalidConfig, UnknownInput, InputDone for anything after `done`,
+    changes nothing. Raises InvalidConfig, UnknownInput, InputDone for any call after `done`,
     WatermarkWentBack for a value that is not above the last one of the same input and key, and TooMany beyond
     KEYS_PER_COALESCER keys.
     """
@@ -174,11 +173,11 @@ class Coalescer:
         return self._risen(self._key_order if alone else (key,))
 
     def event(self, input: Hashable) -> list[Emission]:
-        """An event came from the input: an idle input becomes active, for every key."""
+        """The input has an event: an idle input becomes active, for every key."""
         return self._risen(self._key_order) if self._wake(self._open(input, "event")) else []
 
     def idle(self, input: Hashable) -> list[Emission]:
-        """The input has nothing to say for now: it is left out for every key. Once more changes nothing."""
+        """The input is idle: it is left out of every key. A repeated call changes nothing."""
         number = self._open(input, "idle")
         if self._states[number] is _State.IDLE:
             return []
@@ -187,17 +186,17 @@ class Coalescer:
         return self._left(number)
 
     def done(self, input: Hashable) -> list[Emission]:
-        """Nothing follows from the input any more: it is left out for good. The last one emits nothing."""
+        """No event follows from the input: it is left out for good. When all inputs are done, nothing is emitted."""
         number = self._open(input, "done")
         before, self._states[number] = self._states[number], _State.DONE
         if before is _State.IDLE:
-            self._idle -= 1  # it was left out already, so nothing rises
+            self._idle -= 1  # it was left out before, so no watermark rises
             return []
         return self._left(number)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys for which any input gave a time, in the order of emission."""
+        """The keys for which an input gave a time, in the order of emission."""
         return tuple(self._key_order)
 
     @property
@@ -210,12 +209,12 @@ class Coalescer:
         return not self._active and not self._idle
 
     def value(self, key: str = "") -> int | None:
-        """The watermark emitted last for the key; None before the first."""
+        """The last watermark emitted for the key; None before the first."""
         times = self._keys.get(key)
         return None if times is None else times.emitted
 
     def input_value(self, input: Hashable, key: str = "") -> int | None:
-        """The input's own time for the key, which is what a join goes by. None before its first."""
+        """The input's own time for the key, which a join uses. None before its first."""
         number = self._number(input)
         times = self._keys.get(key)
         return None if times is None else times.last.get(number)
@@ -223,7 +222,7 @@ class Coalescer:
     def held_by(self, key: str = "") -> Hashable | None:
         """The active input that the key waits for: the first without a time, else the one with the least.
 
-        None where no input is active. Looks at every input.
+        None if no input is active. Checks every input.
         """
         times = self._keys.get(key)
         for number, state in enumerate(self._states):
@@ -252,7 +251,7 @@ class Coalescer:
         return times
 
     def _wake(self, number: int) -> bool:
-        """Makes an idle input active. True where it is the only active one: every key may have risen then."""
+        """Makes an idle input active. Returns whether it is the only active one: then every key may have risen."""
         if self._states[number] is not _State.IDLE:
             return False
         self._states[number] = _State.ACTIVE
@@ -263,7 +262,7 @@ class Coalescer:
         return self._active == 1
 
     def _left(self, number: int) -> list[Emission]:
-        """What follows when an input that was active is left out from now on."""
+        """Leaves out an input that was active; returns the emissions."""
         self._active -= 1
         for times in self._keys.values():
             times.leave(number)
@@ -281,7 +280,7 @@ class Coalescer:
         return emissions
 
     def _risen(self, keys: Iterable[str]) -> list[Emission]:
-        """The watermarks of these keys that have risen; at least one input is active."""
+        """The risen watermarks among these keys. At least one input must be active."""
         emissions: list[Emission] = []
         for key in keys:
             times = self._keys[key]
@@ -298,25 +297,25 @@ class Coalescer:
 
 
 class Join:
-    """The watermarks of a join: it goes by each input's own time, forwards every key, and sleeps when all inputs do.
+    """The watermarks of a join: it uses each input's own time, forwards every key, and is idle when all inputs are.
 
         orders      order 10          order 14       idle
         shipments             ship 8           ship 9        idle
         out         order 10  ship 8  order 14 ship 9  .     Idle
 
-    What of one input can still be joined goes by the time of the others: `time`. Each input needs a key of its own; a
-    key that several of them have is coalesced. What comes out strictly rises, key by key. Joins and coalescers make
-    trees: `take` hears what an operator before it made known. Raises what `Coalescer` raises.
+    The times of the other inputs (`time`) decide which events of one input can still be joined. Each input needs a key
+    of its own; a key of several inputs is coalesced. Emitted values strictly rise, key by key. Joins and coalescers
+    form trees: `take` takes the emissions of an upstream operator. Raises the errors of `Coalescer`.
     """
 
-    __slots__ = ("_inputs", "_names", "_told")
+    __slots__ = ("_emitted", "_inputs", "_names")
 
     def __init__(self, *inputs: Hashable) -> None:
         if len(inputs) < 2:
             raise InvalidConfig(name="inputs", value=inputs, wanted="the names of two inputs or more")
         self._names = inputs
         self._inputs = Coalescer(inputs)
-        self._told: dict[str, int] = {}
+        self._emitted: dict[str, int] = {}
 
     def observe(self, input: Hashable, value: int, key: str = "") -> list[Emission]:
         """The input says that nothing older than `value` follows from it; an idle input becomes active."""
@@ -326,15 +325,15 @@ class Join:
         return self._risen(emissions)
 
     def event(self, input: Hashable) -> list[Emission]:
-        """An event came from the input: an idle input becomes active."""
+        """The input has an event: an idle input becomes active."""
         return self._risen(self._inputs.event(input))
 
     def idle(self, input: Hashable) -> list[Emission]:
-        """The input has nothing to say for now. The others still go by the time that it gave."""
+        """The input is idle. The others still use its time."""
         return self._risen(self._inputs.idle(input))
 
     def done(self, input: Hashable) -> list[Emission]:
-        """Nothing follows from the input any more."""
+        """No event follows from the input."""
         return self._risen(self._inputs.done(input))
 
     def take(self, input: Hashable, emissions: Iterable[Emission]) -> list[Emission]:
@@ -342,7 +341,7 @@ class Join:
         return _take(self, input, emissions)
 
     def time(self, input: Hashable, key: str = "") -> int | None:
-        """The input's own time: nothing older follows from it. None before its first."""
+        """The input's own time: no older event follows from it. None before its first."""
         return self._inputs.input_value(input, key)
 
     @property
@@ -351,14 +350,14 @@ class Join:
         return self._inputs.is_idle
 
     def _risen(self, emissions: Iterable[Emission]) -> list[Emission]:
-        """Those that are news: a key that one input had alone may have come further than all that have it now."""
+        """The emissions that rise. A key that one input had alone may be above the least of all inputs that have it."""
         risen: list[Emission] = []
         for emission in emissions:
             if isinstance(emission, Watermark):
-                before = self._told.get(emission.key)
+                before = self._emitted.get(emission.key)
                 if before is not None and emission.value <= before:
                     continue
-                self._told[emission.key] = emission.value
+                self._emitted[emission.key] = emission.value
             risen.append(emission)
         return risen
 
@@ -383,12 +382,12 @@ def combine(
     *,
     jump: bool = False,
 ) -> tuple[dict[str, int | None], dict[str, int]]:
-    """One watermark for each key out of what each input has by now, and what to give as `held` the next time.
+    """One watermark for each key from the inputs' present times, and the `held` argument of the next call.
 
     `bounds` has the time of each input by key. The watermark is the least of the inputs that are not `left_out`, null
-    where one of them has none. It never goes back, neither where an input wakes with an older time nor where the last
-    one is left out, too. So a watermark that was given is held, by key, for as long as it is above the least of *all*
-    inputs, which by itself never goes back. With `jump`, and every input left out, it is the greatest of all times.
+    if one of them has none. It never goes back, neither when an input wakes with an older time nor when the last input
+    is left out. So a returned watermark is held, by key, while it is above the least of *all* inputs, which never goes
+    back by itself. With `jump`, and every input left out, the watermark is the greatest of all times.
     """
     counted = [times for name, times in bounds.items() if name not in left_out]
     watermarks: dict[str, int | None] = {}
@@ -405,14 +404,14 @@ def combine(
 
 
 def holder(bounds: Mapping[str, Mapping[str, int | None]], left_out: Collection[str], key: str) -> str | None:
-    """The input that a key waits for: of those not left out one without a time, else the one with the least, by name
-    where several are equal. None where all are left out."""
+    """The input that a key waits for: among those not left out one without a time, else the one with the least, ties
+    by name. None if all are left out."""
     waiting = [(times.get(key), name) for name, times in bounds.items() if name not in left_out]
     return min(waiting, key=lambda each: (each[0] is not None, each[0] or 0, each[1]))[1] if waiting else None
 
 
 def _least(key: str, inputs: Iterable[Mapping[str, int | None]]) -> int | None:
-    """Null where one of them has no time for the key."""
+    """The least time of a key; null if an input has none."""
     times = [each.get(key) for each in inputs]
     known = [time for time in times if time is not None]
     return min(known, default=None) if len(known) == len(times) else None

@@ -30,38 +30,39 @@ class LateWriters(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamConfig:
-    """The settings of a stream. A value that makes no sense is an InvalidConfig that names it.
+    """The settings of a stream. Raises InvalidConfig for an invalid value, and names it.
 
-    The comments are what docs/reference/options.md says.
+    docs/reference/options.md is made from the comments.
     """
 
-    # What time is: `event`, the application's, as writers note it, or `ingestion`, the controller's clock. It cannot be
-    # changed.
+    # Where times come from: `event`, the application, as writers note them, or `ingestion`, the controller's clock. It
+    # cannot be changed.
     time_domain: TimeDomain = TimeDomain.EVENT
-    # A writer that was silent for so long is left out of the marks, which name it. Null: time waits for ever; 0: nobody
-    # is waited for.
+    # Marks leave out a writer that was silent for this long, and name it. Null: time waits for every writer without
+    # limit; 0: time waits for no writer.
     writer_timeout_ms: int | None = WRITER_TIMEOUT_DEFAULT_MS
-    # No mark is made before so many writers have noted, in each time key.
+    # The first mark of a time key is made after this many writers have noted in it.
     min_writers: int = 1
-    # At least so long between two marks. 0: one for every advance; null: only when asked for.
+    # The least time between two marks. 0: a mark for every advance; null: a mark only on request.
     mark_interval_ms: int | None = MARK_INTERVAL_DEFAULT_MS
-    # What becomes of a writer whose time is below the last mark: `hold`, time waits until it catches up or times out,
-    # or `skip`, it is left out and named until it has caught up.
+    # What happens with a writer whose time is below the last mark: `hold`, time waits until the writer catches up or
+    # times out, or `skip`, marks leave it out and name it until it has caught up.
     late_writers: LateWriters = LateWriters.HOLD
-    # A time that is further ahead of the controller's clock is refused. Null: any time is taken.
+    # A time that is further than this ahead of the controller's clock is refused. Null: every time is accepted.
     max_ahead_ms: int | None = MAX_AHEAD_DEFAULT_MS
-    # In the ingestion domain, when all reporters said that they are idle: how far behind the clock time follows.
+    # In the ingestion domain, while all reporters are idle: by how much time is behind the controller's clock.
     idle_lag_ms: int = IDLE_LAG_DEFAULT_MS
-    # In the ingestion domain: by how much a broker's clock may be behind the controller's. Marks are that much earlier.
+    # In the ingestion domain: by how much a broker's clock may be behind the controller's. The times of marks are
+    # earlier by this.
     clock_skew_ms: int = 0
-    # So long after it was lost, a writer is no longer named in marks, and may be forgotten; its last position stays in
+    # This long after a writer was lost, marks no longer name it, and it may be forgotten. Its last position stays in
     # every cut.
     forget_after_ms: int = FORGET_AFTER_DEFAULT_MS
-    # A stream has at most so many writers, and refuses one more (`too_many`). A writer that closed or was lost counts
-    # until it is forgotten.
+    # The most writers of a stream; it refuses one more (`too_many`). A closed or lost writer counts until it is
+    # forgotten.
     max_writers: int = MAX_WRITERS_DEFAULT
-    # Marks that were made longer ago go, but for the newest one and those that a reader group still needs. Null: they
-    # stay.
+    # Marks older than this are removed, except the newest one and those that a reader group still needs. Null: all
+    # marks are kept.
     mark_retention_ms: int | None = None
 
     def __post_init__(self) -> None:
@@ -76,7 +77,7 @@ class StreamConfig:
         check_whole("max_writers", self.max_writers, least=1, most=STANDINGS_PER_STREAM)
 
     def changed(self, **settings: object) -> StreamConfig:
-        """The same with other settings; the time domain of a stream never changes."""
+        """A copy with other settings. Raises InvalidConfig for the time domain, which never changes."""
         known = {field.name for field in fields(self)} - {"time_domain"}
         for name, value in settings.items():
             if name not in known:

@@ -1,7 +1,7 @@
-"""Cuts: how far into every segment of a stream. They form a lattice, not a line.
+"""Cuts: an offset for every segment of a stream. They form a lattice, not a line.
 
-A cut is kept *closed*: where it reaches into a segment, it also terms out that segment's predecessors at their
-final offsets (`SegmentGraph.cut` sees to it). Then the order is the order of the offsets, segment by segment:
+A cut is *closed*: if it reaches into a segment, it contains that segment's predecessors up to their final offsets
+(`SegmentGraph.cut` ensures this). Then the order is the order of the offsets, segment by segment:
 
     a.le(b)      a lies wholly at or below b
     a.join(b)    the least cut at or above both: the greater offset everywhere
@@ -17,13 +17,13 @@ from typing import Final
 
 
 class Cut:
-    """An offset for each segment; a segment at 0 is left out. Immutable; equal when they say the same."""
+    """An offset for each segment; a segment at 0 is left out. Immutable; equal if the offsets are equal."""
 
     __slots__ = ("_offsets",)
     _offsets: dict[str, int]
 
     def __init__(self, offsets: Mapping[str, int]) -> None:
-        """Takes closed offsets; a negative one is a ValueError. Use `SegmentGraph.cut` for a position off the wire."""
+        """Takes closed offsets. Raises ValueError for a negative one. `SegmentGraph.cut` closes a position."""
         kept = {}
         for segment, offset in offsets.items():
             if offset < 0:
@@ -34,7 +34,7 @@ class Cut:
 
     @staticmethod
     def _trusted(offsets: dict[str, int]) -> Cut:
-        """A cut over a dict that no one else holds and that has no zeros: the hot path's constructor."""
+        """A fast constructor for a dict without zeros that no other object holds."""
         cut = object.__new__(Cut)
         object.__setattr__(cut, "_offsets", offsets)
         return cut
@@ -46,7 +46,7 @@ class Cut:
         return Cut, (dict(self._offsets),)
 
     def offset(self, segment: str) -> int:
-        """The offset in a segment, 0 where the cut does not reach into it."""
+        """The offset in a segment, 0 if the cut does not reach into it."""
         return self._offsets.get(segment, 0)
 
     @property
@@ -62,7 +62,7 @@ class Cut:
         if self is other:
             return True
         there = other._offsets.get
-        for segment, offset in self._offsets.items():  # noqa: SIM110  # a plain loop is faster, and every note comes by
+        for segment, offset in self._offsets.items():  # noqa: SIM110  # a plain loop is faster, and every note runs it
             if offset > there(segment, 0):
                 return False
         return True
@@ -87,7 +87,7 @@ class Cut:
         )
 
     def without(self, segment: str) -> Cut:
-        """The same cut where a segment turned out not to exist."""
+        """The cut without a segment that the log does not have."""
         return Cut._trusted({name: offset for name, offset in self._offsets.items() if name != segment})
 
     def __eq__(self, other: object) -> bool:
@@ -113,7 +113,7 @@ NOTHING: Final = Cut({})
 
 
 def join_all(cuts: Iterable[Cut]) -> Cut:
-    """The least cut at or above all of them; nothing, of none."""
+    """The least cut at or above all of them; NOTHING for no cuts."""
     offsets: dict[str, int] = {}
     for cut in cuts:
         for segment, offset in cut.items():

@@ -1,12 +1,12 @@
-"""Windows over event time that close by a lower bound: tumbling, sliding and session windows, in plain Python.
+"""Windows over event time that a lower bound closes: tumbling, sliding and session windows, in plain Python.
 
     tumbling(10)     |────────|────────|────────|      each time lies in one window
-    sliding(10, 5)   |────────|                        … in size / every of them
+    sliding(10, 5)   |────────|                        each time lies in size / every windows
                          |────────|
-    session(3)       |─x─x──x───|      |─x───|         events less than a gap apart lie together
+    session(3)       |─x─x──x───|      |─x───|         events less than a gap apart share a window
 
-A window [start, end) closes when the lower bound reaches its end: nothing that belongs in it follows then. So equal
-events and bounds give equal windows, live or in a replay, in whatever order the events came.
+A window [start, end) closes when the lower bound reaches its end: none of its events follow then. So equal events and
+bounds give equal windows, live or in a replay, for every order of the events.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Tumbling:
-    """Windows of one size, side by side; `offset_ms` shifts where they begin."""
+    """Windows of one size, side by side; `offset_ms` shifts their starts."""
 
     size_ms: int
     offset_ms: int = 0
@@ -50,7 +50,7 @@ class Tumbling:
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """Windows of one size that begin every `every_ms`. Where that is above the size, some times lie in none."""
+    """Windows of one size, one every `every_ms`. If that is above the size, some times lie in no window."""
 
     size_ms: int
     every_ms: int
@@ -69,7 +69,7 @@ class Sliding:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Windows as long as events keep coming: they end `gap_ms` after their last one."""
+    """Windows of events less than `gap_ms` apart: a window ends `gap_ms` after its last event."""
 
     gap_ms: int
 
@@ -85,7 +85,7 @@ Kind: TypeAlias = Tumbling | Sliding | Session
 
 @dataclass(frozen=True, slots=True)
 class Closed(Generic[Event]):
-    """A window that is over, with its events in the order in which they came."""
+    """A closed window, with its events in the order of arrival."""
 
     start: int
     end: int
@@ -93,12 +93,12 @@ class Closed(Generic[Event]):
     events: tuple[Event, ...]
 
 
-Saved: TypeAlias = Mapping[str, Any]  # plain data, as json reads and writes it
+Saved: TypeAlias = Mapping[str, Any]  # plain data for json
 
 
 @dataclass(frozen=True, slots=True)
 class _Held(Generic[Event]):
-    """An event in an open window: when it came, to which part it belongs, and what names it, if anything does."""
+    """An event in an open window, with its arrival number, its part, and its identity if it has one."""
 
     arrival: int
     part: Hashable
@@ -112,18 +112,17 @@ class _Held(Generic[Event]):
 
 
 class EventWindows(Generic[Event]):
-    """Puts events into windows, by key, and gives a window back once nothing older than its end follows.
+    """Puts events into windows, by key, and returns a window once no event older than its end follows.
 
-    Windows come oldest end first. Given a lower bound below an earlier one (a reader group went back), nothing closes
-    and nothing opens again. `identity` names an event: one that is read again counts once while its window is open.
+    Windows come oldest end first. A lower bound below an earlier one (a reader group went back) closes no window and
+    opens none again. `identity` names an event: an event that is read again counts once while its window is open.
 
-    `save` gives what is open as plain data, and `load` takes it in. Both know *parts*: who names the part of each
-    event, its segment for instance, can hand one part over to another reader. For a part that was loaded those windows
-    are closed that were closed when it was saved, also where the others have come further: it goes on from there, and
-    its windows close with the next bound. Sessions are handed over whole where a key stays in one part.
+    `save` returns the open windows as plain data, and `load` restores them. Both work by *part*, for instance the
+    segment of an event: a caller that names the part of each event can hand a part over to another reader. In a loaded
+    part the windows that were closed at `save` are closed, even if other parts are further: the part goes on from its
+    own bound, and its windows close with the next bound. A session is handed over whole if its key stays in one part.
 
-    Raises InvalidConfig, and QueueFull for an event that would be one more than `capacity` in open windows. A refused
-    call changes nothing.
+    Raises InvalidConfig, and QueueFull for an event beyond `capacity` in open windows. A refused call changes nothing.
     """
 
     __slots__ = (
@@ -139,29 +138,29 @@ class EventWindows(Generic[Event]):
         encode: Callable[[Event], object] = to_plain,
         decode: Callable[[Any], Event] = from_plain,
     ) -> None:
-        """`encode` makes what json can write of an event that is saved, and `decode` makes the event of it again."""
+        """`encode` turns an event into data for json, and `decode` turns that data into the event again."""
         self._kind = kind
         self._encode, self._decode = encode, decode
         self._capacity = check_whole("capacity", capacity, least=1)
         self._open: dict[Hashable, dict[Span, dict[Hashable, _Held[Event]]]] = {}
-        self._order: list[tuple[int, int, int, Hashable]] = []  # end, start, arrival, key; some are gone by merging
+        self._order: list[tuple[int, int, int, Hashable]] = []  # end, start, arrival, key; some stale
         self._arrivals = 0
         self._held = 0
         self._lower: int | None = None
-        self._parts: dict[Hashable, int | None] = {}  # the bounds of parts that were loaded, where they are others
+        self._parts: dict[Hashable, int | None] = {}  # the bounds of parts whose bound differs from `_lower`
         self._dropped: set[Hashable] = set()
 
     def __len__(self) -> int:
-        """The events in open windows; one that lies in several counts in each."""
+        """The number of events in open windows; an event in several windows counts once for each."""
         return self._held
 
     def add(
         self, time: int, event: Event, key: Hashable = None, *, identity: Hashable = None, part: Hashable = None
     ) -> bool:
-        """Puts an event where it belongs; False where every window it belongs in is closed: it is late."""
+        """Puts an event into its windows; returns False if all of them are closed: the event is late."""
         check_time("time", time)
         if part in self._dropped:
-            return True  # somebody else reads it
+            return True  # another reader reads this part
         all_spans = self._kind.spans(time)
         lower = self._lower_of(part)
         if isinstance(self._kind, Session):
@@ -176,7 +175,7 @@ class EventWindows(Generic[Event]):
         return True
 
     def advance(self, lower: int | None) -> list[Closed[Event]]:
-        """Nothing older than `lower` follows: the windows that end there or before. None is no bound yet."""
+        """Closes and returns the windows that end at or before `lower`: no older event follows. None: no bound."""
         if lower is None or (self._lower is not None and lower <= self._lower):
             return []
         self._lower = check_time("lower", lower)
@@ -184,23 +183,23 @@ class EventWindows(Generic[Event]):
         return self._close(lower)
 
     def finish(self) -> list[Closed[Event]]:
-        """The stream has ended: every window that is open."""
+        """Closes and returns every open window: the stream has ended."""
         return self._close(None)
 
-    # -- what is kept ----------------------------------------------------------------------------------------------
+    # -- saving and loading ------------------------------------------------------------------------------------------
 
     def save(self) -> Saved:
-        """All that is open, as plain data that json can write; for `load`.
+        """All open windows, as plain data that json can write; for `load`.
 
-        It is for whoever keeps how far he has read, in one step with that. Keys, identities and parts may be made of
-        texts, bytes, numbers and tuples. So may events, also of lists and of objects with texts as keys, unless
-        `encode` was given. Raises InvalidConfig for anything else.
+        Store it together with the reader's position, in one step. Keys, identities and parts may consist of strings,
+        bytes, numbers and tuples; events may also have lists, and dicts with strings as keys, unless `encode` was
+        given. Raises InvalidConfig for anything else.
         """
         parts = {each.part for _, each in self._all_held()} | self._parts.keys()
         return self._saved(sorted(parts, key=repr), self._all_held())
 
     def save_parts(self, parts: Iterable[Hashable]) -> dict[Hashable, Saved]:
-        """The same for each of these parts alone."""
+        """The same data for each of these parts alone."""
         held: dict[Hashable, list[tuple[Hashable, _Held[Event]]]] = {part: [] for part in parts}
         for key, each in self._all_held():
             if each.part in held:
@@ -208,10 +207,10 @@ class EventWindows(Generic[Event]):
         return {part: self._saved([part], found) for part, found in held.items()}
 
     def load(self, saved: Saved | None, parts: Iterable[Hashable] | None = None) -> None:
-        """Takes in what was saved: all of it, into windows that are new, or these parts of it.
+        """Restores saved windows: all of them, into a new object, or only these parts.
 
-        None: nothing was saved, and no window is closed for these parts. What is here of them goes. Raises
-        InvalidConfig for what is none of `save`'s, and QueueFull.
+        None: nothing was saved, and no window is closed for these parts. The parts' present events are removed. Raises
+        InvalidConfig for data that is not from `save`, and QueueFull.
         """
         lower, lowers, events = (None, {}, []) if saved is None else _loaded(saved, self._decode)
         if parts is None:
@@ -234,15 +233,15 @@ class EventWindows(Generic[Event]):
             self._put(key, spans, time, event, identity, part)
 
     def reopen(self, part: Hashable) -> None:
-        """No window counts as closed for this part any more: events come that another reader has not dealt with."""
+        """Counts no window as closed for this part: events come that another reader has not dealt with."""
         self._parts[part] = None
 
     def pass_over(self, part: Hashable) -> None:
-        """Events of this part that are added from now on belong to another reader, until the part is loaded."""
+        """Ignores events of this part, which belong to another reader, until the part is loaded."""
         self._dropped.add(part)
 
     def drop(self, part: Hashable) -> None:
-        """Another reader has this part: its events go, and further ones are passed over."""
+        """Removes the events of this part, which another reader has, and ignores further ones."""
         self.pass_over(part)
         self._parts.pop(part, None)
         for key, spans in list(self._open.items()):
@@ -259,7 +258,7 @@ class EventWindows(Generic[Event]):
                 del self._open[key]
 
     def _all_held(self) -> list[tuple[Hashable, _Held[Event]]]:
-        """The events of open windows with their keys, once each, in the order in which they came."""
+        """The events of open windows with their keys, once each, in the order of arrival."""
         held = {
             each.arrival: (key, each)
             for key, spans in self._open.items()
@@ -279,13 +278,13 @@ class EventWindows(Generic[Event]):
         }
 
     def _spans_from(self, time: int, lower: int | None) -> list[Span]:
-        """The windows of an event that was saved which were open then."""
+        """The windows of a saved event that were open then."""
         spans = self._kind.spans(time)
         if isinstance(self._kind, Session):
             return spans  # an event of an open session may lie far before the bound
         return [span for span in spans if _is_open(span, lower)]
 
-    # -- within ----------------------------------------------------------------------------------------------------
+    # -- within ------------------------------------------------------------------------------------------------------
 
     def _lower_of(self, part: Hashable) -> int | None:
         return self._parts.get(part, self._lower)
@@ -326,7 +325,7 @@ class EventWindows(Generic[Event]):
         return closed
 
     def _merged(self, key: Hashable, span: Span) -> Span:
-        """The session that this one would be a part of."""
+        """The session that results from merging this one with those that it overlaps."""
         for other in self._overlapping(key, span):
             span = Span(min(span.start, other.start), max(span.end, other.end))
         return span
@@ -335,7 +334,7 @@ class EventWindows(Generic[Event]):
         return [other for other in self._open.get(key, {}) if other.start < span.end and span.start < other.end]
 
     def _window(self, key: Hashable, span: Span, arrival: int) -> dict[Hashable, _Held[Event]]:
-        """The events of a window, which is opened, or, a session, merged with those that it overlaps."""
+        """The events of a window. Opens the window, or merges a session with those that it overlaps."""
         events: dict[Hashable, _Held[Event]] = {}
         if isinstance(self._kind, Session):
             others = self._overlapping(key, span)
@@ -360,7 +359,7 @@ def _is_open(span: Span, lower: int | None) -> bool:
 def _loaded(
     saved: Saved, decode: Callable[[Any], Any]
 ) -> tuple[int | None, dict[Hashable, int | None], list[tuple[Hashable, int, Hashable, Hashable, Any]]]:
-    """The bound of all, the bounds of parts, and the events."""
+    """The common bound, the bounds of parts, and the events."""
     try:
         lowers = {_named(part): _bound(at) for part, at in saved["lowers"]}
         events = [
@@ -373,11 +372,11 @@ def _loaded(
         raise InvalidConfig(name="saved windows", value=str(saved)[:80], wanted=wanted) from None
 
 
-def _bound(value: Any) -> int | None:  # what json has read
+def _bound(value: Any) -> int | None:  # from json
     return None if value is None else check_time("lower", value)
 
 
-def _named(value: Any) -> Hashable:  # what json has read
+def _named(value: Any) -> Hashable:  # from json
     named: Hashable = from_plain(value)
     hash(named)  # raises a TypeError for a list or an object
     return named

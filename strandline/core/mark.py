@@ -1,4 +1,4 @@
-"""Marks: what the controller says, and readers rely on."""
+"""Marks: the controller's statements, which readers rely on."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from strandline.limits import TIME_BOUND_MS
 class Mark:
     """Every event older than `time`, of every writer not named in `excluded`, lies below `cut`.
 
-    `upper` bounds every time that had been noted for anything below the cut when the mark was made. No event below the
-    cut is newer than `newest`, where that is known. `seq` counts from 1 in each (stream, key). In one (stream, key)
-    times strictly rise and cuts never go back.
+    `upper` bounds every time that was noted for anything below the cut before the mark was made. No event below the
+    cut is newer than `newest`, if that is known. In each (stream, key) `seq` counts from 1, times strictly rise, and
+    cuts never go back.
     """
 
     seq: int

@@ -1,4 +1,4 @@
-"""Notes: what writers say."""
+"""Notes: the statements of writers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ DEFAULT_KEY = ""
 class Note:
     """Every event of `writer` older than its time, written or still to come, lies below `position`.
 
-    `times` has a time for each key that is noted, `newest` the greatest event time below the position, by key, where
-    that is known; `epoch` is that of the writer's registration, where it has one.
+    `times` has a time for each noted key; `newest` has, by key, the greatest event time below the position, if known;
+    `epoch` is that of the writer's registration, if it has one.
     """
 
     writer: str
@@ -49,7 +49,7 @@ class Note:
 
 
 def check_key(key: str) -> str:
-    """The key itself; raises InvalidName for one that is neither empty nor a name."""
+    """Returns the key; raises InvalidName if it is neither empty nor a name."""
     if key != DEFAULT_KEY and not is_name(key):
         raise InvalidName(what="time key", name=key)
     return key

@@ -1,13 +1,13 @@
-"""Which segment to read next: the one furthest behind in time (PDP-28), and how far behind that is.
+"""Chooses the segment to read next: the one furthest behind in time (PDP-28); and computes its lag.
 
-A segment's place in time is the bound of its next event: the time than which nothing from there on is older.
-The least bound of all segments is the group's watermark, and reading where it is least is what makes it rise.
+A segment's place in time is the bound T of its next event: that event and every later one has time ≥ T. The least
+bound of all segments is the group's watermark, and reading the segment that has it makes the watermark rise.
 
-    segment 1    11:55 ─ A ─ B ─ 12:00 ─ C ─ D ─ 12:02        bounds, as a reader comes to them
+    segment 1    11:55 ─ A ─ B ─ 12:00 ─ C ─ D ─ 12:02        bounds, in the order in which a reader reaches them
     segment 2    11:55 ─ A ─ B ─ C ─ 12:01 ─ …
     watermark    11:55; 12:00 once 1B and 2C are read; 12:01 once 1D is
 
-This brings about an order across segments as good as the marks are; it is no promise about any two events.
+The order across segments is as fine as the marks are; the order of any two events is not guaranteed.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-SegmentRef: TypeAlias = tuple[str, str]  # stream, segment: where several streams are read
-# The time than which nothing at or past an offset of a segment is older, null where it is not known.
+SegmentRef: TypeAlias = tuple[str, str]  # stream, segment: for readers of several streams
+# For a segment and an offset: every event from there on has a time at or above the bound. None: not known.
 Bound: TypeAlias = Callable[[str, int], int | None]
 Named = TypeVar("Named", str, SegmentRef)
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where a reader stands in one segment: the offset of its next event.
+    """A reader's place in one segment: the offset of its next event.
 
-    `since` is given within a transaction: where that began. All of a transaction is one point in time.
+    `since` is set within a transaction, to the offset of its start. A whole transaction is one point in time.
     """
 
     segment: str
@@ -42,7 +42,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far behind in time: `lag_ms` behind the clock (epoch times), `behind_ms` behind the newest mark."""
+    """A lag in time: `lag_ms` behind the clock (epoch times), `behind_ms` behind the newest mark."""
 
     lag_ms: int | None
     behind_ms: int | None
@@ -51,14 +51,14 @@ class Lag:
 def order(positions: Mapping[Named, int], bound: Callable[[Named, int], int | None]) -> list[Named]:
     """The segments of a position (offset of the next event, by segment), the one furthest behind first.
 
-    A segment is named by its id, or by its place. One without a bound comes before all others,
-    since its next event may be older than any; ties go by name.
+    A segment is named by its id, or by stream and id. A segment without a bound comes before all others,
+    because its next event may be older than any other; ties by name.
     """
     return sorted(positions, key=lambda segment: (_place(bound(segment, positions[segment])), segment))
 
 
 def lag(lower: int | None, newest: int | None, now: int) -> Lag:
-    """The lag of a lower bound: a window's, or one segment's. `newest` is the time of the newest mark."""
+    """The lag of a lower bound, of a window or of one segment. `newest` is the time of the newest mark."""
     if lower is None:
         return Lag(None, None)
     return Lag(lag_ms=now - lower, behind_ms=None if newest is None else newest - lower)
@@ -70,11 +70,11 @@ def lags(positions: Mapping[str, int], bound: Bound, newest: int | None, now: in
 
 
 class Orderer:
-    """Says, call after call, which segment a reader should take its next event from.
+    """Chooses, call after call, the segment from which a reader takes its next event.
 
-    The furthest behind in time. Among equals the one within a transaction, so that nothing comes between its
-    events; then the one chosen longest ago, so that a busy segment cannot starve the others while no mark
-    comes; then by id.
+    It chooses the segment furthest behind in time. Among equals it prefers the one within a transaction, so that no
+    other event comes between its events; then the one chosen longest ago, so that a busy segment cannot starve the
+    others while no mark comes; then by id.
     """
 
     def __init__(self, bound: Bound) -> None:
@@ -83,7 +83,7 @@ class Orderer:
         self._turns: dict[str, int] = {}
 
     def next_segment(self, heads: Iterable[Head]) -> str | None:
-        """The segment to read next, of those that have an event ready; null where there is none."""
+        """The segment to read next, among those with an event ready; None if there is none."""
         chosen = min(heads, key=self._rank, default=None)
         if chosen is None:
             return None
@@ -92,7 +92,7 @@ class Orderer:
         return chosen.segment
 
     def forget(self, segment: str) -> None:
-        """For a segment that was read to its end or released."""
+        """Forgets a segment that was read to its end or released."""
         self._turns.pop(segment, None)
 
     def _rank(self, head: Head) -> tuple[tuple[bool, int], bool, int, str]:

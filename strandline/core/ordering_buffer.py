@@ -1,4 +1,4 @@
-"""Events in the order of their times: each is held until the watermark says that nothing older follows."""
+"""Sorts events by time: holds each one until the watermark says that no older event follows."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Timed(Generic[Event]):
 
 
 class EventTimeOrdering(Generic[Event]):
-    """Takes events as they come and gives them back oldest first, those of one time as they came.
+    """Takes events in any order and returns them oldest first; events of one time keep their order of arrival.
 
-    An event older than the watermark when it comes is late: it is not kept, and `add` says so. What is given
-    back is never older than anything given back before.
+    An event older than the watermark at its arrival is late: it is not kept, and `add` returns False. A
+    returned event is never older than one returned before.
 
-    `capacity` bounds the events that are held; at most that many lie at or above the watermark at a time.
+    `capacity` bounds the events that are held, all of them at or above the watermark.
 
-    Raises InvalidConfig, QueueFull for an event that would be one too many, and WatermarkWentBack. A refused
-    call changes nothing.
+    Raises InvalidConfig, QueueFull for an event beyond `capacity`, and WatermarkWentBack. A refused call
+    changes nothing.
     """
 
     __slots__ = ("_arrivals", "_capacity", "_held", "_watermark")
@@ -52,7 +52,7 @@ class EventTimeOrdering(Generic[Event]):
         return self._watermark
 
     def add(self, time: int, event: Event) -> bool:
-        """Keeps the event until its time has passed; False where it came late and was not kept."""
+        """Holds the event until the watermark passes its time; returns False for a late event, which is not kept."""
         check_time("time", time)
         if self._watermark is not None and time < self._watermark:
             return False
@@ -63,10 +63,10 @@ class EventTimeOrdering(Generic[Event]):
         return True
 
     def advance(self, watermark: int | None) -> list[Timed[Event]]:
-        """Nothing older than `watermark` follows: the events older than it, oldest first.
+        """Returns the events older than `watermark`, oldest first: no older event follows.
 
-        None (no watermark yet) and the watermark of last time give nothing; an older one is
-        WatermarkWentBack.
+        None (no watermark yet) and a repeated watermark return nothing. Raises WatermarkWentBack for an older
+        one.
         """
         if watermark is None:
             return []
@@ -80,7 +80,7 @@ class EventTimeOrdering(Generic[Event]):
         return released
 
     def finish(self) -> list[Timed[Event]]:
-        """The stream has ended: every event still held, oldest first."""
+        """Returns every event still held, oldest first: the stream has ended."""
         return [self._pop() for _ in range(len(self._held))]
 
     def _pop(self) -> Timed[Event]:

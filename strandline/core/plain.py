@@ -1,4 +1,4 @@
-"""Values as plain data that json can write, and back: bytes and tuples are told apart from texts and lists.
+"""Turns values into plain data for json, and back. Bytes and tuples stay distinct from strings and lists.
 
 b"ab" ──► {"bytes": "YWI="}      (1, "a") ──► {"tuple": [1, "a"]}      {"a": 1} ──► {"object": {"a": 1}}
 """
@@ -12,8 +12,8 @@ from strandline.errors import InvalidConfig
 
 
 def to_plain(value: Any) -> Any:
-    """Plain data for a value; raises InvalidConfig for one that is not made of texts, bytes, numbers, lists, tuples and
-    objects with texts as keys."""
+    """Plain data for a value. Raises InvalidConfig unless the value consists of strings, bytes, numbers, lists, tuples
+    and dicts with strings as keys."""
     match value:
         case None | bool() | int() | float() | str():
             return value
@@ -30,7 +30,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(plain: Any) -> Any:
-    """The value that `to_plain` was given; raises ValueError for what it did not give."""
+    """The value from which `to_plain` made this data. Raises ValueError for other data."""
     match plain:
         case None | bool() | int() | float() | str():
             return plain

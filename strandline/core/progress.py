@@ -1,11 +1,12 @@
-"""One reader's progress through its segments: what it may take next, what has been dealt with, what to report.
+"""One reader's progress through its segments: its next event, what is settled, and what to report.
 
     log      0 ───────────┬─────────────────┬────────────────┬───────────► end
                           settled           offset           fetched
              dealt with   given, under way  in the buffer    not fetched yet
 
-What was given is read, and bounds follow it. What lies below the oldest event that is under way is settled, and a
-restart goes on from there. A log may have offsets without an event: they are passed with the event before them.
+Events that were given out count as read, and bounds follow them. Everything below the oldest event under way is
+settled, and a restart goes on from there. A log may have offsets without an event: the reader passes them together with
+the event before them.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from strandline.core.order import Bound, Head, Orderer, SegmentRef
 
-SEGMENTS_PER_LOOK: Final = 8  # so many are looked at for each event, on average, however many there are
+SEGMENTS_PER_LOOK: Final = 8  # checked for each event, on average, for any number of segments
 
 
 class Placed(Protocol):
-    """An event that knows where in its segment it stands."""
+    """An event that knows its offset."""
 
     @property
     def offset(self) -> int: ...
@@ -32,37 +33,37 @@ Event = TypeVar("Event", bound=Placed)
 
 @dataclass(slots=True)
 class Cursor(Generic[Event]):
-    """Where a reader stands in one segment. `known` is how far it went when last looked at, `final` where it ends, once
-    that is known."""
+    """A reader's place in one segment. `known` is the segment's end when it was last fetched, `final` its final offset,
+    once that is known."""
 
     offset: int
     fetched: int
     known: int = 0
     final: int | None = None
-    reported: tuple[int, int] | None = None  # what was read and what was settled
+    reported: tuple[int, int] | None = None  # the read and the settled offset
     buffer: deque[Event] = field(default_factory=deque)
     under_way: dict[int, None] = field(default_factory=dict)  # offsets, rising
-    held: int | None = None  # not more than this is settled
+    held: int | None = None  # a bound on what is settled
 
     @property
     def settled(self) -> int:
-        """Everything below it has been dealt with."""
+        """The offset below which every event has been dealt with."""
         settled = next(iter(self.under_way), self.offset)
         return settled if self.held is None else min(settled, self.held)
 
     @property
     def finished(self) -> bool:
-        """Whether all of a segment that has ended was read."""
+        """Whether the segment has ended and was read to its end."""
         return self.final is not None and self.offset >= self.final
 
     @property
     def is_news(self) -> bool:
-        """Whether it stands elsewhere than was reported last."""
+        """Whether it differs from the last report."""
         return self.reported != (self.offset, self.settled)
 
     @property
     def is_over(self) -> bool:
-        """Whether all of it was read and settled, and the group knows that."""
+        """Whether the segment was read to its end and settled, and this was reported."""
         return self.finished and self.settled == self.offset and not self.is_news
 
     def pass_gap(self) -> None:
@@ -72,7 +73,7 @@ class Cursor(Generic[Event]):
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """How far segments were read, and how far that is settled, by stream and segment."""
+    """The read and the settled offsets, by stream and segment."""
 
     positions: Mapping[str, Mapping[str, int]]
     settled: Mapping[str, Mapping[str, int]]
@@ -80,19 +81,19 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """The segments that have come to a reader, with where it goes on in each, and those that it has lost."""
+    """The segments that are new to a reader, with the offset at which it goes on, and those that it has lost."""
 
     new: Mapping[SegmentRef, int]
     lost: tuple[SegmentRef, ...]
 
 
 def no_order(segment: str, offset: int) -> int | None:
-    """The bound for a reader that takes its segments in turn, whatever their time."""
+    """The bound for a reader that takes its segments in turn, without regard to time."""
     return 0
 
 
 class Progress(Generic[Event]):
-    """The segments that a reader owns. `bound` tells the order, for `"stream/segment"` and an offset."""
+    """The segments that a reader owns. `bound` gives the order, for `"stream/segment"` and an offset."""
 
     def __init__(self, bound: Bound = no_order) -> None:
         self.cursors: dict[SegmentRef, Cursor[Event]] = {}
@@ -103,49 +104,51 @@ class Progress(Generic[Event]):
     # -- ownership -----------------------------------------------------------------------------------------------
 
     def adopt(self, owned: Mapping[str, Mapping[str, int]]) -> Adopted:
-        """These segments are the reader's, from these offsets on, and no others; returns what is new and what is lost.
+        """Makes exactly these segments the reader's, from these offsets on; returns what is new and what is lost.
 
-        In one that it keeps it goes on from where it is, unless it is told to go on further ahead.
+        In a segment that it keeps, the reader goes on from its own offset, unless the given one is further ahead.
         """
-        told = {(stream, segment): offset for stream, position in owned.items() for segment, offset in position.items()}
-        gone = [place for place in self.cursors if place not in told]
+        given = {
+            (stream, segment): offset for stream, position in owned.items() for segment, offset in position.items()
+        }
+        gone = [place for place in self.cursors if place not in given]
         lost = [place for place in gone if not self.cursors[place].is_over]
         self.drop(gone)
         new = {}
-        for place, offset in told.items():
+        for place, offset in given.items():
             cursor = self.cursors.get(place)
             if cursor is None or cursor.offset < offset:
                 if cursor is not None:
-                    lost.append(place)  # others have read on
+                    lost.append(place)  # another reader has read on
                 self.cursors[place] = Cursor(offset, offset, reported=(offset, offset))
                 new[place] = offset
         return Adopted(new, tuple(lost))
 
     def begin(self, place: SegmentRef, offset: int, *, held: bool) -> None:
-        """Goes on from further ahead in a segment that is new, since what lies before was dealt with elsewhere; or, if
-        that is `held`, is kept elsewhere and not done with."""
+        """Goes on further ahead in a new segment, because the events before `offset` were dealt with elsewhere; or, if
+        `held`, are kept elsewhere and not settled yet."""
         cursor = self.cursors[place] = Cursor(offset, offset, reported=self.cursors[place].reported)
         cursor.held = offset - 1 if held else None
 
     def drop(self, places: Iterable[SegmentRef]) -> None:
-        """These segments are the reader's no more: what was fetched of them is forgotten."""
+        """Gives up these segments, and forgets what was fetched from them."""
         for place in places:
             del self.cursors[place]
             self._orderer.forget("/".join(place))
 
     def loses(self, owned: Mapping[str, Mapping[str, int]]) -> bool:
-        """Whether a segment that is not over for this reader, finished and reported, is none of these."""
+        """Whether the reader loses a segment that is not over: `owned` does not have it."""
         return any(
             segment not in owned.get(stream, {}) and not each.is_over
             for (stream, segment), each in self.cursors.items()
         )
 
     def room(self, share: int) -> int:
-        """How many segments more the reader may take; finished ones do not count."""
+        """How many more segments the reader may take; finished ones do not count."""
         return max(0, share - len(self._unfinished()))
 
     def surplus(self, share: int) -> list[SegmentRef]:
-        """What to give up so that not more than its share is left: rather what has the least fetched."""
+        """The segments to give up so that no more than `share` is left: first those with the fewest fetched events."""
         places = sorted(self._unfinished(), key=lambda place: (len(self.cursors[place].buffer), place))
         return places[: max(0, len(places) - share)]
 
@@ -155,17 +158,17 @@ class Progress(Generic[Event]):
     # -- events --------------------------------------------------------------------------------------------------
 
     def wanting(self) -> list[SegmentRef]:
-        """The segments of which nothing is fetched, and which may have more."""
+        """The segments with no fetched event left that may have more."""
         return [place for place, cursor in self.cursors.items() if not cursor.buffer and cursor.fetched != cursor.final]
 
     @property
     def starved(self) -> bool:
-        """Whether a segment of which nothing is fetched is known to have more: the order needs its next event."""
+        """Whether a segment with no fetched event is known to have more: the order needs its next event."""
         return any(not each.buffer and each.fetched < each.known for each in self.cursors.values())
 
     def feed(self, place: SegmentRef, events: Iterable[Event], upto: int, known: int) -> None:
-        """What a segment has from where fetching ended up to an offset, and how far it goes. Raises ValueError for what
-        does not follow."""
+        """Adds a segment's events from the fetched offset up to `upto`; `known` is the segment's end. Raises ValueError
+        for an event outside of this range."""
         cursor = self.cursors[place]
         self._run = None
         for event in events:
@@ -178,12 +181,12 @@ class Progress(Generic[Event]):
         cursor.pass_gap()
 
     def end(self, place: SegmentRef, final: int) -> None:
-        """A segment ends at this offset."""
+        """Records that a segment ends at this offset."""
         self.cursors[place].final = final
 
     def take(self) -> tuple[SegmentRef, Event] | None:
-        """The next event, which is under way then. Of the segments with one fetched it is from the one whose next event
-        is oldest by the bounds; null where nothing is fetched."""
+        """Takes the next event, which is then under way: that of the segment with the least bound, among those with a
+        fetched event. None if none is fetched."""
         found = self._next()
         if found is None:
             return None
@@ -195,7 +198,7 @@ class Progress(Generic[Event]):
         return place, event
 
     def _next(self) -> tuple[SegmentRef, Cursor[Event]] | None:
-        """The segment to take from. Of very many, one is taken from several times before all are looked at again."""
+        """The segment to take from. Among very many segments, it stays the same for several events between checks."""
         if self._run is not None:
             place, left, bound = self._run
             cursor = self.cursors.get(place)
@@ -221,13 +224,13 @@ class Progress(Generic[Event]):
         return self._bound("/".join(place), cursor.buffer[0].offset)
 
     def done(self, place: SegmentRef, offset: int) -> None:
-        """An event that was under way has been dealt with. Harmless where its segment was lost since."""
+        """Records that an event under way has been dealt with. Does nothing if its segment was lost since."""
         cursor = self.cursors.get(place)
         if cursor is not None:
             cursor.under_way.pop(offset, None)
 
     def put_back(self, place: SegmentRef, event: Event) -> None:
-        """The event that was taken last could not be handed out: it comes again."""
+        """Puts back the event that was taken last, which could not be handed out: it comes again."""
         cursor = self.cursors[place]
         del cursor.under_way[event.offset]
         cursor.buffer.appendleft(event)
@@ -236,10 +239,10 @@ class Progress(Generic[Event]):
     # -- positions -----------------------------------------------------------------------------------------------
 
     def settle(self, place: SegmentRef, upto: int, *, held: bool = False) -> None:
-        """All events below an offset have been dealt with. Harmless where the segment was lost since.
+        """Records that all events below an offset have been dealt with. Does nothing if the segment was lost since.
 
-        `held`: they are kept, and not done with. The last of them stays unsettled, so that the segment has an owner,
-        also once it is read to its end.
+        `held`: the events are kept, but not settled yet. The last of them stays unsettled, so that the segment keeps
+        an owner even when it is read to its end.
         """
         cursor = self.cursors.get(place)
         if cursor is not None:
@@ -248,15 +251,15 @@ class Progress(Generic[Event]):
             cursor.held = upto - 1 if held else None
 
     def positions(self) -> dict[str, dict[str, int]]:
-        """How far the reader has read, in all that it owns."""
+        """The read offset of every owned segment."""
         return _by_stream({place: each.offset for place, each in self.cursors.items()})
 
     def settled(self) -> dict[str, dict[str, int]]:
-        """How far that was dealt with."""
+        """The settled offset of every owned segment."""
         return _by_stream({place: each.settled for place, each in self.cursors.items()})
 
     def news(self) -> News:
-        """Both, where they are not what was reported last."""
+        """Both offsets of the segments that differ from the last report."""
         return self.news_of(place for place, each in self.cursors.items() if each.is_news)
 
     def news_of(self, places: Iterable[SegmentRef]) -> News:
@@ -267,7 +270,7 @@ class Progress(Generic[Event]):
         )
 
     def reported(self, news: News) -> None:
-        """This was reported."""
+        """Records that this was reported."""
         for stream, position in news.positions.items():
             for segment, offset in position.items():
                 if (stream, segment) in self.cursors:
@@ -275,7 +278,7 @@ class Progress(Generic[Event]):
 
     @property
     def has_finished(self) -> bool:
-        """Whether a segment was finished since the last report: its successors wait for hearing of it."""
+        """Whether a segment was finished since the last report: its successors wait for that report."""
         return any(
             each.finished and (each.reported is None or each.reported[0] != each.offset)
             for each in self.cursors.values()

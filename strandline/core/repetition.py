@@ -1,12 +1,12 @@
-"""Which notes of a request were done when the same request was sent before, and its answer was lost.
+"""Finds the notes of a repeated request that were carried out before, when the answer was lost.
 
     stored at first            10@3
     a request                  20@5  30@7     done: 30@7 is stored, and the answer is lost
     the same request           20@5  30@7     30@7 repeats what is stored; 20@5 is below it and counts as done
     20@5 alone, or 20@9 30@7                  refused: nothing shows that they were done before
 
-A request that was done leaves its own last word behind. So its first notes count as done where they rise, and where all
-of them together come to just what is stored, in every key and segment that they name.
+After a request, the stored state equals its last times and offsets. So the first notes of a request count as done if
+they rise, and if together they end at exactly what is stored, in every key and segment that they name.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from strandline.errors import PositionWentBack, Refused, TimeWentBack
 
 
 def done_before(notes: Sequence[Note], writer: Writer, judge: Callable[[Note], Admitted]) -> set[int]:
-    """The places of those notes that were done before; `notes` are all that a request has of one writer.
+    """The indexes of the notes that were done before; `notes` are all notes of one writer in a request.
 
-    `judge` admits a note or raises what refuses it, by what is stored now. Notes that it refuses for another reason
-    than going back stay out of it.
+    `judge` admits a note, or raises its refusal, by the stored state. A note that it refuses for another reason than
+    going back is ignored.
     """
     done: set[int] = set()
     waiting: list[int] = []
@@ -38,7 +38,7 @@ def done_before(notes: Sequence[Note], writer: Writer, judge: Callable[[Note], A
             continue
         else:
             if not repeats:
-                break  # this one says something new, and so does all that follows
+                break  # this note is new, and so are all that follow
         if _goes_back(note, times, position):
             continue
         times.update(note.times)
@@ -51,14 +51,14 @@ def done_before(notes: Sequence[Note], writer: Writer, judge: Callable[[Note], A
 
 
 def _goes_back(note: Note, times: dict[str, int], position: dict[str, int]) -> bool:
-    """Whether a note is below one before it in the request: then it is wrong by itself."""
+    """Whether a note is below an earlier one in the request: such a note is wrong in any case."""
     return any(time < times.get(key, time) for key, time in note.times.items()) or any(
         offset < position.get(segment, offset) for segment, offset in note.position.items()
     )
 
 
 def _is_all(writer: Writer, last: Note, times: dict[str, int], position: dict[str, int]) -> bool:
-    """Whether the writer stands at just these times and offsets; it does where `last`, which repeats, names them."""
+    """Whether the writer's stored state has exactly these times and offsets. Those in `last`, which repeats, are."""
     return all(key in last.times or _stored(writer, key) == time for key, time in times.items()) and all(
         segment in last.position or writer.noted.get(segment, 0) == offset for segment, offset in position.items()
     )

@@ -1,6 +1,6 @@
-"""Who counts in a stream, and when its marks are due: the writers, an aggregate for each time key, the deadlines.
+"""The writers of a stream, an aggregate for each time key, and the deadlines: who counts, and when marks are due.
 
-`Stream` judges calls and changes writers; this knows what follows from a change: roles, silence, marks, wake-ups.
+`Stream` checks calls and changes writers. `Roster` handles the effects of a change: roles, silence, marks, wake-ups.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from strandline.core.writer import KeyState, Phase, Writer
 from strandline.errors import TooMany
 from strandline.limits import FORGOTTEN_PER_CALL, GONE_KEPT_MS, KEYS_PER_STREAM, STANDINGS_PER_STREAM, TIME_BOUND_MS
 
-INGESTION = TimeDomain.INGESTION  # looking it up in its class takes longer than all else in `resting`
-AWAITED = frozenset({WriterRole.COUNTED, WriterRole.BLOCKING, WriterRole.SKIPPED})  # whose silence is looked at
+INGESTION = TimeDomain.INGESTION  # a lookup in the enum class takes longer than the rest of `resting`
+AWAITED = frozenset({WriterRole.COUNTED, WriterRole.BLOCKING, WriterRole.SKIPPED})  # roles that time out
 
 
 class Roster:
-    """The writers of a stream by name, its aggregates by key, and what they are waiting for."""
+    """The writers of a stream by name, its aggregates by key, and their deadlines."""
 
     def __init__(
         self, config: StreamConfig, graph: SegmentGraph, unserved: Unserved, gone_kept_ms: int = GONE_KEPT_MS
@@ -36,20 +36,20 @@ class Roster:
         self.writers: dict[str, Writer] = {}
         self.aggregates: dict[str, Aggregate] = {}
         self.changes = Changes()
-        self._deadlines = Agenda()  # at or before the served time when a writer has been silent too long
+        self._deadlines = Agenda()  # writers, each at or before the served time at which it times out
         self._gone_kept_ms = gone_kept_ms
-        self._lapsing = Agenda()  # lost writers, each at or before the moment from which on it may be forgotten
-        self._closed = Agenda()  # closed writers, each at the moment from which on it may be forgotten
-        self._looking: set[str] = set()  # keys in which somebody who is gone may have been passed by the last mark
+        self._lapsing = Agenda()  # lost writers, each at or before the moment from which it may be forgotten
+        self._closed = Agenda()  # closed writers, each at the moment from which it may be forgotten
+        self._looking: set[str] = set()  # keys whose last mark may have passed a closed or lost writer
 
     @property
     def keys(self) -> set[str]:
         return set(self.aggregates)
 
     def check_room(self, name: str, keys: Iterable[str]) -> None:
-        """Raises TooMany where this writer in these keys would be one writer, one key, or one of both, too many.
+        """Raises TooMany if this writer in these keys exceeds the limit of writers, of keys, or of both together.
 
-        Closed writers make room for it where they can.
+        Before that it forgets closed writers, to make room.
         """
         writer = self.writers.get(name)
         held: Mapping[str, KeyState] = writer.key_states if writer is not None else {}
@@ -70,7 +70,7 @@ class Roster:
 
     @property
     def key_states(self) -> int:
-        """How many writers there are, each counted once for every key that it holds."""
+        """The number of writers, each counted once for every key that it holds."""
         return sum(aggregate.holders for aggregate in self.aggregates.values())
 
     @property
@@ -79,12 +79,12 @@ class Roster:
         return any(aggregate.remainder.writers for aggregate in self.aggregates.values())
 
     def _begin(self, key: str) -> Aggregate:
-        """The aggregate of a key that is new."""
+        """Creates the aggregate of a new key."""
         begun = self.aggregates[key] = Aggregate(key, self.writers, self.config, self.sharing)
         return begun
 
     def writer(self, name: str, now: int) -> Writer:
-        """The writer of a name; it begins when first asked for."""
+        """The writer of a name; creates it if it is not known."""
         found = self.writers.get(name)
         if found is None:
             found = self.writers[name] = Writer(name=name, heard_at=now, served_at=self.served(now))
@@ -99,23 +99,22 @@ class Roster:
         return key in self.aggregates and self.aggregates[key].counts(writer)
 
     def reached(self, key: str, now: int) -> int | None:
-        """The time that a key has reached: its last mark's, or at rest what readers are told beyond that."""
+        """The time that a key has reached: that of its last mark, or the idle advance if that is further."""
         rest = self.resting(now) if key == DEFAULT_KEY else None
         return self.last_time(key) if rest is None else rest.time
 
     def restore_marks(self, last_marks: Iterable[Mark], remainders: Mapping[str, Remainder]) -> None:
-        """Takes over the last marks, and what forgotten writers left behind, as they were stored, before any writer."""
+        """Restores the stored last marks and the remainders of forgotten writers. Call it before `restore_writer`."""
         for mark in last_marks:
             remainder = remainders.get(mark.key, NO_REMAINDER)
             self.aggregates[mark.key] = Aggregate(mark.key, self.writers, self.config, self.sharing, mark, remainder)
 
     def restore_writer(self, writer: Writer, now: int) -> None:
-        """Takes over a writer as it was stored, which is no change. It costs what the writer holds, however many
-        writers there are."""
+        """Restores a stored writer, without recording a change. The cost does not depend on the number of writers."""
         self.writers[writer.name] = writer
         self.sharing.enter(writer.name, writer.position.offsets)
         for key, key_state in writer.key_states.items():
-            key_state.lasting = False  # what it gave to the last mark is worked out again
+            key_state.lasting = False  # the next mark computes its contribution again
             aggregate = self.aggregates.get(key) or self._begin(key)
             aggregate.place(writer, now)
             key_state.seen = writer.state(key_state, aggregate.last.time if aggregate.last is not None else None)
@@ -125,7 +124,7 @@ class Roster:
     # -- changes -------------------------------------------------------------------------------------------------
 
     def changed(self, writer: Writer, now: int) -> None:
-        """Tells the aggregates, the deadlines and the journal about a writer that may have changed."""
+        """Updates aggregates, deadlines and journal for a writer that may have changed."""
         self.changes.writers.add(writer.name)
         lost = False
         for key, key_state in writer.key_states.items():
@@ -141,12 +140,12 @@ class Roster:
         self._arm(writer)
 
     def _arm(self, writer: Writer) -> None:
-        """Has a writer looked at when it has been silent too long."""
+        """Sets the deadline of a writer that has none and can time out."""
         if writer.name not in self._deadlines and self.config.writer_timeout_ms and self._waits_for(writer):
             self._deadlines.put(writer.name, writer.served_at + self.config.writer_timeout_ms)
 
     def entered(self, writer: Writer) -> None:
-        """A writer's position reaches into segments into which it did not reach before."""
+        """Records that a writer's position reaches into further segments."""
         for name in (writer.name, *self.sharing.enter(writer.name, writer.position.offsets)):
             for key in self.writers[name].key_states:
                 aggregate = self.aggregates.get(key)
@@ -154,7 +153,7 @@ class Roster:
                     aggregate.look_again(name)
 
     def configure(self, config: StreamConfig, now: int) -> None:
-        """Sees everyone again under other settings."""
+        """Applies other settings to every aggregate and writer."""
         self.config = config
         self._deadlines.clear()
         self._lapsing.clear()
@@ -165,7 +164,7 @@ class Roster:
             self.changed(writer, now)
 
     def time_out_silent(self, now: int) -> set[str]:
-        """Those who count but were not heard from for too long are lost; returns the keys that this concerns."""
+        """Times out writers that have been silent too long; returns the keys in which they are lost now."""
         timeout = self.config.writer_timeout_ms
         keys: set[str] = set()
         if not timeout:
@@ -185,18 +184,18 @@ class Roster:
     # -- forgetting ----------------------------------------------------------------------------------------------
 
     def leave(self, writer: Writer) -> None:
-        """A writer is gone: a later call forgets it, once marks have passed it in all of its keys."""
+        """Schedules a closed or lost writer: a later call forgets it, once marks have passed it in all of its keys."""
         for key, key_state in writer.key_states.items():
             self.aggregates[key].passing.put(writer.name, -TIME_BOUND_MS if key_state.time is None else key_state.time)
             self._looking.add(key)
 
     def stay(self, writer: Writer) -> None:
-        """A writer is not to be forgotten for the time being."""
+        """Cancels `leave`: the writer is not to be forgotten for now."""
         for key in writer.key_states:
             self.aggregates[key].passing.drop(writer.name)
 
     def forget_passed(self, now: int) -> None:
-        """Forgets writers that are gone and passed by marks: at most `FORGOTTEN_PER_CALL`, and the rest later."""
+        """Forgets closed and lost writers that marks have passed: at most `FORGOTTEN_PER_CALL`, and the rest later."""
         for agenda in (self._closed, self._lapsing):
             for name in agenda.due(now, most=FORGOTTEN_PER_CALL):
                 writer = self.writers[name]
@@ -214,14 +213,14 @@ class Roster:
             self._looking.discard(key)
 
     def _make_room(self, needed_by: str) -> None:
-        """Forgets closed writers before their time, those first who closed first, where marks have passed them."""
+        """Forgets closed writers before their time, the longest closed first, if marks have passed them."""
         for name in self._closed.due(TIME_BOUND_MS, most=FORGOTTEN_PER_CALL):
             writer = self.writers[name]
             if writer.closed and name != needed_by and self._is_passed(writer):
                 self._forget(writer)
             else:
                 self._await_lapse(writer)
-        for key in sorted(self._looking):  # those whose time has come, and whom only a mark of this call has passed
+        for key in sorted(self._looking):  # writers that are due already, but that only a mark of this call has passed
             for name, time in self._passed_in(key, FORGOTTEN_PER_CALL):
                 writer = self.writers[name]
                 if writer.closed and name != needed_by and self._is_passed(writer):
@@ -230,7 +229,7 @@ class Roster:
                     self.aggregates[key].passing.put(name, time)
 
     def _passed_in(self, key: str, most: int) -> list[tuple[str, int]]:
-        """Takes out those who are gone and whom the last mark of a key may have passed, each with the mark's time."""
+        """Takes out the closed and lost writers that the last mark of a key may have passed, with the mark's time."""
         aggregate = self.aggregates.get(key)
         if aggregate is None or aggregate.last is None:
             return []
@@ -238,10 +237,10 @@ class Roster:
         return [(name, time) for name in aggregate.passing.due(time, most=most)]
 
     def _is_passed(self, writer: Writer) -> bool:
-        """Whether the last marks have all that a writer gave.
+        """Whether the last marks cover everything that a writer noted.
 
-        There has to be one. For a writer that is lost, one has to be made after it was lost for long enough: a writer
-        that notes rarely is not refused where nobody went on without it.
+        There must be a mark. For a lost writer, one must have been made after it lapsed, so that a writer that notes
+        rarely is not forgotten while time has not moved on without it.
         """
         aggregates = [self.aggregates[key] for key in writer.key_states]
         since = None if writer.closed else self._lapses_at(writer)
@@ -249,7 +248,7 @@ class Roster:
         return marked and all(each.has_passed(writer) for each in aggregates)
 
     def _look_at_gone(self, writer: Writer, aggregate: Aggregate, time: int, now: int) -> None:
-        """Forgets a writer that the last mark of a key may have passed, if the marks of its other keys have as well."""
+        """Forgets a writer that the last mark of a key may have passed, if marks have passed it in all of its keys."""
         if not self._has_lapsed(writer, now):
             self.stay(writer)
             self._await_lapse(writer)
@@ -272,7 +271,7 @@ class Roster:
         self.changes.forget(name)
 
     def _has_lapsed(self, writer: Writer, now: int) -> bool:
-        """Whether a writer is gone, and has been for so long that it may be forgotten."""
+        """Whether a writer has been closed or lost for long enough to be forgotten."""
         lapses_at = self._lapses_at(writer)
         return lapses_at is not None and lapses_at <= now
 
@@ -282,9 +281,9 @@ class Roster:
             (self._closed if writer.closed else self._lapsing).put(writer.name, lapses_at)
 
     def _lapses_at(self, writer: Writer) -> int | None:
-        """From when on a writer may be forgotten; None where it is not gone, or an operator has set it aside.
+        """The moment from which a writer may be forgotten; None if it is neither closed nor lost, or is excluded.
 
-        It must have been lost for `forget_after_ms` in every key, but for those in which it said idle.
+        It must have been lost for `forget_after_ms` in every key in which it is not idle.
         """
         if writer.closed:
             return writer.heard_at + self._gone_kept_ms
@@ -303,11 +302,11 @@ class Roster:
     # -- silence -------------------------------------------------------------------------------------------------
 
     def served(self, now: int) -> int:
-        """The served time, by which silence is judged."""
+        """The served time, in which silence is measured."""
         return self._unserved.served(now)
 
     def silent_ms(self, writer: Writer | Remainder, now: int) -> int:
-        """How long a writer has been silent, or all that were forgotten, of the time in which they could be heard."""
+        """How long a writer, or every forgotten one, has been silent, in served time."""
         return max(0, self.served(now) - writer.served_at)
 
     def _waits_for(self, writer: Writer) -> bool:
@@ -323,21 +322,21 @@ class Roster:
     # -- marks ---------------------------------------------------------------------------------------------------
 
     def evaluate(self, keys: Collection[str], now: int, *, at_once: bool = False) -> list[Mark]:
-        """Makes the marks that are possible: each when its interval has passed, or `at_once`."""
+        """Makes every possible mark whose interval has passed, or, `at_once`, every possible mark."""
         marks: list[Mark] = []
         for key in sorted(keys) if len(keys) > 1 else keys:
             aggregate = self.aggregates.get(key)
-            # The interval first: most notes come before it has passed, and need not know what mark there could be.
+            # The interval first: most notes come before it has passed, and then no mark's time need be computed.
             while aggregate is not None and (at_once or self._interval_passed(aggregate, now)):
                 time = aggregate.next_time()
                 if time is None:
                     break
-                rest = self.resting(now) if key == DEFAULT_KEY else None  # readers were told it: never below that
+                rest = self.resting(now) if key == DEFAULT_KEY else None  # readers may have this time
                 marks.append(self.append(aggregate, time if rest is None else max(time, rest.time), now))
         return marks
 
     def append(self, aggregate: Aggregate, time: int, now: int) -> Mark:
-        """Makes one mark, and takes in what follows from it."""
+        """Makes one mark, and handles the writers that it timed out."""
         mark = aggregate.make(time, now)
         self.changes.marks.append(mark)
         self._looking.add(aggregate.key)
@@ -350,14 +349,14 @@ class Roster:
         interval = self.config.mark_interval_ms
         if interval is None:
             return False
-        # A mark from a later moment was made before an operator set the clock back.
+        # If the last mark was made at a later moment, an operator has set the clock back since.
         return aggregate.last is None or not aggregate.last.created_at <= now < aggregate.last.created_at + interval
 
     def next_wake(self, *, exact: bool = True) -> int | None:
-        """When time alone next changes something: a writer has been silent too long, or an interval has passed.
+        """The moment at which time alone next changes something: a writer times out, or an interval has passed.
 
-        If not `exact`, deadlines stay as they are of writers who were heard from since: a bound at once. While nobody
-        can be heard, it may come and nothing happens: nobody is let go before served time goes on.
+        Not `exact`, it ignores that writers were heard since: it may be too early, but is fast. While the store is
+        away, nothing may happen at that moment: no writer times out before served time goes on.
         """
         timeout = self.config.writer_timeout_ms
         first = self._deadlines.first()
@@ -382,10 +381,10 @@ class Roster:
         aggregate = self.aggregates.get(key) or Aggregate(key, {}, self.config, self.sharing)
         return aggregate.held_by(self.served(now)) or self._holder_of_rest(aggregate, now)
 
-    # -- rest, in the ingestion domain ---------------------------------------------------------------------------
+    # -- idle advance, in the ingestion domain -------------------------------------------------------------------
 
     def resting(self, now: int) -> Mark | None:
-        """The mark that time has reached while every reporter said idle; worked out, not stored."""
+        """The mark of the idle advance, computed and not stored; None while a reporter is not idle."""
         if self.config.time_domain is not INGESTION:
             return None
         aggregate = self.aggregates.get(DEFAULT_KEY)
@@ -397,14 +396,14 @@ class Roster:
         return aggregate.survey(time, now)
 
     def store_rest(self, now: int) -> Mark | None:
-        """Before a call ends the rest: appends the mark that time has reached."""
+        """Appends the mark of the idle advance, before a call ends it."""
         if self.config.time_domain is not INGESTION:
             return None
         mark = self.resting(now)
         return None if mark is None else self.append(self.aggregates[DEFAULT_KEY], mark.time, now)
 
     def _holder_of_rest(self, aggregate: Aggregate, now: int) -> Holder | None:
-        """In the ingestion domain: the lost reporter without which the stream would be at rest, and until when. Of
+        """In the ingestion domain: the lost reporter that alone prevents the idle advance, and for how long. Of
         several, the one that is forgotten last."""
         if self.config.time_domain is not INGESTION or not aggregate.enough_have_noted or aggregate.someone_counts:
             return None
@@ -415,7 +414,7 @@ class Roster:
             since = writer.lost_since(key_state)
             if since is None:
                 if not (writer.closed or key_state.phase is Phase.IDLE):
-                    return None  # one that is behind and skipped keeps it from resting, too
+                    return None  # a skipped writer prevents the idle advance too
                 idle = True
             elif writer.excluded_at is None and now - since < self.config.forget_after_ms:
                 holders.append((since, name))
@@ -433,7 +432,7 @@ class Roster:
         )
 
     def _at_rest(self, aggregate: Aggregate, now: int) -> bool:
-        """Whether every reporter, but for those excluded or forgotten, said idle or, a writer, closed."""
+        """Whether every reporter is idle or closed; excluded ones and those that marks no longer name do not count."""
         if not aggregate.enough_have_noted or aggregate.someone_counts:
             return False
         someone = aggregate.remainder.closed

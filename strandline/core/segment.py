@@ -1,10 +1,10 @@
-"""Segments, and the graph in which scaling ties them together.
+"""Segments, and the graph of their successors, which scaling makes.
 
     0 [0, .5) ──sealed at 300──┐
                                ├──► 2 [0, 1)          a merge; a split is the same upside down
     1 [.5, 1) ──sealed at 400──┘
 
-Unsealed segments tile [0, 1) at any time. An *open* stream has no key ranges: its segments come into being when
+Unsealed segments tile [0, 1) at any time. An *open* stream has no key ranges: a segment is created when it is
 first named (Kafka partitions, Kinesis shards), and a successor names its predecessors.
 """
 
@@ -24,7 +24,7 @@ from strandline.names import check_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """An append-only sequence. `low` and `high` bound its keys in a ranged stream; sealed, it has a final offset."""
+    """An append-only sequence. `low` and `high` are its key range in a ranged stream. Sealed, it has a final offset."""
 
     id: str
     created_at: int
@@ -47,7 +47,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class NewSegment:
-    """A segment that a caller asks for: with a range in a ranged stream, with predecessors in an open one."""
+    """A segment to create: with a key range in a ranged stream, with predecessors in an open one."""
 
     id: str
     low: float | None = None
@@ -56,7 +56,7 @@ class NewSegment:
 
 
 def check_range(segment: str, low: float, high: float) -> None:
-    if not 0.0 <= low < high <= 1.0:  # nor is any of this so of what is no number
+    if not 0.0 <= low < high <= 1.0:  # also true for NaN
         raise InvalidScale(segment=segment, reason=f"the key range [{low}, {high}) is not a part of [0, 1)")
 
 
@@ -66,7 +66,7 @@ def check_final(segment: str, offset: int) -> None:
 
 
 class SegmentGraph:
-    """All segments of a stream, by id, in the order in which they came to be. Cuts are closed and opened here."""
+    """All segments of a stream, by id, in the order of creation. It turns positions into closed cuts, and back."""
 
     def __init__(self, segments: Iterable[Segment] = (), *, open: bool = False) -> None:
         self.open = open
@@ -91,7 +91,7 @@ class SegmentGraph:
         _check_tiles(ranges, [(0.0, 1.0)])
         return cls(Segment(id=new.id, low=new.low, high=new.high, created_at=created_at) for new in ranges)
 
-    # -- looking -------------------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments.values())
@@ -112,7 +112,7 @@ class SegmentGraph:
         return [other for other in self if segment in other.predecessors]
 
     def ancestors(self, segments: Iterable[str]) -> set[str]:
-        """All segments that lie before any of these, however far."""
+        """All direct and indirect predecessors of these segments."""
         found: set[str] = set()
         if not self._scaled:
             return found
@@ -127,9 +127,9 @@ class SegmentGraph:
     # -- cuts ----------------------------------------------------------------------------------------------------
 
     def cut(self, position: Mapping[str, int]) -> Cut:
-        """The closed cut of a position off the wire: whoever names a segment has passed all before it.
+        """The closed cut of a position from a caller: a named segment implies all of its predecessors.
 
-        Raises UnknownSegment (an open stream takes any name: it may not have been noted yet) and BeyondFinalOffset.
+        Raises UnknownSegment (not in an open stream: its segment may not have been noted yet) and BeyondFinalOffset.
         """
         segments = self._segments
         offsets = {}
@@ -149,21 +149,21 @@ class SegmentGraph:
         return Cut._trusted(offsets)
 
     def frontier(self, cut: Cut) -> dict[str, int]:
-        """The wire form: what a named successor implies is left out, and so is a segment at 0."""
+        """The position of a cut, for callers: without the predecessors of its segments, and without segments at 0."""
         implied = self.ancestors(segment for segment, _ in cut.items())
         return {segment: offset for segment, offset in cut.items() if segment not in implied}
 
     @property
     def end(self) -> Cut | None:
-        """The cut that holds everything, once every segment has a final offset."""
+        """The cut above all events; None until every segment has a final offset."""
         finals = {segment.id: segment.final_offset for segment in self}
         offsets = {name: final for name, final in finals.items() if final is not None}
         return Cut(offsets) if len(offsets) == len(finals) else None
 
-    # -- changing ------------------------------------------------------------------------------------------------
+    # -- changes -------------------------------------------------------------------------------------------------
 
     def name(self, segments: Iterable[str], created_at: int) -> list[Segment]:
-        """Lets segments of an open stream come into being; returns the new ones."""
+        """Creates the segments of an open stream that do not exist yet; returns them."""
         if not self.open:
             return []
         missing = [name for name in segments if name not in self._segments]
@@ -176,9 +176,9 @@ class SegmentGraph:
         return new
 
     def scale(self, seal: Mapping[str, int], create: Sequence[NewSegment], created_at: int) -> list[Segment]:
-        """Seals segments and creates their successors; returns what changed: nothing where this was done before.
+        """Seals segments and creates their successors; returns the changed segments, none if this was done before.
 
-        Raises InvalidScale, UnknownSegment or TooMany, with nothing changed.
+        Raises InvalidScale, UnknownSegment or TooMany, and then changes nothing.
         """
         _check_distinct(create)
         ranges = [] if self.open else sorted((*self._range(name), name) for name in seal)
@@ -193,7 +193,7 @@ class SegmentGraph:
             raise InvalidScale(segment=None, reason="no segment to seal was named")
         for new in create:
             if new.id in self._segments:
-                early = " (it was noted before its scaling was told)" if self.open else ""
+                early = " (a note named it before this call)" if self.open else ""
                 raise InvalidScale(segment=new.id, reason=f"a segment with this id exists{early}: take a new id")
         if not self.open:
             _check_tiles(create, [self._range(name) for name in seal])
@@ -204,14 +204,14 @@ class SegmentGraph:
         return sealed + successors
 
     def seal_all(self, final: Mapping[str, int]) -> list[Segment]:
-        """Gives every segment that is still open its final offset; returns those."""
+        """Seals every open segment at its final offset; returns these segments."""
         changed = [replace(segment, final_offset=final[segment.id]) for segment in self if not segment.sealed]
         for segment in changed:
             self._add(segment)
         return changed
 
     def drop(self, segment: str) -> None:
-        """Takes out a segment that the log does not have, in an open stream; one that others follow must stay."""
+        """Removes a segment that the log does not have, in an open stream. Raises InvalidScale if it has successors."""
         found = self[segment]
         if not self.open:
             raise InvalidScale(segment=segment, reason="only a segment of an open stream can be dropped")
@@ -232,7 +232,7 @@ class SegmentGraph:
     def _successor(
         self, new: NewSegment, seal: Mapping[str, int], ranges: Sequence[tuple[float, float, str]], created_at: int
     ) -> Segment:
-        """The segment asked for, with its predecessors: as named, or those of the sealed `ranges` that it meets."""
+        """The new segment with its predecessors: as named, or those of the sealed `ranges` that it overlaps."""
         if self.open:
             if new.predecessors is None:
                 raise InvalidScale(segment=new.id, reason="in an open stream a successor names its predecessors")
@@ -276,7 +276,7 @@ def _check_distinct(segments: Sequence[NewSegment]) -> None:
 
 
 def _check_tiles(segments: Sequence[NewSegment], whole: Sequence[tuple[float, float]]) -> None:
-    """Whether the ranges cover exactly `whole`, without a gap or an overlap."""
+    """Raises InvalidScale unless the ranges cover exactly `whole`, without a gap or an overlap."""
     parts = []
     for segment in segments:
         if segment.low is None or segment.high is None:

@@ -1,11 +1,11 @@
-"""Time in which nobody could be heard: one number of milliseconds that only grows.
+"""Served time: the clock minus the time in which the controller could hear no caller.
 
     clock        0 ─────────────────────────────────────────────────────────────►
-    nobody could be heard         ├── store away ──┤        ├─ process stopped ─┤
+    unserved time                 ├── store away ──┤        ├─ process stopped ─┤
     served time  0 ───────────────┤                ├────────┤                   ├──►
 
-Silence is judged by *served time*, the clock less this number: it stands still while nobody could be heard. Whoever
-keeps silence keeps the served time at which it began. The controller says here when its commits begin and how they
+Silence is measured in served time, which stands still while the controller could hear no caller. A silent writer or
+reader keeps the served time at which it was last heard. The controller reports here when its commits begin and how they
 end, and how long its process did not run.
 """
 
@@ -18,7 +18,7 @@ from strandline.limits import COMMIT_HANGS_MS
 
 
 class Moment(NamedTuple):
-    """A moment by the clock, and the served time then."""
+    """A moment of the clock, and the served time then."""
 
     now: int
     served: int
@@ -26,10 +26,10 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class Unserved:
-    """How long nobody could be heard, in all. Pure: every moment is an argument, by the controller's clock."""
+    """The total time in which no caller could be heard. Pure: moments of the controller's clock are arguments."""
 
-    total_ms: int = 0  # without what is still going on
-    _since: int | None = None  # when the commit under way began, or the first one that failed since one succeeded
+    total_ms: int = 0  # without the present absence of the store
+    _since: int | None = None  # when the current commit began, or the first one that failed since the last success
     _failing: bool = False
 
     def served(self, now: int) -> int:
@@ -37,31 +37,31 @@ class Unserved:
         return self.served_until(now) - self.total_ms
 
     def served_until(self, now: int) -> int:
-        """Until when callers could be heard: now, or the start of the commits that fail or take too long."""
+        """The last moment at which callers could be heard: now, or the start of the failing or hanging commits."""
         return now if self._since is None or not self.is_away(now) else self._since
 
     def is_away(self, now: int) -> bool:
-        """Whether the store is away now: commits fail, or one has been under way for too long."""
+        """Whether the store is away now: commits fail, or one takes too long."""
         return self._since is not None and (self._failing or now - self._since >= COMMIT_HANGS_MS)
 
     def begin(self, now: int) -> None:
-        """A commit begins. After one that failed, it goes on from the start of that one."""
+        """Records that a commit begins. After a failed one, the absence still counts from the failed one's start."""
         if self._since is None:
             self._since = now
 
     def fail(self) -> None:
-        """The commit under way failed."""
+        """Records that the current commit failed."""
         self._failing = True
 
     def succeed(self, now: int) -> None:
-        """The commit under way succeeded: if the store was away, it was so until now."""
+        """Records that the current commit succeeded. If the store was away, the time until now is unserved."""
         if self._since is not None and self.is_away(now):
             self.total_ms += max(0, now - self._since)
         self._since, self._failing = None, False
 
     def skip(self, passed_ms: int) -> None:
-        """The clock has just moved by so much although nobody could be heard: the process did not run, or the clock
-        was set. Served time is what it was."""
+        """Records that the clock has just moved by `passed_ms` while no caller could be heard: the process did not run,
+        or the clock was set. Served time does not change."""
         self.total_ms += passed_ms
         if self._since is not None:
             self._since += passed_ms

@@ -1,4 +1,4 @@
-"""Which writers have noted something in which segment, and so whose positions another writer's notes can overtake."""
+"""Which writers have noted offsets in which segment: in a shared segment, a writer's notes can overtake another's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from strandline.core.segment import SegmentGraph
 
 
 class SharedSegments:
-    """The writers that each segment has: those whose positions reach into it."""
+    """The writers of each segment: those whose positions reach into it."""
 
     __slots__ = ("_graph", "_shared", "_writers")
 
@@ -19,7 +19,7 @@ class SharedSegments:
         self._shared = 0  # how many segments have more than one writer
 
     def enter(self, name: str, segments: Iterable[str]) -> set[str]:
-        """Takes in the segments that a writer reaches now; returns the writers that were alone in one of them."""
+        """Adds a writer to the segments that it reaches; returns the writers that were alone in one of them."""
         alone: set[str] = set()
         for segment in segments:
             writers = self._writers.setdefault(segment, set())
@@ -32,7 +32,7 @@ class SharedSegments:
         return alone
 
     def leave(self, name: str, segments: Iterable[str]) -> None:
-        """A writer is forgotten, and with it that it reached these segments."""
+        """Removes a forgotten writer from its segments."""
         for segment in segments:
             writers = self._writers[segment]
             writers.remove(name)
@@ -42,15 +42,15 @@ class SharedSegments:
                 del self._writers[segment]
 
     def drop(self, segment: str) -> None:
-        """The log does not have the segment."""
+        """Removes a segment that the log does not have."""
         writers = self._writers.pop(segment, ())
         self._shared -= len(writers) > 1
 
     def is_alone(self, position: Cut, contributed: Cut, cut: Cut) -> bool:
-        """Whether nothing that a writer noted or will note after what it contributed adds to what lies below a cut.
+        """Whether no note of a writer after its contribution, present or future, can cover anything below a cut.
 
-        So it is where its contribution covers the cut in every segment that its position reaches, and no other writer
-        can raise the cut there: it has the segment to itself, or its contribution covers it up to where it was sealed.
+        This is so if its contribution covers the cut in every segment that its position reaches, and no other writer
+        can raise the cut there: the writer is alone in the segment, or its contribution reaches the final offset.
         """
         reached, covered = cut.offsets, contributed.offsets.get
         for segment in position.offsets:

@@ -1,7 +1,7 @@
-"""A stream: every call that can be made on one, and what it answers.
+"""A stream: its calls and their answers.
 
-Each call takes `now`, first lets go whom `now` makes silent, then is judged; refused, it raises and nothing changed.
-What calls changed is collected until someone (the store) drains it. Equal calls give equal marks.
+Each call takes `now`, times out silent writers, and then checks the call. A refused call raises, and changes nothing
+else. Changes are collected until the store drains them. Equal calls give equal marks.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Stream:
         gone_kept_ms: int = GONE_KEPT_MS,
         unserved: Unserved | None = None,
     ) -> None:
-        """`unserved` says how long nobody could be heard: its owner keeps it, for all of his streams."""
+        """`unserved` has the time in which no caller could be heard; its owner shares it among all streams."""
         self.name = check_name("stream", name)
         self.graph = graph
         self.sealed = False
-        self.epochs = 0  # the last one given out; never given again
+        self.epochs = 0  # the last epoch given out; none is given twice
         self.head: Cut = NOTHING
         self.clock = now  # never steps back
         self._roster = Roster(config, graph, unserved if unserved is not None else Unserved(), gone_kept_ms)
@@ -69,7 +69,7 @@ class Stream:
         gone_kept_ms: int = GONE_KEPT_MS,
         unserved: Unserved | None = None,
     ) -> Stream:
-        """The stream as it was stored: it goes on exactly as the one that was not interrupted."""
+        """The stream as it was stored: it goes on exactly as without an interruption."""
         stream = cls(
             name, config, graph, now=clock, history_notes=history_notes, gone_kept_ms=gone_kept_ms, unserved=unserved
         )
@@ -80,8 +80,8 @@ class Stream:
         return stream
 
     def restore_writer(self, writer: Writer) -> None:
-        """Takes over a writer as it was stored. `restored` does so with all that it is given; who has very many of them
-        hands them in by this, and may do other things in between."""
+        """Restores a stored writer. `restored` does this for all writers that it is given; a caller with very many of
+        them restores each by this call, and can do other work in between."""
         self._roster.restore_writer(writer, self.clock)
 
     @property
@@ -104,7 +104,7 @@ class Stream:
 
     @property
     def remainders(self) -> dict[str, Remainder]:
-        """What forgotten writers left behind, by key."""
+        """The remainders of forgotten writers, by key."""
         return {key: each.remainder for key, each in self._roster.aggregates.items() if each.remainder.writers}
 
     # -- writers -------------------------------------------------------------------------------------------------
@@ -112,9 +112,9 @@ class Stream:
     def register(
         self, name: str, keys: Collection[str] | None, now: int, registration: str | None = None
     ) -> Registered:
-        """Makes a writer joined, whatever it was, with a new epoch that fences all earlier ones.
+        """Makes a writer joined, from any state, with a new epoch that fences all earlier ones.
 
-        A `registration` is what the caller calls this one: made again under the same name, it is the same one.
+        `registration` is the caller's name for this registration: a repeated call with that name gets the same answer.
         """
         check_name("writer", name)
         if registration is not None:
@@ -149,10 +149,10 @@ class Stream:
         return Registered(epoch=self.epochs, floors=floors)
 
     def note(self, note: Note, now: int, *, tail: bool = False) -> NoteResult:
-        """Takes a note: what the writer has noted, and the marks that this brings about.
+        """Takes a note, and makes the marks that it makes possible.
 
-        A `tail` report has the end offset of every segment; it is for the ingestion domain, and brings its mark at
-        once if nobody holds time back.
+        A `tail` report has the end offset of every segment; it is for the ingestion domain, and gets its mark at once
+        if no writer holds time back.
         """
         now = self._moment(now)
         if tail and self.config.time_domain is not TimeDomain.INGESTION:
@@ -175,9 +175,9 @@ class Stream:
         return NoteResult(late, floors, self._roster.evaluate(note.times, now, at_once=at_once))
 
     def done_before(self, notes: Sequence[Note], now: int) -> set[int]:
-        """The places of those notes that count as done, though they go back: their request was sent before.
+        """The indexes of the notes that count as done although they go back: their request was sent before.
 
-        `notes` are all that a request has of one writer. Nothing is changed.
+        `notes` are all notes of one writer in a request. Changes nothing.
         """
         now = max(now, self.clock)
         writer = self.writers.get(notes[0].writer)
@@ -192,7 +192,8 @@ class Stream:
         return done_before(notes, writer, judge)
 
     def idle(self, name: str, epoch: int | None, now: int) -> list[Mark]:
-        """The writer says that all it wrote lies below its last noted position, and is left out until it notes."""
+        """Makes a writer idle: all its events lie below its last noted position, and marks leave it out until it notes
+        again."""
         now = self._moment(now)
         self._check_unsealed()
         if self._was_forgotten(name, epoch):
@@ -207,8 +208,8 @@ class Stream:
         return self._changed(writer, now)
 
     def close(self, name: str, epoch: int | None, now: int) -> list[Mark]:
-        """The writer is done. A lost one that cannot show its epoch becomes excluded, and a tail reporter lost:
-        nobody knows what was written."""
+        """Closes a writer. A lost writer without its epoch becomes excluded instead, and a tail reporter lost, because
+        it is not known what was written."""
         now = self._moment(now)
         if self._was_forgotten(name, epoch):
             return []
@@ -227,7 +228,7 @@ class Stream:
         return self._changed(writer, now)
 
     def exclude(self, name: str, now: int) -> list[Mark]:
-        """An operator sets a writer aside, until it is brought back or registers again."""
+        """Excludes a writer, for an operator, until `include` or the writer's next registration."""
         now = self._moment(now)
         self._check_unsealed()
         writer = self._writer(name)
@@ -238,7 +239,7 @@ class Stream:
         return self._changed(writer, now)
 
     def include(self, name: str, now: int) -> list[Mark]:
-        """An operator brings an excluded writer back: it is again what it would be."""
+        """Ends the exclusion of a writer, for an operator: it has the state that it would have without it."""
         now = self._moment(now)
         self._check_unsealed()
         writer = self._writer(name)
@@ -251,7 +252,7 @@ class Stream:
     # -- the stream ----------------------------------------------------------------------------------------------
 
     def configure(self, settings: Mapping[str, Any], now: int) -> list[Mark]:
-        """Changes settings; raises InvalidConfig with nothing changed."""
+        """Changes settings. Raises InvalidConfig, and then changes nothing."""
         now = self._moment(now)
         config = self.config.changed(**settings)
         if config == self.config:
@@ -262,7 +263,7 @@ class Stream:
         return [] if self.sealed else self._roster.evaluate(self.keys, now)
 
     def scale(self, seal: Mapping[str, int], create: Sequence[NewSegment], now: int) -> list[Segment]:
-        """Seals segments at final offsets and creates their successors; repeated, it changes nothing."""
+        """Seals segments at final offsets and creates their successors. A repeated call changes nothing."""
         now = self._moment(now)
         self._check_unsealed()
         self._check_finals(seal)
@@ -271,7 +272,7 @@ class Stream:
         return changed
 
     def drop_segment(self, segment: str, now: int) -> None:
-        """Takes out a segment of an open stream that the log does not have, wherever it was noted."""
+        """Removes a segment that the log does not have from an open stream, its writers and its marks to come."""
         now = self._moment(now)
         self.graph.drop(segment)
         self._roster.changes.dropped.add(segment)
@@ -285,18 +286,18 @@ class Stream:
             self._roster.changed(writer, now)
 
     def truncate(self, position: Mapping[str, int], now: int) -> Cut:
-        """Moves the head: what lies below it is gone from the log. It never goes back."""
+        """Moves the head forward: events below it are gone from the log. The head never goes back."""
         self._moment(now)
         before, self.head = self.head, self.head.join(self.graph.cut(position))
         self._roster.changes.stream |= self.head != before
         return self.head
 
     def seal(self, final: Mapping[str, int], now: int) -> list[Mark]:
-        """Ends the stream: closes its writers and appends the last marks, whatever `min_writers` says."""
+        """Ends the stream: closes its writers and appends the last marks, without regard to `min_writers`."""
         now = self._moment(now)
         self._check_finals(final)
         if self.sealed:
-            return []  # at these offsets, or they would have been refused
+            return []  # `_check_finals` refuses other offsets than those stored
         self._roster.store_rest(now)
         noted = self._noted_end()
         ends = {segment.id: noted.offset(segment.id) for segment in self.graph}
@@ -318,7 +319,7 @@ class Stream:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def evaluate(self, key: str, now: int) -> Mark | None:
-        """Makes a mark now if one is possible, whatever the interval; at rest, the one that time has reached."""
+        """Makes a mark now if one is possible, before its interval too, or that of the idle advance."""
         now = self._moment(now)
         if self.sealed:
             return None
@@ -327,7 +328,7 @@ class Stream:
         return marks[-1] if marks else made
 
     def advance(self, now: int) -> list[Mark]:
-        """Lets time pass: silent writers are let go, and marks that waited for their interval are made."""
+        """Lets time pass: times out silent writers, and makes the marks that waited for their interval."""
         marks = len(self._roster.changes.marks)
         now = self._moment(now)
         if not self.sealed:
@@ -335,37 +336,37 @@ class Stream:
         return self._roster.changes.marks[marks:]
 
     def next_wake(self, *, exact: bool = True) -> int | None:
-        """When `advance` next has something to do, None: never by itself. Not `exact`, maybe too early, but at once."""
+        """When `advance` next has work; None: never by itself. Not `exact`: maybe too early, but fast."""
         return None if self.sealed else self._roster.next_wake(exact=exact)
 
     def held_by(self, key: str, now: int) -> Holder | None:
-        """Who holds time back in a key, or None."""
+        """The writer that holds time back in a key, or None."""
         return None if self.sealed else self._roster.held_by(key, max(now, self.clock))
 
     def resting(self, now: int) -> Mark | None:
-        """The mark that time has reached in an ingestion stream whose reporters all said idle; not stored."""
+        """The mark of the idle advance, in an ingestion stream whose reporters are all idle; not stored."""
         return None if self.sealed else self._roster.resting(max(now, self.clock))
 
     def silent_ms(self, writer: Writer | Remainder, now: int) -> int:
-        """How long a writer has been silent, or all that were forgotten, of the time in which they could be heard."""
+        """How long a writer, or every forgotten one, has been silent, in served time."""
         return self._roster.silent_ms(writer, max(now, self.clock))
 
     def states(self, writer: Writer) -> dict[str, WriterState]:
-        """What a writer is, by key."""
+        """A writer's state, by key."""
         return {
             key: writer.state(key_state, self._roster.last_time(key)) for key, key_state in writer.key_states.items()
         }
 
     def drain(self) -> Changes:
-        """What has changed since the last call, for the store."""
+        """The changes since the last call, for the store."""
         changes, self._roster.changes = self._roster.changes, Changes()
         return changes
 
     # -- within --------------------------------------------------------------------------------------------------
 
     def _moment(self, now: int) -> int:
-        """The stream's clock, which never steps back. Every call begins with it: it forgets writers, and lets those go
-        who have been silent too long."""
+        """Moves the stream's clock, which never goes back, and returns it. Every call begins with this: it forgets
+        writers, and times out silent ones."""
         self.clock = now = max(self.clock, now)
         if self.sealed:
             return now
@@ -379,11 +380,11 @@ class Stream:
         return self._roster.evaluate(writer.key_states, now)
 
     def _floors(self, name: str, writer: Writer | None, admitted: Admitted, now: int) -> dict[str, int | None]:
-        """By key, the time below which what the writer wrote is late; None where nothing of it is.
+        """By key, the time below which the writer's events are late; None if none of them are.
 
-        A writer that does not fully count is told the time that the key has reached. A joined writer counts, but what
-        it notes below its floor is late, so it is told the floor. A note that only repeats is told what the first one
-        was told, since that answer may have been lost.
+        A writer that does not fully count gets the time that the key has reached. A joined writer counts, but events
+        below its floor are late, so it gets the floor. A note that only repeats gets the answer of the first one, which
+        may have been lost.
         """
         floors: dict[str, int | None] = {}
         for key, time in admitted.times.items():
@@ -422,7 +423,7 @@ class Stream:
         roster.changed(writer, now)
 
     def _hear_again(self, writer: Writer, keys: Iterable[str], now: int) -> None:
-        """A note that only repeats: the writer is alive, so it is not lost any more; idle or closed it stays."""
+        """Takes a note that only repeats: the writer is alive, so it is no longer lost; it stays idle or closed."""
         back = [each for key in keys if (each := writer.key_states[key]).lost_at is not None and not writer.closed]
         if back:
             self._roster.store_rest(now)
@@ -432,9 +433,10 @@ class Stream:
         self._roster.changed(writer, now)
 
     def _was_forgotten(self, name: str, epoch: int | None) -> bool:
-        """Whether a writer that is not known may have been forgotten: then its call repeats one that was done.
+        """Whether an unknown writer may have been forgotten: then its call repeats an earlier one.
 
-        Names are not kept. An epoch that was given out, or none where writers were forgotten, is taken as a sign.
+        Names of forgotten writers are not kept. The answer is yes for an epoch that was given out; without an epoch, if
+        some writer was forgotten.
         """
         if name in self.writers:
             return False
@@ -453,7 +455,7 @@ class Stream:
             raise StreamSealed(stream=self.name)
 
     def _noted_end(self) -> Cut:
-        """The greatest offsets that were ever noted: what forgotten writers noted lies below the last marks."""
+        """The greatest offsets that were ever noted. The last marks cover what forgotten writers noted."""
         last_cuts = (mark.cut for mark in self.last_marks.values())
         return join_all(chain((writer.position for writer in self.writers.values()), last_cuts))
 
@@ -470,7 +472,7 @@ class Stream:
 
 
 def _same_registration(writer: Writer, registration: str | None, keys: Collection[str]) -> Registered | None:
-    """What the newest registration was told, where this is that one again; null for another one."""
+    """The answer of the newest registration if this call repeats it, else None."""
     if registration is None or writer.registration != registration or writer.epoch is None:
         return None
     if not all(key in writer.key_states for key in keys):

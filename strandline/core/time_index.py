@@ -1,17 +1,17 @@
-"""Offset and time within one segment (PDP-28): the marks, looked at in a single column.
+"""Offsets and times within one segment (PDP-28), from the marks' offsets in that segment.
 
-A mark (T, C) says that every event older than T lies below C. So in one segment nothing at or past the cut's
-offset is older than T: the entry (C[segment], T). Of entries with the same offset the latest says the most.
+A mark (T, C) says that every event older than T lies below C. So in one segment every event at or past the cut's
+offset has time ≥ T: this is the entry (C[segment], T). Of entries with the same offset the latest is the tightest.
 
     mark       1        2        3        4        5
     offset     0        0        40       40       85
     time       11:55    11:58    12:00    12:01    12:04
     entries             (0, 11:58)        (40, 12:01)  (85, 12:04)
 
-In the ingestion time domain a segment also holds nothing older than itself: the entry (0, creation time).
+In the ingestion time domain no event of a segment is older than the segment: the entry (0, creation time).
 
-A *token* is how far into the marks a call has come: the seq of the last one used, 0 for none. The next call
-goes on from there.
+A *token* is a call's place among the marks: the seq of the last mark used, 0 for none. The next call goes on from
+there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class IndexEntry:
 
 
 class IndexedMarks(Protocol):
-    """The marks of one stream and key, as far as a time index needs them: `MarkChain`, or `ListedMarks`."""
+    """The marks of one stream and key, for a time index: `MarkChain`, or `ListedMarks`."""
 
     @property
     def first_seq(self) -> int: ...
@@ -56,12 +56,12 @@ def time_index(
     *,
     created_at: int | None = None,
 ) -> tuple[list[IndexEntry], int]:
-    """The entries from an offset on, at most `limit`, rising in offset and time; and the token to go on from.
+    """The entries from an offset on, at most `limit`, rising in offset and time; and the token for the next call.
 
-    The first entry is the one at or below `from_offset`, if there is one. It is found by search; for offset 0
-    the token is 0, without one. With a token `from_offset` does not matter. When marks have come in the
-    meantime, a call may begin with the last offset once more, at a later time. `created_at` is the segment's,
-    in the ingestion time domain only.
+    The first entry is the one at or below `from_offset`, if there is one, found by a search; for offset 0 the
+    entries begin with the first mark. With a token, `from_offset` is ignored. If marks were added since the last
+    call, the next one may begin with the last offset again, at a later time. `created_at` is the segment's, in the
+    ingestion time domain only.
     """
     if from_offset < 0 or limit < 1 or (token is not None and token < 0):
         raise ValueError(f"offset and token need 0 or more, limit 1 or more: {from_offset}, {token}, {limit}")
@@ -73,7 +73,7 @@ def time_index(
         seq = max((token or 0) + 1, first)
     entries: list[IndexEntry] = []
     if created_at is not None:
-        # Marks up to the creation time say less than it does.
+        # A mark up to the creation time gives no tighter bound.
         seq = max(seq, first + bisect_right(range(first, last + 1), created_at, key=marks.time_at))
         if token is None and (seq > last or marks.offset_at(seq, segment) > from_offset):
             entries.append(IndexEntry(0, created_at))
@@ -85,7 +85,7 @@ def time_index(
 
 
 def bound_at(marks: IndexedMarks, segment: str, offset: int, *, created_at: int | None = None) -> int | None:
-    """The time than which nothing at or past an offset of a segment is older; null where no mark says so."""
+    """The time T such that every event of a segment at or past an offset has time ≥ T; None if no mark gives one."""
     count, _ = _search(marks, segment, offset)
     if not count:
         return created_at
@@ -94,11 +94,11 @@ def bound_at(marks: IndexedMarks, segment: str, offset: int, *, created_at: int 
 
 
 def interpolation_search(offset_at: Callable[[int], int], count: int, offset: int) -> tuple[int, int]:
-    """How many of `count` rising offsets lie at or below one, and how many had to be looked at.
+    """The number of `count` rising offsets at or below `offset`, and the number of offsets that were read.
 
-    Guesses where the offset would be if offsets grew evenly: for 8.5 of 10 MB, 85 % of the way. Those that do
-    grow evenly take 4 looks, however many they are. Guessing ends after half the looks that bisection needs,
-    and bisection does the rest: so nothing takes more than 1.5 times as many, and 4 more.
+    Guesses the place as if offsets grew evenly: for 8.5 of 10 MB, 85 % of the way. Evenly growing offsets take 4
+    reads, for any count. Guessing ends after half the reads that bisection needs, and bisection does the rest. So a
+    search takes at most 1.5 times the reads of bisection, and 4 more.
     """
     if count == 0:
         return 0, 0
@@ -130,9 +130,9 @@ def interpolation_search(offset_at: Callable[[int], int], count: int, offset: in
 
 
 class TimeIndex:
-    """What a reader knows of a segment's times: takes entries in as they come, tells the bound at an offset.
+    """A reader's copy of a segment's time index: takes entries in order, and finds the bound at an offset.
 
-    Keeps the entries that matter from the offset on that `forget_below` was last given.
+    Keeps the entries that matter from the last `forget_below` offset on.
     """
 
     def __init__(self) -> None:
@@ -144,9 +144,9 @@ class TimeIndex:
         return tuple(self._entries)
 
     def take(self, entries: Iterable[IndexEntry], token: int) -> None:
-        """Adds what `time_index` gave, for `token` to be the next call's.
+        """Adds entries of `time_index`, and stores the token for its next call.
 
-        An entry that does not follow on the last one, with a later time at no lesser offset, is a ValueError.
+        Raises ValueError for an entry that does not follow the last one: a later time at an equal or greater offset.
         """
         for entry in entries:
             if self._entries:
@@ -159,12 +159,12 @@ class TimeIndex:
         self.token = token
 
     def bound(self, offset: int) -> int | None:
-        """The time than which nothing at or past an offset is older; null where it is not known."""
+        """The time T such that every event at or past an offset has time ≥ T; None if it is not known."""
         count = bisect_right(self._entries, offset, key=attrgetter("offset"))
         return self._entries[count - 1].time if count else None
 
     def forget_below(self, offset: int) -> None:
-        """Drops the entries that say nothing any more to a reader that has come to this offset."""
+        """Drops the entries that a reader at this offset no longer needs."""
         count = bisect_right(self._entries, offset, key=attrgetter("offset"))
         del self._entries[: max(count - 1, 0)]
 
@@ -175,7 +175,7 @@ def _search(marks: IndexedMarks, segment: str, offset: int) -> tuple[int, int]:
 
 
 def _end_of_run(marks: IndexedMarks, segment: str, seq: int) -> int:
-    """The last mark with the same offset: a segment at rest may have a million, so it looks ever further."""
+    """The last mark with the same offset. A quiet segment may have a million, so the steps double."""
     offset, last = marks.offset_at(seq, segment), marks.last_seq
     step = 1
     while seq + step <= last and marks.offset_at(seq + step, segment) == offset:

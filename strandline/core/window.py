@@ -1,4 +1,4 @@
-"""Where a position stands among the marks: the TimeWindow.
+"""The place of a position among the marks: the TimeWindow.
 
     marks     T1      T2      T3      T4      T5          each a time and a cut; the cuts form a chain
               ├───────┤                                   cuts wholly at or below the position: passed
@@ -6,8 +6,8 @@
                                               ├────►      cuts wholly at or above it: ahead
     window = (time of T2, upper of T5)
 
-Cuts never go back, so "passed" is true of the first marks only, and "at or above" of the last ones only: both
-bounds are found by binary search. No numpy here: a reader that keeps its marks in a list needs nothing else.
+Cuts never go back, so "passed" is true of the first marks only, and "at or above" of the last ones only: binary
+search finds both bounds. This module does not need numpy: a reader that keeps its marks in a list needs nothing else.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from strandline.core.mark import Mark
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """Everything older than `lower` has been read. `upper` bounds every time that had been noted for anything that has
-    been read, when the mark that gives it was made.
+    """Everything older than `lower` has been read. `upper` bounds every time that was noted for anything read, as of
+    the mark that gives `upper`.
 
-    Neither is ever guessed: no `lower` before the first mark, no `upper` past the last one. `complete` and
+    Neither is guessed: there is no `lower` before the first mark, and no `upper` past the last one. `complete` and
     `mark_seq` are those of the mark that gave `lower`; without one, True and null.
     """
 
@@ -44,7 +44,7 @@ class TimeWindow:
 
 
 class Marks(Protocol):
-    """The marks of one stream and key, as far as a window needs them: `chain.MarkChain`, or `ListedMarks`."""
+    """The marks of one stream and key, for a window: `chain.MarkChain`, or `ListedMarks`."""
 
     def passed(self, position: Cut) -> Mark | None:
         """The newest mark whose cut is wholly at or below the position."""
@@ -54,10 +54,10 @@ class Marks(Protocol):
 
 
 def time_window(marks: Marks, position: Cut, end: Cut | None) -> TimeWindow:
-    """The window at a position. `end` is the cut that holds everything, null while the stream is not sealed.
+    """The window at a position. `end` is the cut above all events, None while the stream is not sealed.
 
-    A `SegmentGraph` may have an `end` before that: an open stream without segments, or whose segments are all
-    sealed, can go on.
+    `SegmentGraph.end` may exist before that: an open stream without segments, or with sealed segments only, can
+    go on.
     """
     return window_between(marks.passed(position), marks.ahead(position), position, end)
 
@@ -65,10 +65,10 @@ def time_window(marks: Marks, position: Cut, end: Cut | None) -> TimeWindow:
 def window_between(
     passed: Mark | None, ahead: Mark | None, position: Cut, end: Cut | None, resting: Mark | None = None
 ) -> TimeWindow:
-    """The window at a position, where the marks on both of its sides are known.
+    """The window at a position between two known marks.
 
-    `resting` is the mark that time has reached in an ingestion stream at rest. It follows on all others, and is not
-    stored: it gives bounds, and no seq.
+    `resting` is the mark of the idle advance in an ingestion stream. It follows all other marks, and is not stored: it
+    gives bounds, but no seq.
     """
     window = TimeWindow(
         lower=passed.time if passed is not None else None,
@@ -85,7 +85,7 @@ def window_between(
 
 
 def check_follows(last: Mark, mark: Mark) -> None:
-    """Whether a mark may come right after another, its cut aside; raises ValueError."""
+    """Raises ValueError if a mark cannot directly follow another. Does not check the cut."""
     if mark.seq != last.seq + 1:
         raise ValueError(f"mark {mark.seq} cannot follow mark {last.seq}: the next is {last.seq + 1}")
     if mark.key != last.key:
@@ -95,16 +95,16 @@ def check_follows(last: Mark, mark: Mark) -> None:
 
 
 class ListedMarks:
-    """Marks in a list, for small readers and tests: a lookup compares whole cuts, log2(marks) times."""
+    """Marks in a list, for small readers and tests: a lookup compares log2(marks) whole cuts."""
 
     def __init__(self, marks: Iterable[Mark] = ()) -> None:
-        """Takes marks of one key, oldest first, with no seq left out; others are a ValueError."""
+        """Takes marks of one key, oldest first, without a gap in seq. Raises ValueError for others."""
         self._marks: list[Mark] = []
         for mark in marks:
             self.append(mark)
 
     def append(self, mark: Mark) -> None:
-        """Adds the next mark; the first may have any seq. Raises ValueError, with nothing changed."""
+        """Adds the next mark; the first may have any seq. Raises ValueError, and then changes nothing."""
         if self._marks:
             last = self._marks[-1]
             check_follows(last, mark)
@@ -119,7 +119,7 @@ class ListedMarks:
         return iter(self._marks)
 
     def __getitem__(self, seq: int) -> Mark:
-        """The mark with a seq; raises IndexError where it is not here."""
+        """The mark with a seq; raises IndexError if the list does not have it."""
         if not self.first_seq <= seq <= self.last_seq:
             raise IndexError(f"there is no mark {seq} here, but {self.first_seq} to {self.last_seq}")
         return self._marks[seq - self.first_seq]
@@ -139,7 +139,7 @@ class ListedMarks:
         return self._marks[seq - self.first_seq].cut.offset(segment)
 
     def prune_before_seq(self, seq: int) -> int:
-        """Drops the marks with a lesser seq, save the newest of all; returns how many."""
+        """Drops the marks with a lesser seq, except the newest of all; returns their number."""
         count = max(0, min(seq - self.first_seq, len(self._marks) - 1))
         del self._marks[:count]
         return count

@@ -1,4 +1,4 @@
-"""A writer as a stream knows it: one life after another, and in each time key its standing.
+"""A writer as a stream knows it: its lives, and its state in each time key.
 
                  register                note
     (unknown) ────────────► JOINED ─────────────► NOTED ◄──── note ────┐
@@ -6,11 +6,11 @@
         │      register again │ └──────── idle ─────┴────────► IDLE ───┘
         └── note ──► NOTED    └── from anywhere
 
-    lost_at      it was not heard from for too long (per key; a note or registration ends it)
-    excluded_at  an operator set it aside (all keys; bringing back or registering ends it)
-    closed       it said it is done; a note or registration then starts a new life
+    lost_at      it timed out (per key; a note or registration ends this)
+    excluded_at  an operator excluded it (all keys; inclusion or a registration ends this)
+    closed       it has closed; a note or registration then starts a new life
 
-Positions outlive everything: what was noted once stays below every later cut.
+Positions outlive lives: a position that was noted once stays below every later cut.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from strandline.core.cut import NOTHING, Cut
 
 
 class Phase(StrEnum):
-    """What a writer itself last said in a key."""
+    """A writer's own last statement in a key."""
 
     JOINED = "joined"
     NOTED = "noted"
     IDLE = "idle"
 
 
-JOINED: Final = Phase.JOINED  # looking a member up in its class takes longer than all else that `value` does
+JOINED: Final = Phase.JOINED  # a lookup in the enum class takes longer than the rest of `value`
 
 
 class WriterState(StrEnum):
-    """What a writer is to the stream, all things considered."""
+    """A writer's state in a stream, from its phase, silence, exclusion and closing."""
 
     JOINED = "joined"
     ACTIVE = "active"
@@ -46,8 +46,8 @@ class WriterState(StrEnum):
     EXCLUDED = "excluded"
 
 
-class KeptNote(NamedTuple):  # made for every note, and a tuple is made in a fifth of the time of a frozen dataclass
-    """A note as kept for tight cuts: its time, the writer's whole position then, the newest event below that."""
+class KeptNote(NamedTuple):  # five times faster to make than a frozen dataclass, and every note makes one
+    """A note as kept for tight cuts: its time, the writer's whole position then, and `newest` at that position."""
 
     time: int
     cut: Cut
@@ -56,7 +56,7 @@ class KeptNote(NamedTuple):  # made for every note, and a tuple is made in a fif
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What a writer gives to a mark. `lasting`: it came from a note that outlives whatever the writer notes next."""
+    """What a writer gives to a mark. `lasting`: no later note of the writer changes it."""
 
     time: int | None
     cut: Cut
@@ -73,22 +73,22 @@ class KeyState:
     """A writer in one time key."""
 
     phase: Phase
-    floor: int | None = None  # while joined: what it counts with
+    floor: int | None = None  # while joined: the time with which it counts
     time: int | None = None  # the greatest time noted in this life
-    earlier_time: int | None = None  # the greatest time noted in the lives before
-    newest: int | None = None  # greatest event time below the writer's position, where known
+    earlier_time: int | None = None  # the greatest time noted in earlier lives
+    newest: int | None = None  # the greatest event time below the writer's position, if known
     has_noted: bool = False  # in any life
     lost_at: int | None = None
-    told_floor: int | None = None  # with the newest note's answer, should that be asked for again
-    history: list[KeptNote] = field(default_factory=list)  # times strictly rise; what no later mark needs is dropped
-    lasting: bool = False  # what the last mark took from it still stands, whatever it notes next
-    fresh: int = 0  # how many of the newest in the history came since the last drain
-    rewritten: bool = False  # whether since then it became another than marks and new notes make of it
-    seen: WriterState | None = None  # what the journal has it as
+    told_floor: int | None = None  # the floor in the answer to the newest note, for a repeated note
+    history: list[KeptNote] = field(default_factory=list)  # times strictly rise; entries no later mark needs are gone
+    lasting: bool = False  # whether no later note changes its contribution to the last mark
+    fresh: int = 0  # how many history entries were added since the last drain
+    rewritten: bool = False  # whether the history changed since then other than by marks and new notes
+    seen: WriterState | None = None  # the last state in the journal
 
     @property
     def value(self) -> int | None:
-        """The time that it counts with, or would."""
+        """The time with which it counts, or would count."""
         return self.floor if self.phase is JOINED else self.time
 
     @property
@@ -97,26 +97,26 @@ class KeyState:
         return max((time for time in (self.time, self.earlier_time) if time is not None), default=None)
 
     def join(self, last_time: int | None) -> int | None:
-        """Registered: it counts with its floor, the greater of its own time and the last mark's, until it notes."""
+        """Makes it joined: until it notes, it counts with its floor, the greater of its time and the last mark's."""
         known = [time for time in (self.time, last_time) if time is not None]
         self.phase, self.floor, self.lost_at, self.told_floor = Phase.JOINED, max(known, default=None), None, None
         return self.floor
 
     def note(self, time: int, cut: Cut, told_floor: int | None, last_time: int | None, bound: int) -> None:
-        """Noted: all of the writer that is older than `time` lies below `cut`, kept where a later mark can need it."""
+        """Takes a note: the writer's events older than `time` lie below `cut`. Keeps it if a later mark can need it."""
         self.phase, self.floor, self.lost_at = Phase.NOTED, None, None
         self.time, self.has_noted, self.told_floor = time, True, told_floor
         if last_time is None or time > last_time:
             self.remember(KeptNote(time, cut, self.newest), last_time, bound)
 
     def go_idle(self) -> None:
-        """The writer said that nothing is to come for now."""
+        """Makes it idle."""
         self.phase, self.floor, self.lost_at = Phase.IDLE, None, None
 
     def remember(self, entry: KeptNote, last_time: int | None, bound: int) -> None:
-        """Adds a note to the history, at most `bound` long. Of equal times the first stays: its cut is the tighter.
+        """Adds a note to the history of at most `bound` entries. Of equal times the first stays: its cut is tighter.
 
-        What the last mark, at `last_time`, has left behind goes first, so that it never counts against the bound.
+        Entries up to the last mark's time, `last_time`, go first, so that they never count against the bound.
         """
         if self.history and entry.time <= self.history[-1].time:
             return
@@ -125,18 +125,18 @@ class KeyState:
         if len(self.history) > bound and last_time is not None:
             self._rewrite([kept for kept in self.history if kept.time > last_time])
         if len(self.history) > bound:
-            # Every second one, counted from the end: a time between two of them maps to the later, looser cut.
+            # Keeps every second entry, from the end: a time between two entries maps to the later, looser cut.
             self._rewrite(self.history[::-2][::-1])
             self.lasting = False
 
     def drop_below(self, time: int) -> None:
-        """Forgets what no mark at or above `time` can need."""
+        """Forgets the entries that no mark at or above `time` can need."""
         if self.history and self.history[0].time < time:
             self.history = [entry for entry in self.history if entry.time >= time]
 
     def drain(self) -> tuple[bool, list[KeptNote]]:
-        """What came to the history since the last call, for the store; with True, it is all of it, and nothing else
-        counts any more. What `drop_below` forgets with each mark is never told: who has the mark can forget it too."""
+        """The entries added since the last call, for the store; with True, the whole history, which replaces the stored
+        one. It does not report what `drop_below` forgets: the store knows the mark, and can forget the same."""
         rewritten, fresh = self.rewritten, self.fresh
         self.rewritten, self.fresh = False, 0
         if rewritten:
@@ -144,14 +144,14 @@ class KeyState:
         return False, self.history[-fresh:] if fresh else []
 
     def begin_anew(self) -> None:
-        """A new life: nothing of the time before refuses a note, and nothing of it goes into later marks as a note."""
+        """Begins a new life: earlier notes refuse no new note, and leave no kept note for later marks."""
         self.phase, self.earlier_time = Phase.IDLE, self.greatest_time
         self.time = self.floor = self.lost_at = None
         self._rewrite([])
         self.lasting = False
 
     def forget_segment(self, segment: str) -> None:
-        """Takes out a segment that the log never had."""
+        """Removes a segment that the log never had."""
         self._rewrite([entry._replace(cut=entry.cut.without(segment)) for entry in self.history])
         self.lasting = False
 
@@ -164,25 +164,25 @@ class Writer:
     """A writer, or a tail reporter, in all keys."""
 
     name: str
-    heard_at: int  # by the clock, for people; silence is judged by `served_at`
+    heard_at: int  # by the clock, for display; silence is measured from `served_at`
     served_at: int  # the served time when it was heard (`Unserved`)
     tail: bool = False
     epoch: int | None = None
     closed: bool = False
     closed_epoch: int | None = None
     excluded_at: int | None = None
-    registration: str | None = None  # what the newest registration called itself
-    noted: dict[str, int] = field(default_factory=dict)  # what this life named itself, segment by segment
-    position: Cut = NOTHING  # all that was ever noted, closed
+    registration: str | None = None  # the caller's name for the newest registration
+    noted: dict[str, int] = field(default_factory=dict)  # the offsets that it named in this life, by segment
+    position: Cut = NOTHING  # the join of everything noted in any life, closed
     key_states: dict[str, KeyState] = field(default_factory=dict)
 
     @property
     def lost(self) -> bool:
-        """Whether nobody knows what it may have written."""
+        """Whether it is lost in some key: it is not known what it wrote."""
         return any(self.lost_since(key_state) is not None for key_state in self.key_states.values())
 
     def lost_since(self, key_state: KeyState) -> int | None:
-        """When it was lost in a key, for whichever reason came first; None if it is not."""
+        """The moment at which it was lost in a key, by exclusion or silence, the earlier one; None if it is not."""
         if self.closed:
             return None
         if self.excluded_at is None or key_state.lost_at is None:
@@ -190,25 +190,25 @@ class Writer:
         return min(self.excluded_at, key_state.lost_at)
 
     def contribution(self, key_state: KeyState, time: int) -> Contribution:
-        """What it gives to a mark at `time`: the earliest note at or above that time, else all that it noted,
-        whichever key it was noted for."""
+        """Its contribution to a mark at `time`: the earliest note at or above that time, else its whole position, from
+        notes in any key."""
         for entry in key_state.history:
             if entry.time >= time:
                 return Contribution(entry.time, entry.cut, entry.newest, lasting=True)
         return Contribution(key_state.time, self.position, key_state.newest, lasting=False)
 
     def hear(self, now: int, served: int) -> None:
-        """It was heard, at a moment and a served time."""
+        """Records that it was heard, at a moment and a served time."""
         self.heard_at = now
         self.served_at = max(self.served_at, served)
 
     def forgive(self, silence_ms: int, served: int) -> None:
-        """Does not count so many milliseconds of served time as its silence; `served` is the served time now."""
+        """Takes `silence_ms` of served time off its silence; `served` is the served time now."""
         if not self.closed:
             self.served_at = max(self.served_at, min(self.served_at + silence_ms, served))
 
     def close(self, epoch: int | None, now: int) -> None:
-        """It is done. A lost one that cannot show its epoch becomes excluded: nobody knows what it wrote."""
+        """Closes it. A lost writer without its epoch becomes excluded instead: it is not known what it wrote."""
         if self.lost and epoch is None:
             since = [moment for each in self.key_states.values() if (moment := self.lost_since(each)) is not None]
             self.excluded_at = min(since, default=now)
@@ -217,20 +217,20 @@ class Writer:
         self.epoch = None
 
     def lose(self, now: int) -> None:
-        """It is gone, and does not speak for those who write: a tail reporter that closed."""
+        """Makes a tail reporter that closes lost: it cannot say that the stream's writers are done."""
         for key_state in self.key_states.values():
             key_state.lost_at = now if key_state.lost_at is None else key_state.lost_at
         self.epoch = None
 
     def begin_anew(self) -> None:
-        """A new life after closing: neither its old time nor its old offsets refuse what comes; positions stay."""
+        """Begins a new life after closing: its old times and offsets refuse no note; its position stays."""
         self.closed = False
         self.noted = {}
         for key_state in self.key_states.values():
             key_state.begin_anew()
 
     def move(self, given: Mapping[str, int], cut: Cut, newest: Mapping[str, int]) -> None:
-        """Takes in a noted position, as given and closed, and what is known of the newest event below it."""
+        """Adds a noted position, as given and as a closed cut, and `newest` at that position, by key."""
         before = self.position
         covers = before.le(cut)
         self.position = cut if covers else before.join(cut)
@@ -245,7 +245,7 @@ class Writer:
         self.noted.update(given)
 
     def forget_segment(self, segment: str) -> None:
-        """Takes out a segment that the log never had."""
+        """Removes a segment that the log never had."""
         self.noted.pop(segment, None)
         self.position = self.position.without(segment)
         for key_state in self.key_states.values():

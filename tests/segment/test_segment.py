@@ -274,7 +274,7 @@ def test_a_final_offset_is_one_that_can_be_written_down() -> None:
 def test_a_new_segment_needs_a_new_id_and_is_told_why_the_old_one_may_be_there() -> None:
     graph = SegmentGraph(open=True)
     graph.name(["a", "b"], 0)
-    with pytest.raises(InvalidScale, match="noted before its scaling was told"):
+    with pytest.raises(InvalidScale, match="a note named it before this call"):
         graph.scale({"a": 1}, [NewSegment("b", predecessors=("a",))], 0)
     with pytest.raises(InvalidScale, match="with this id exists: take a new id"):
         SegmentGraph.equal_shares(2, 0).scale({"0": 1}, [new("1", 0.0, 0.5)], 0)
