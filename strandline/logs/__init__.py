@@ -1,8 +1,8 @@
-"""Logs: where the events themselves live. Strandline keeps only positions in them.
+"""Logs hold the events. Strandline keeps only positions in them.
 
-A writer needs little of a log, and `Log` is all of it: to append, to know how far its own appends are
-acknowledged, and where the log ends. A reader needs exact ranges: `LogReader`. `strandline.logs.contract` has the tests
-that every log must pass.
+`Log` is everything that a writer needs of a log: it appends, and knows how far the writer's own appends are
+acknowledged, and where the log ends. `LogReader` reads exact ranges. `strandline.logs.contract` has the tests that
+every log must pass.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from strandline.names import check_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Position = dict[str, int]  # segment → next free slot: everything below it is written
+Position = dict[str, int]  # by segment, the next free offset: everything below it is written
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What is appended: to `segment`, or, where that is None, to the segment that the key belongs to."""
+    """An event to append to `segment`, or, if that is None, to the segment of its key."""
 
     value: bytes | None
     key: bytes | None = None
@@ -38,7 +38,7 @@ class Event:
         if self.key is not None and type(self.key) is not bytes:
             raise InvalidEvent(name="key", value=self.key, wanted="bytes or None")
         if self.key is None and self.segment is None:
-            raise InvalidEvent(name="key", value=None, wanted="a key or a segment, so that it has a place to go")
+            raise InvalidEvent(name="key", value=None, wanted="a key or a segment, which gives its place in the log")
 
     @property
     def size_bytes(self) -> int:
@@ -46,7 +46,7 @@ class Event:
 
 
 def check_size(event: Event) -> None:
-    """Raises InvalidEvent where an event is larger than EVENT_BYTES, which bounds a reader's batches."""
+    """Raises InvalidEvent for an event larger than EVENT_BYTES, which bounds a reader's batches."""
     if event.size_bytes > EVENT_BYTES:
         raise InvalidEvent(
             name="size", value=event.size_bytes, wanted=f"key and value have at most {EVENT_BYTES} bytes"
@@ -54,7 +54,7 @@ def check_size(event: Event) -> None:
 
 
 def check_range(known: Collection[str], segment: str, start: int, end: int) -> None:
-    """Raises UnknownSegment for a segment that is not among those of the log, and NotInLog for what is no range."""
+    """Raises UnknownSegment for a segment that the log does not have, and NotInLog if `start` to `end` is no range."""
     if segment not in known:
         raise UnknownSegment(segment=segment, known=tuple(known)[:10])
     if not 0 <= start <= end:
@@ -62,7 +62,7 @@ def check_range(known: Collection[str], segment: str, start: int, end: int) -> N
 
 
 def check_head(head: Position, ends: Position) -> None:
-    """Raises UnknownSegment, and NotInLog for an offset beyond the end: whoever truncates a log starts with this."""
+    """Checks the argument of `truncate`: raises UnknownSegment, and NotInLog for an offset beyond the end."""
     for segment, offset in head.items():
         check_range(ends, segment, offset, offset)
         if offset > ends[segment]:
@@ -71,7 +71,7 @@ def check_head(head: Position, ends: Position) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """An event as it stands in the log; `appended_at` is when, in ms, by the log's own clock or its writer's."""
+    """An event in the log; `appended_at` is the time of the append in ms, by the clock of the log or of the writer."""
 
     segment: str
     offset: int
@@ -82,7 +82,7 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """What a writer keeps with a commit, to find it after a crash. A log keeps the last one of each name."""
+    """A text that a writer keeps with a commit, to find it after a crash. A log keeps the last one of each name."""
 
     name: str
     text: str
@@ -100,18 +100,18 @@ class Transaction(Protocol):
     """
 
     def write(self, events: Iterable[Event]) -> None:
-        """Adds events; no one sees them yet. Raises TransactionOver after a commit or an abort."""
+        """Adds events; readers do not see them yet. Raises TransactionOver after a commit or an abort."""
         ...
 
     def commit(self, memo: Memo | None = None) -> Position:
-        """Makes all of it durable and visible; returns the position behind it in each segment it wrote to.
+        """Makes all events durable and visible; returns the position behind them in each of their segments.
 
-        The memo is kept with it: both, or neither.
+        The log keeps the events and the memo, or neither.
         """
         ...
 
     def abort(self) -> None:
-        """Forgets all of it. Harmless when it is over already."""
+        """Forgets all events. Does nothing if the transaction is over."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -122,39 +122,38 @@ class Transaction(Protocol):
 
 
 class Log(Protocol):
-    """The append side of a log, as one writer uses it. One thread appends; meanwhile others may call what only asks:
-    `flush`, `positions`, `end_offsets`, `memo`.
+    """The append side of a log, for one writer. One thread appends; other threads may call `flush`, `positions`,
+    `end_offsets` and `memo` at the same time.
     """
 
     def append(self, events: Iterable[Event]) -> Position:
         """Appends events, in order in each segment, all of them or none.
 
-        Returns the position behind them in each segment they went to, as far as it is acknowledged: a log
-        that acknowledges later leaves out what it does not know yet, and `flush` waits for it.
+        Returns the position behind them in each of their segments, as far as it is acknowledged: a log that
+        acknowledges later leaves out unknown positions, and `flush` waits for them.
         """
         ...
 
     def flush(self) -> Position:
         """Waits until every append so far is acknowledged or has failed, and returns `positions()`.
 
-        While a transaction is open it says nothing of that: it returns the position without it, or raises
-        TransactionUnderWay.
+        While a transaction is open, it returns the position without that transaction, or raises TransactionUnderWay.
 
-        An append that failed after it had returned is raised here, once; after that it counts as never made: who
-        made it appends it again, or gives it up. Appends that come during the wait need not be waited for.
+        If an append failed after it had returned, this raises, once. After that the append counts as never made: the
+        writer appends the events again, or gives them up. It need not wait for appends that come during the wait.
         """
         ...
 
     def positions(self) -> Position:
-        """How far this writer's own appends are acknowledged. Never past one that is still under way, or that
-        failed without anyone having been told, and nothing of a transaction before its commit.
+        """How far this writer's own appends are acknowledged: never past one that is under way or whose failure was not
+        raised yet, and without a transaction before its commit.
 
-        It starts empty with each new object: what an earlier process wrote is not its own.
+        It is empty for a new object: the appends of an earlier process do not count.
         """
         ...
 
     def end_offsets(self) -> Position:
-        """The end of every segment, whoever wrote it, as of one moment; 0 where nothing is written."""
+        """The end of every segment, with the appends of all writers, as of one moment; 0 for an empty segment."""
         ...
 
     def begin(self) -> Transaction:
@@ -162,11 +161,11 @@ class Log(Protocol):
         ...
 
     def memo(self, name: str) -> str | None:
-        """The text of the memo that was committed last under a name, whichever process did it."""
+        """The text of the last memo that any process committed under a name."""
         ...
 
     def close(self) -> None:
-        """Gives up what it holds open. A transaction that is still under way is aborted."""
+        """Releases its resources. Aborts a transaction that is still open."""
         ...
 
 
@@ -174,18 +173,18 @@ class TruncatableLog(Protocol):
     """A log that can remove its oldest events."""
 
     def truncate(self, head: Position) -> Position:
-        """Removes what lies below these offsets; returns where each of these segments begins now.
+        """Removes the events below these offsets; returns the new first offset of each of these segments.
 
-        Done again, or below what is gone already, it changes nothing. Raises UnknownSegment, and NotInLog for an offset
-        beyond the end, and then removes nothing.
+        A repeated call, or one below the first offset, changes nothing. Raises UnknownSegment, and NotInLog for an
+        offset beyond the end, and then removes nothing.
         """
         ...
 
 
 class LogReader(Protocol):
-    """The read side of a log: where it ends, and exact ranges of it.
+    """The read side of a log: its ends, and exact ranges.
 
-    For one thread at a time, and not to be sent to another process: open one there.
+    For one thread at a time. Another process must open its own.
     """
 
     def end_offsets(self) -> Position:
@@ -199,13 +198,13 @@ class LogReader(Protocol):
     def read(self, segment: str, start: int, end: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Every event from `start` up to, not including, `end`, as Arrow batches with `event_schema()`.
 
-        A log may have offsets at which no event stands (a commit's marker, a compacted record): they are passed
-        over. Raises UnknownSegment, and NotInLog where the range is not wholly there: never less than was asked for.
+        A log may have offsets without an event (a commit's marker, a compacted record): they are skipped. Raises
+        UnknownSegment, and NotInLog if the log does not hold the whole range: it never returns a part.
         """
         ...
 
     def rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
-        """The same as `read`, one event at a time."""
+        """Like `read`, one event at a time."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""A transaction for logs that have none of their own: they append many events at once or none."""
+"""A transaction for a log that has none of its own, but appends many events at once or none."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from strandline.logs.errors import TransactionOver
 
 
 class BufferedTransaction:
-    """Events that appear all at once. They wait in memory until `commit`, at most TRANSACTION_BYTES."""
+    """Events that appear in the log all at once. They wait in memory until `commit`, at most TRANSACTION_BYTES."""
 
     def __init__(self, append: Callable[[list[Event], Memo | None], Position]) -> None:
-        """`append` appends events with a memo, all of it or nothing, and returns the position behind them."""
+        """`append` appends events and a memo, both or neither, and returns the position behind the events."""
         self._append = append
         self._events: list[Event] = []
         self._bytes = 0
@@ -33,7 +33,7 @@ class BufferedTransaction:
             self._events.append(event)
 
     def commit(self, memo: Memo | None = None) -> Position:
-        """Makes all of it durable and visible at once. After an error nothing is written: try it again."""
+        """Makes all events durable and visible at once. After an error nothing is written: try again."""
         self._check_open()
         position = self._append(self._events, memo)
         self._end("committed")

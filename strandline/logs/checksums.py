@@ -1,7 +1,7 @@
-"""Checksums of events in the embedded log: what a file gives back that is not what was appended is found.
+"""Checksums of events in the embedded log, which find an event that differs from what was appended.
 
-The checksum of an event is the CRC-32 of its value, begun with that of its key, begun with a number that is made of its
-segment, its offset, when it was appended and how long its key is. So an event that was changed or moved does not match.
+The checksum of an event is the CRC-32 of its key and its value. It starts with a number made from the segment, the
+offset, the time of the append and the length of the key. So an event that was changed or moved does not match.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from zlib import crc32
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Odd numbers of 64 bits: no bit of what they are multiplied with falls out of a product of 64 bits.
+# Odd 64-bit numbers: multiplication by one modulo 2^64 loses no bit of the other factor.
 _OFFSET: Final = 0x1E3779B97F4A7C15
 _TIME: Final = 0x3F58476D1CE4E5B9
 _LENGTH: Final = 0x14D049BB133111EB
@@ -21,7 +21,7 @@ _32_BITS: Final = (1 << 32) - 1
 
 
 class EventChecksums:
-    """Those of the events of one segment."""
+    """The checksums of the events of one segment."""
 
     __slots__ = ("_begin",)
 
@@ -35,9 +35,9 @@ class EventChecksums:
         return crc32(value or b"", crc32(key, (mixed ^ mixed >> 32) & _32_BITS))
 
     def match(self, checksum: object, offset: int, key: object, value: object, appended_at: object) -> bool:
-        """Whether an event, as a file has it, is what was appended."""
+        """Whether an event in the file is what was appended."""
         if not isinstance(key, bytes | None) or not isinstance(value, bytes | None) or not isinstance(appended_at, int):
-            return False  # what it is was damaged
+            return False  # the type of a column was damaged
         return checksum == self.of(offset, key, value, appended_at)
 
     def of_all(
@@ -50,7 +50,7 @@ class EventChecksums:
         def times(numbers: pa.Array, factor: int) -> pa.Array:
             return pc.multiply(numbers, pa.scalar(factor, pa.int64()))
 
-        # Where there is no value a column may have bytes all the same.
+        # A column may have bytes even at a null.
         keys, values = (pc.fill_null(each, b"") if each.null_count else each for each in (keys, values))
         lengths = pc.binary_length(keys).cast(pa.int64())
         mixed = pc.add(pc.add(times(offsets, _OFFSET), times(appended_at, _TIME)), times(lengths, _LENGTH))
@@ -58,13 +58,13 @@ class EventChecksums:
         begins = pc.bit_wise_xor(mixed, pc.shift_right(mixed, pa.scalar(32, pa.int64())))
         key_ends, key_bytes = _parts(keys)
         value_ends, value_bytes = _parts(values)
-        # There is one end more than there are events. `crc32` takes the lower 32 bits of what it begins with.
+        # There is one end more than there are events. `crc32` uses the lower 32 bits of its start value.
         places = zip(begins.to_pylist(), key_ends, key_ends[1:], value_ends, value_ends[1:], strict=False)
         return [crc32(value_bytes[c:d], crc32(key_bytes[a:b], begin)) for begin, a, b, c, d in places]
 
 
 def _parts(column: pa.BinaryArray) -> tuple[list[int], bytes]:
-    """Where each value of a column begins, and the last one ends, and the bytes of all of them."""
+    """The start of each value of a column with the end of the last one, and the bytes of all values."""
     _, ends, data = column.buffers()
     if ends is None:
         return [0] * (len(column) + 1), b""

@@ -1,4 +1,4 @@
-"""The columns in which every log hands out its events as Arrow batches. Needs pyarrow only when called."""
+"""The columns of the Arrow batches that every log returns. Needs pyarrow only when called."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What every log keeps to, whatever it is made of: tests that are shipped, for logs of your own too.
+"""The contract of every log, as tests that are shipped, for logs of your own too.
 
-A test module inherits them and says which log they are about; they need pytest:
+A test module inherits the tests and gives them a log; they need pytest:
 
     class TestMyLog(LogContract):
         @pytest.fixture
         def log_under_test(self) -> LogUnderTest: …
 
-Before the import, `pytest.register_assert_rewrite("strandline.logs.contract")` makes failures
-say what was found. Offsets at which no event stands (a commit's marker, a compacted record) are allowed everywhere.
+Call `pytest.register_assert_rewrite("strandline.logs.contract")` before the import, so that failures show the
+values. Offsets without an event (a commit's marker, a compacted record) are allowed everywhere.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SEGMENTS = ("0", "1", "2")
 
 
 class LogUnderTest(Protocol):
-    """What the contract needs: a new stream with the segments "0", "1", "2", those who write it, and a reader."""
+    """A new log with the segments "0", "1", "2", its writers and its readers."""
 
     def writer(self) -> Log:
-        """Another writer of the stream, as another process would open it. Closing it is the fixture's affair."""
+        """Another writer of the log, as another process would open it. The fixture closes it."""
         ...
 
     def reader(self) -> LogReader:
-        """A reader of the stream, which the test closes."""
+        """A reader of the log, which the test closes."""
         ...
 
 
@@ -42,7 +42,7 @@ def events_to(segment: str, *values: bytes) -> list[Event]:
 
 
 def stored(log_under_test: LogUnderTest, segment: str) -> list[StoredEvent]:
-    """All that a reader finds in a segment."""
+    """All events that a reader finds in a segment."""
     with log_under_test.reader() as reader:
         end = reader.end_offsets().get(segment, 0)
         return list(reader.rows(segment, 0, end))
@@ -58,12 +58,12 @@ def own_end(log_under_test: LogUnderTest, segment: str, *own: bytes) -> int:
 
 
 def reached(position: Mapping[str, int]) -> Position:
-    """A position without the segments of which it says nothing."""
+    """A position without the segments at 0."""
     return {segment: offset for segment, offset in position.items() if offset}
 
 
 def ends_behind(ends: Mapping[str, int], position: Mapping[str, int]) -> bool:
-    """Whether the log ends behind a position, and nowhere else; a commit's marker may stand between."""
+    """Whether the log ends at a position, or only commits' markers lie between."""
     return reached(ends).keys() == position.keys() and all(ends[name] >= position[name] for name in position)
 
 
@@ -151,7 +151,7 @@ class AppendContract:
     def test_one_thread_may_flush_while_another_appends(self, log_under_test: LogUnderTest) -> None:
         """A flush covers all that was appended before it, and positions never go back."""
         log, over = log_under_test.writer(), threading.Event()
-        flushed: list[tuple[int, int]] = []  # how many appends were over before a flush, and the position after it
+        flushed: list[tuple[int, int]] = []  # how many appends had returned before a flush, and the position after it
         appended = 0
 
         def flush() -> None:
@@ -192,7 +192,7 @@ class TransactionContract:
 
     @pytest.mark.parametrize("end", ["commit", "abort"])
     def test_a_flush_says_nothing_of_an_open_transaction(self, log_under_test: LogUnderTest, end: str) -> None:
-        """It returns the position without it, or says that it is under way; afterwards it goes on as ever."""
+        """It returns the position without it, or raises TransactionUnderWay; after the transaction it counts again."""
         log = log_under_test.writer()
         log.append(events_to("0", b"before"))
         before = log.flush()
@@ -295,7 +295,7 @@ class TruncationContract:
 
     @staticmethod
     def truncatable(log_under_test: LogUnderTest) -> TruncatableLog:
-        """Another writer, that can remove."""
+        """Another writer, which can truncate."""
         return cast(TruncatableLog, log_under_test.writer())
 
     def test_what_lies_below_the_head_is_gone_and_the_rest_stays(self, log_under_test: LogUnderTest) -> None:
@@ -354,6 +354,6 @@ class LogContract(AppendContract, TransactionContract):
 
 
 def _write_and_commit(transaction: Transaction, events: list[Event], memo: Memo | None = None) -> None:
-    """Which of the two calls finds the mistake is up to the log."""
+    """Either call may raise: the log decides which one finds the error."""
     transaction.write(events)
     transaction.commit(memo)

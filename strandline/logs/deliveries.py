@@ -1,9 +1,9 @@
-"""How far what a producer sent is acknowledged, from its delivery reports: for Kafka, or any client that has some.
+"""Counts how far a producer's events are acknowledged, from delivery reports: for Kafka, or any client that has them.
 
     delivery = deliveries.sending()             before an event is sent
-    delivery.acknowledged("0", offset=41)       as its report says; or delivery.failed("why")
+    delivery.acknowledged("0", offset=41)       with its report; or delivery.failed("why")
 
-Everything here is counting: no client is called, and nothing is waited for.
+This module only counts: it calls no client, and does not wait.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from strandline.logs import Event, Position
 
 @dataclass(slots=True)
 class _Round:
-    """What was sent between two waits."""
+    """The events sent between two waits."""
 
     under_way: int = 0
 
 
 @dataclass(slots=True)
 class Failures:
-    """What was not acknowledged: how much, why the first of it, and the segments that may have it all the same.
+    """The events that were not acknowledged: their number, the reason of the first, and the segments in which they may
+    be nevertheless.
 
-    `events` are those that are known, at most FAILED_EVENTS_KEPT of them.
+    `events` are the known ones, at most FAILED_EVENTS_KEPT.
     """
 
     count: int = 0
@@ -50,31 +51,31 @@ class Failures:
 class Deliveries:
     """The deliveries of one producer to one stream. Threads may share it.
 
-    Positions are the greatest acknowledged offset of each segment, plus one: whatever is still under way will get
-    a greater one, and what failed has none.
+    A position is the greatest acknowledged offset of each segment, plus one: an event under way will get a greater
+    offset, and a failed event has none.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._positions: Position = {}
         self._round = _Round()
-        self._open = [self._round]  # rounds of which something is under way; the newest is always among them
+        self._open = [self._round]  # the rounds with events under way, and always the newest
         self._failures = Failures()
         self._uncommitted: Position | None = None
 
     def sending(self, event: Event | None = None) -> Delivery:
-        """Counts an event as under way, until its report comes."""
+        """Counts an event as under way until its report comes."""
         with self._lock:
             self._round.under_way += 1
             return Delivery(self, self._round, event)
 
     def positions(self) -> Position:
-        """How far it is acknowledged, and committed where there are transactions."""
+        """How far events are acknowledged and, in transactions, committed."""
         with self._lock:
             return dict(self._positions)
 
     def wait(self) -> Callable[[], bool]:
-        """What tells whether all that was sent before this call has its report."""
+        """Returns a function that says whether every event sent before this call has its report."""
         with self._lock:
             waited_for = [each for each in self._open if each.under_way]
             self._round = _Round()
@@ -86,32 +87,32 @@ class Deliveries:
             return sum(each.under_way for each in self._open)
 
     def take_failures(self) -> Failures:
-        """What failed since the last call; from now on it counts as never sent."""
+        """The failures since the last call; from now on their events count as never sent."""
         with self._lock:
             taken, self._failures = self._failures, Failures()
             return taken
 
     def raise_to(self, position: Position) -> None:
-        """Counts what lies below as acknowledged."""
+        """Counts everything below a position as acknowledged."""
         with self._lock:
             _raise(self._positions, position)
 
     # -- transactions ----------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """What is acknowledged from now on counts with the commit."""
+        """Begins a transaction: events acknowledged from now on count with the commit."""
         with self._lock:
             self._uncommitted = {}
 
     def commit(self) -> Position:
-        """Counts it; returns the position behind it in each of its segments."""
+        """Counts the events of the transaction; returns the position behind them in each of their segments."""
         with self._lock:
             done, self._uncommitted = self._uncommitted or {}, None
             _raise(self._positions, done)
             return done
 
     def abort(self) -> None:
-        """Forgets it, with what failed of it."""
+        """Forgets the transaction, with its failures."""
         with self._lock:
             self._uncommitted = None
             self._failures = Failures()
@@ -135,7 +136,7 @@ class Deliveries:
 
 
 class Delivery:
-    """One event on its way. Its first report counts, and no other."""
+    """One event under way. Only its first report counts."""
 
     __slots__ = ("_deliveries", "_event", "_round")
 
@@ -145,15 +146,16 @@ class Delivery:
         self._event = event
 
     def acknowledged(self, segment: str, offset: int) -> None:
-        """The log has it, at this offset."""
+        """Records that the log has the event, at this offset."""
         self._end({segment: offset + 1}, None)
 
     def failed(self, reason: str, segment: str | None = None) -> None:
-        """It was not acknowledged; a segment is named where it was sent there, and may have arrived."""
+        """Records that the event was not acknowledged. Name the segment if the event was sent there and may have
+        arrived."""
         self._end({}, (reason, self._event, segment))
 
     def withdrawn(self) -> None:
-        """It was not sent after all, and who wanted to send it knows."""
+        """Records that the event was not sent after all, and that its sender knows."""
         self._end({}, None)
 
     def _end(self, reached: Position, failure: tuple[str, Event | None, str | None] | None) -> None:

@@ -1,4 +1,4 @@
-"""The errors of logs. None of them leaves part of an append behind, but for NotAcknowledged and LogUndecided.
+"""The errors of logs. Only NotAcknowledged and LogUndecided may leave a part of an append in the log.
 
 StrandlineError
 ├── Refused
@@ -75,7 +75,7 @@ class LogExists(Conflict):
 
 @dataclass(kw_only=True, eq=False)
 class LogFenced(Conflict):
-    """Another producer took this one's transactional id over, as a restarted process does. This one is finished."""
+    """Another producer, such as a restarted process, has taken over this one's transactional id. This one has ended."""
 
     code: ClassVar[str] = "log_fenced"
     transactional_id: str
@@ -183,7 +183,7 @@ class LogVersion(Invalid):
 
 @dataclass(kw_only=True, eq=False)
 class NotInLog(Invalid):
-    """The log does not hold that range: never an empty answer instead."""
+    """The log does not hold the whole range. It never returns a part of it instead."""
 
     code: ClassVar[str] = "not_in_log"
     segment: str
@@ -221,12 +221,12 @@ class LogUnavailable(Unavailable):
 
     @property
     def detail(self) -> str:
-        return f"the log at {self.path!r} did not do it ({self.reason}): nothing was written"
+        return f"the log at {self.path!r} failed ({self.reason}): nothing was written"
 
 
 @dataclass(kw_only=True, eq=False)
 class LogCorrupt(StrandlineError):
-    """An event of the log is not what was appended. It is never handed out; reading again mends nothing."""
+    """An event of the log is not what was appended. It is never returned; reading again does not help."""
 
     code: ClassVar[str] = "log_corrupt"
     path: str
@@ -237,16 +237,15 @@ class LogCorrupt(StrandlineError):
     def detail(self) -> str:
         return (
             f"event {self.offset} of segment {self.segment!r} in the log at {self.path!r} is not what was appended, "
-            f"or another is in its place: `strandline check --log` names all that are damaged"
+            f"or another is in its place: `strandline check --log` names all damaged events"
         )
 
 
 @dataclass(kw_only=True, eq=False)
 class NotAcknowledged(Undecided):
-    """Events that were appended before are not known to be in the log; a few of them may be all the same.
+    """Earlier appends failed; some of their events may be in the log nevertheless.
 
-    `events` are those that this log was given, to append again or to give up, where they are not too many. It is
-    told once.
+    `events` are the events, to append again or to give up, if they are not too many. It is raised once.
     """
 
     code: ClassVar[str] = "not_acknowledged"
@@ -259,13 +258,13 @@ class NotAcknowledged(Undecided):
     def detail(self) -> str:
         return (
             f"{self.count} events for the log at {self.path!r} were not acknowledged ({self.reason}): they count as "
-            f"never appended; append them again, or give them up, before you note a time that is above theirs"
+            f"never appended; append them again, or give them up, before you note a time above theirs"
         )
 
 
 @dataclass(kw_only=True, eq=False)
 class LogUndecided(Undecided):
-    """A commit was sent, and whether it was carried out is not known yet."""
+    """A commit was sent, and it is not known yet whether it was carried out."""
 
     code: ClassVar[str] = "log_undecided"
     path: str

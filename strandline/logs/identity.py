@@ -1,9 +1,9 @@
-"""What lies beside a log's file: SQLite's write-ahead file, which has to be of the same log.
+"""Checks that SQLite's write-ahead file beside a log's file belongs to the same log.
 
-SQLite plays a write-ahead file into whatever file has the name that goes with it. After a log was removed while a
-reader had it open, its write-ahead file is left, and would bring old events back into a new log of the same name. So a
-new log is made only where nothing is left, and a log has an identity, which every commit writes again: a write-ahead
-file with another identity is of another log.
+SQLite replays a write-ahead file into any database file with the matching name. If a log is removed while a reader has
+it open, its write-ahead file stays, and would bring old events back into a new log of the same name. So a new log is
+made only after all leftovers are removed. And a log has an identity, which every commit writes again: a write-ahead
+file with another identity belongs to another log.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from strandline.logs.errors import NotALog
 
 IDENTITY_DEFINITION: Final = "CREATE TABLE log (identity TEXT NOT NULL, commits INTEGER NOT NULL) STRICT"
 FIRST_COMMIT: Final = 1 << 52  # so large that a row never changes its length
-LOOKS: Final = 3  # before a write-ahead file is taken for another log's: a page may just be folded back
+LOOKS: Final = 3  # checks before a write-ahead file counts as another log's: a checkpoint may run during one
 _IDENTITY: Final = "SELECT identity FROM log"
 _TABLE: Final = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'log'"
 
 
 def give_identity(connection: sqlite3.Connection) -> None:
-    """Makes a new log one of its own."""
+    """Gives a new log an identity."""
     connection.execute(IDENTITY_DEFINITION)
     connection.execute("INSERT INTO log VALUES (?, ?)", (uuid.uuid4().hex, FIRST_COMMIT))
 
 
 def has_identity(connection: sqlite3.Connection) -> bool:
-    """Whether a log has one. Those that earlier versions made have none."""
+    """Whether a log has an identity. Logs made by earlier versions have none."""
     return connection.execute(_TABLE).fetchone() is not None
 
 
 def repeat_identity(connection: sqlite3.Connection) -> None:
-    """Puts the identity into the write-ahead file, as a part of the transaction."""
+    """Writes the identity into the write-ahead file, as a part of the transaction."""
     connection.execute("UPDATE log SET commits = commits + 1")
 
 
 def check_identity(path: Path) -> None:
-    """Raises NotALog where the write-ahead file beside a log is another log's. Call it before the log is opened."""
+    """Raises NotALog if the write-ahead file beside a log is another log's. Call it before the log is opened."""
     beside = _beside(path)[0]
     for _ in range(LOOKS):
         with contextlib.suppress(OSError, sqlite3.Error):
@@ -53,14 +53,14 @@ def check_identity(path: Path) -> None:
             if own is None or own == shown:
                 return
             continue
-        return  # it cannot be read, which opening it will say
+        return  # the file cannot be read; opening it raises the error
     reason = f"the write-ahead file beside it, {beside.name}, is of another log: remove that file"
     raise NotALog(path=str(path), reason=reason)
 
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """While inside, no other process makes a log in the folder, or removes what one has left."""
+    """Locks a folder: within the block no other process makes a log there, or removes leftovers."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -70,7 +70,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Removes what SQLite has left beside a log that is gone. Only while `alone_in` its folder."""
+    """Removes SQLite's files beside a log that does not exist any more. Call it only within `alone_in` its folder."""
     if not path.exists():
         for each in _beside(path):
             each.unlink(missing_ok=True)
@@ -81,6 +81,6 @@ def _beside(path: Path) -> tuple[Path, Path]:
 
 
 def _read(path: Path, option: str) -> str | None:
-    """The identity as it stands in the file, with its write-ahead file or (`immutable`) without."""
+    """The identity in the file, with its write-ahead file or (`immutable`) without."""
     with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?{option}", uri=True)) as connection:
         return str(connection.execute(_IDENTITY).fetchone()[0]) if has_identity(connection) else None

@@ -1,7 +1,7 @@
-"""A look at every event of an embedded log, and what is wrong with it. Nothing is changed, and writers may go on.
+"""Checks every event of an embedded log, and finds what is damaged. It changes nothing, and writers may go on.
 
-Each event is compared with its checksum, offsets have no gap, segments go together, and SQLite checks the file itself.
-It reads a slice at a time, so that the write-ahead file can be folded back meanwhile.
+It compares each event with its checksum, finds gaps in the offsets, checks the graph of segments, and lets SQLite check
+the file. It reads a slice at a time, so that checkpoints of the write-ahead file can go on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from strandline.logs.sqlite_reader import SqliteLogReader
 
 
 class LogFaultKind(StrEnum):
-    """What sort of fault it is, which says what can be done."""
+    """The kind of a fault, which decides the remedy."""
 
     FILE = "file"
     SEGMENT = "segment"
@@ -31,16 +31,16 @@ class LogFaultKind(StrEnum):
 
 
 LOG_REMEDIES: Final = {
-    LogFaultKind.FILE: "The file itself is damaged: copy it, then bring it back from a backup of the log.",
-    LogFaultKind.SEGMENT: "The segments are damaged: copy the file, then bring it back from a backup of the log.",
-    LogFaultKind.EVENT: "Events are damaged: bring the log back from a backup, or truncate it behind them.",
-    LogFaultKind.MISSING: "Events are missing: bring the log back from a backup, or truncate it behind them.",
+    LogFaultKind.FILE: "The file itself is damaged: copy it, then restore the log from a backup.",
+    LogFaultKind.SEGMENT: "The segments are damaged: copy the file, then restore the log from a backup.",
+    LogFaultKind.EVENT: "Events are damaged: restore the log from a backup, or truncate it behind them.",
+    LogFaultKind.MISSING: "Events are missing: restore the log from a backup, or truncate it behind them.",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFault:
-    """Something that is wrong with a log, with the event where it shows."""
+    """A fault of a log, with the event at which it was found."""
 
     kind: LogFaultKind
     segment: str | None = None
@@ -54,23 +54,23 @@ class LogFault:
 
 
 class LogInspection:
-    """Looks at a log once. `segments` and `events` count what was seen so far."""
+    """Checks a log once. `segments` and `events` count what was read so far."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Opens the log at a path; raises what SqliteLogReader does."""
+        """Opens the log at a path; raises the errors of SqliteLogReader."""
         self._reader = SqliteLogReader(path)
         self.segments = self.events = 0
 
     @property
     def has_checksums(self) -> bool:
-        """Whether its events have checksums. Those of logs of an earlier version have none."""
+        """Whether its events have checksums. Logs of an earlier version have none."""
         return self._reader.has_checksums
 
     def close(self) -> None:
         self._reader.close()
 
     def faults(self) -> Iterator[LogFault]:
-        """What is wrong, as it is found."""
+        """Yields faults as it finds them."""
         look = self._reader.query
         try:
             for (said,) in look(f"PRAGMA integrity_check({LOG_FAULTS_TOLD})", ()):
@@ -95,7 +95,7 @@ class LogInspection:
                 reason = f"{count} events are in it, and the log does not have it"
                 yield LogFault(kind=LogFaultKind.SEGMENT, segment=_text(name), reason=reason)
         except sqlite3.Error as error:
-            yield LogFault(kind=LogFaultKind.FILE, reason=f"what follows could not be read: {error}")
+            yield LogFault(kind=LogFaultKind.FILE, reason=f"the rest could not be read: {error}")
 
     def _events(self, segment: Segment) -> Iterator[LogFault]:
         checksums = EventChecksums(segment.id)
@@ -108,7 +108,7 @@ class LogInspection:
             for offset, key, value, appended_at, checksum in found:
                 self.events += 1
                 if last is not None and offset <= last:
-                    reason = f"it comes again behind event {last}: what follows is not looked at"
+                    reason = f"it comes again behind event {last}: the rest of the segment is not checked"
                     yield LogFault(kind=LogFaultKind.EVENT, segment=segment.id, offset=offset, reason=reason)
                     return
                 if last is not None and offset != last + 1:
@@ -127,7 +127,7 @@ class LogInspection:
 def _graph_faults(segments: list[Segment]) -> Iterator[LogFault]:
     names = {each.id for each in segments}
     for name in sorted({name for each in segments for name in each.predecessors} - names):
-        yield LogFault(kind=LogFaultKind.SEGMENT, segment=name, reason="others follow it, and it is not there")
+        yield LogFault(kind=LogFaultKind.SEGMENT, segment=name, reason="it is missing, but it has successors")
     try:
         SegmentGraph(segments)
     except (ValueError, StrandlineError) as error:

@@ -1,6 +1,6 @@
 """The log on Kafka, append side: a topic, whose partitions are the segments. Needs the `kafka` extra.
 
-Kafka acknowledges later: `append` returns when the events are on their way, `flush` waits for the reports. With a
+Kafka acknowledges later: `append` returns when the events are under way, `flush` waits for the delivery reports. With a
 transactional id every append is a transaction of its own, and `begin` makes larger ones.
 """
 
@@ -41,7 +41,7 @@ from strandline.logs.errors import (
 from strandline.logs.kafka_producer import TrackedProducer
 from strandline.logs.kafka_topic import Settings, Topic, connecting
 
-# Java's partitioner, so that a key goes where other producers of the topic send it.
+# Java's partitioner, so that a key goes to the partition to which other producers send it.
 DEFAULTS: Final = {
     "enable.idempotence": True,
     "partitioner": "murmur2_random",
@@ -53,19 +53,19 @@ FENCED: Final = (
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.PRODUCER_FENCED,
 )
-MEMO_GROUP: Final = "strandline-memo-"  # the consumer group beside whose committed offset a memo is kept
+MEMO_GROUP: Final = "strandline-memo-"  # the consumer group that keeps a memo beside its committed offset
 
 
 class KafkaLog:
     """The append side of a topic. Threads may share one.
 
-    An event that Kafka did not acknowledge within `delivery.timeout.ms` (two minutes) is a NotAcknowledged, raised by
-    the next `flush`; appends go on. Without a transactional id an append may so be taken in part. With one it is all
-    or nothing, and whoever opens the log again with that id fences the one before: its calls then raise LogFenced.
+    If Kafka does not acknowledge an event within `delivery.timeout.ms` (two minutes), the next `flush` raises
+    NotAcknowledged; appends go on. So, without a transactional id, an append may be taken in part. With one it is all
+    or nothing, and a newer log object with the same id fences the older one, whose calls then raise LogFenced.
     """
 
     def __init__(self, producer: TrackedProducer, topic: str) -> None:
-        """The log of a topic to which a producer sends; what anybody sends there through it counts."""
+        """The log of a topic to which a producer sends; every event that it sends there counts."""
         self._producer = producer
         self._topic = Topic(topic, producer.settings)
         self._deliveries = producer.deliveries(topic)
@@ -75,8 +75,8 @@ class KafkaLog:
         self._partitions: frozenset[str] = frozenset()
         self._lock = threading.RLock()  # appends and transactions take turns
         self._unsettled: Callable[[], object] | None = None  # a commit or an abort that was not answered
-        self._transacting = False  # a transaction of this log's own
-        self._doubtful: set[str] = set()  # segments in which something may stand that failed
+        self._transacting = False  # within a transaction of this log's own
+        self._doubtful: set[str] = set()  # segments in which failed events may be
         self._origin = OwningProcess(f"the log object for {self._topic.path}")
 
     @classmethod
@@ -89,13 +89,13 @@ class KafkaLog:
         settings: Settings | None = None,
         commit_timeout_ms: int = KAFKA_COMMIT_MS,
     ) -> Self:
-        """Opens a topic that is there, with a producer of its own. Raises TopicMissing, and LogUnavailable.
+        """Opens an existing topic, with a producer of its own. Raises TopicMissing, and LogUnavailable.
 
-        `settings` are librdkafka's; it has to stay idempotent.
+        `settings` are librdkafka's; the producer must stay idempotent.
         """
         given: dict[str, Any] = {**DEFAULTS, **(settings or {}), "bootstrap.servers": servers}
         if str(given["enable.idempotence"]).lower() != "true":
-            wanted = "true: a message that is sent again must not stand in the log twice, nor out of order"
+            wanted = "true: a message that is sent again must not be in the log twice, nor out of order"
             raise InvalidSetting(name="enable.idempotence", value=given["enable.idempotence"], wanted=wanted)
         if transactional_id is not None:
             given["transactional.id"] = transactional_id
@@ -103,7 +103,7 @@ class KafkaLog:
         log._own_producer = True
         log._known_partitions()
         if transactional_id is not None:
-            # Before anything is asked: from here on no older producer of this id can append.
+            # Before any other call: from here on no older producer with this id can append.
             log._patiently(log._producer.init_transactions)
         log._commit_timeout_ms = commit_timeout_ms
         return log
@@ -111,10 +111,10 @@ class KafkaLog:
     # -- the Log protocol --------------------------------------------------------------------------------------
 
     def append(self, events: Iterable[Event]) -> Position:
-        """Sends events. Waits where the producer's queue is full.
+        """Sends events. Waits while the producer's queue is full.
 
-        Returns the position behind them with a transactional id, else nothing: `flush` knows it later. Raises
-        UnknownSegment or InvalidEvent with none of them sent. What Kafka does not take later, `flush` tells.
+        Returns the position behind them with a transactional id, else nothing: `flush` returns it later. Raises
+        UnknownSegment or InvalidEvent, and then sends none of them. `flush` raises if Kafka does not take an event.
         """
         self._origin.check()
         rows = self._checked(events)
@@ -128,14 +128,14 @@ class KafkaLog:
             return {}
 
     def flush(self) -> Position:
-        """Waits for the reports of what was sent so far, at most about `delivery.timeout.ms`. Raises NotAcknowledged
-        once for what has failed. What is in an open transaction counts, and is waited for, with its commit."""
+        """Waits for the reports of the events sent so far, at most about `delivery.timeout.ms`. Raises NotAcknowledged
+        for failed events, once. Events of an open transaction count with its commit, which waits for them."""
         self._origin.check()
         if self._transactional_id is not None:
             with self._lock:
                 self._settle()
                 if self._deliveries.in_transaction:
-                    return self.positions()  # what came before it was committed or aborted
+                    return self.positions()  # everything before it was committed or aborted
         self._wait()
         self._tell_failures()
         if self._doubtful:
@@ -148,38 +148,39 @@ class KafkaLog:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction of the producer is open that its owner began. Writers note nothing meanwhile."""
+        """Whether the owner of the producer has begun a transaction that is still open. Writers note nothing then."""
         return self._deliveries.in_transaction and not self._transacting and self._unsettled is None
 
     def end_offsets(self) -> Position:
-        """The high watermark of each partition, one after the other: Kafka has no moment for all of them."""
+        """The high watermark of each partition, one after the other: Kafka has no common moment for all of them."""
         return self._topic.ends()
 
     def truncate(self, head: Position) -> Position:
-        """Has Kafka remove what lies below these offsets: see `Topic.truncate`."""
+        """Makes Kafka remove the events below these offsets: see `Topic.truncate`."""
         return self._topic.truncate(head)
 
     def begin(self) -> Transaction:
-        """A transaction. Its events wait in memory, so it keeps no reader waiting until it commits."""
+        """A transaction. Its events wait in memory, so that it makes no reader wait before its commit."""
         self._origin.check()
         if self._transactional_id is None:
             raise InvalidSetting(name="transactional.id", value=None, wanted="transactions need one")
         return KafkaTransaction(self)
 
     def memo(self, name: str) -> str | None:
-        """Kafka keeps it for `offsets.retention.minutes` (a week) after the last commit with one. Without a
-        transactional id there are no commits, and so none."""
+        """The last memo of a name. Kafka keeps it for `offsets.retention.minutes` (a week) after the last commit with a
+        memo. Without a transactional id there are no commits, and so no memos."""
         if self._transactional_id is None:
             return None
         return self._topic.memo(MEMO_GROUP + name)
 
     def close(self) -> None:
-        """Gives what is under way a few seconds more, and then gives it up. Another's producer stays open."""
+        """Waits a few seconds for events under way, and then gives them up. A producer given by the caller stays
+        open."""
         if not self._origin.is_here:
-            return  # the parent goes on with it
-        with suppress(KafkaException):  # a fenced one has nothing under way any more, and complains of that
+            return  # the parent still uses it
+        with suppress(KafkaException):  # a fenced producer raises here, with nothing under way
             self._producer.flush(KAFKA_CLOSE_MS / 1000)
-            # Older releases close it when it is forgotten.
+            # Older releases of the client close it when it is garbage-collected.
             if self._own_producer and self._unsettled is None and hasattr(self._producer, "close"):
                 self._producer.close()
 
@@ -204,15 +205,15 @@ class KafkaLog:
         return rows
 
     def _known_partitions(self) -> frozenset[str]:
-        """The partitions as they are now, which the producer knows as well when this returns."""
+        """The present partitions. On return the producer knows them too."""
         numbers = self._topic.partitions()
         self._wait_until_producer_knows(max(numbers))
         self._partitions = frozenset(map(str, numbers))
         return self._partitions
 
     def _wait_until_producer_knows(self, partition: int) -> None:
-        """A producer refuses a partition that it has not heard of, and it hears of new ones once in minutes, or, as
-        here, when it is told to ask; the broker that it asks may not have heard of it either."""
+        """Makes the producer ask for partitions until it knows this one. It refuses an unknown partition, and asks by
+        itself only every few minutes; the broker that it asks may not know a new one at first."""
         deadline = time.monotonic() + KAFKA_ASK_MS / 1000
         while True:
             try:
@@ -244,14 +245,14 @@ class KafkaLog:
                 self._producer.send(self._topic.name, event)
                 return
             except BufferError:
-                # Reports make room: each event in the queue is acknowledged or fails in time.
+                # Delivery reports make room: each event in the queue is acknowledged or fails in time.
                 deadline = deadline or time.monotonic() + KAFKA_DELIVERY_MS / 1000
                 if time.monotonic() > deadline:
                     raise
                 self._producer.poll(KAFKA_STEP_MS / 1000)
 
     def _hand_back(self, events: Sequence[Event], reason: str) -> None:
-        """Those before them are on their way: so these fail as those may."""
+        """Fails events that were not sent. The events before them are under way, so the append cannot raise."""
         for event in events:
             self._deliveries.sending(event).failed(reason)
 
@@ -261,7 +262,7 @@ class KafkaLog:
         while not is_over():
             try:
                 self._producer.flush(KAFKA_STEP_MS / 1000)
-            except KafkaException:  # a fenced producer: what it had under way is reported as failed
+            except KafkaException:  # a fenced producer: its events under way are reported as failed
                 self._producer.poll(KAFKA_STEP_MS / 1000)
             if time.monotonic() > deadline:
                 reason = f"{self._deliveries.under_way()} reports have not come in {2 * KAFKA_DELIVERY_MS} ms"
@@ -277,7 +278,8 @@ class KafkaLog:
         )
 
     def _pass_doubts(self) -> None:
-        """What failed may be in the log nevertheless, if only its report was lost: below the end as it is now."""
+        """Moves positions past failed events to the present end: an event may be in the log if only its report was
+        lost."""
         doubtful, self._doubtful = self._doubtful, set()
         try:
             ends = self._topic.ends()
@@ -289,7 +291,7 @@ class KafkaLog:
     # -- transactions ------------------------------------------------------------------------------------------
 
     def _transact(self, events: Sequence[Event], memo: Memo | None) -> Position:
-        """One transaction with these events. After an error nothing of it is in the log, but for LogUndecided."""
+        """Writes events and a memo in one transaction. After an error, except LogUndecided, none are in the log."""
         self._origin.check()
         with self._lock:
             self._settle()
@@ -314,7 +316,7 @@ class KafkaLog:
                 self._transacting = False
 
     def _keep(self, memo: Memo) -> None:
-        """Commits an offset within the transaction, with the memo as the text beside it."""
+        """Commits an offset within the transaction, with the memo as its metadata."""
         with_text = TopicPartition(self._topic.name, 0, 0, memo.text)
         consumer = Consumer({**connecting(self._producer.settings), "group.id": MEMO_GROUP + memo.name})
         try:
@@ -351,12 +353,12 @@ class KafkaLog:
         self._unsettled = None
 
     def _settle(self) -> None:
-        """Ends what an earlier call left: a commit of which it is not known how it ended, or an abort."""
+        """Finishes the commit or abort of an earlier call whose outcome is not known."""
         if self._unsettled is not None:
             self._unsettled()
 
     def _patiently(self, call: Callable[..., Any], *given: Any) -> None:
-        """Makes a call of the producer, again while that may help. Raises LogFenced and LogUnavailable."""
+        """Calls the producer, and repeats the call while that may help. Raises LogFenced and LogUnavailable."""
         try:
             self._asked_of_producer(call, *given)
         except KafkaException as error:
@@ -376,7 +378,7 @@ class KafkaLog:
 
 
 class KafkaTransaction(BufferedTransaction):
-    """Events that appear all at once. They wait in memory until `commit`, at most TRANSACTION_BYTES."""
+    """Events that appear in the log all at once. They wait in memory until `commit`, at most TRANSACTION_BYTES."""
 
     def __init__(self, log: KafkaLog) -> None:
         def append(events: list[Event], memo: Memo | None) -> Position:
@@ -385,10 +387,10 @@ class KafkaTransaction(BufferedTransaction):
         super().__init__(append)
 
     def commit(self, memo: Memo | None = None) -> Position:
-        """Makes all of it durable, and, a moment later, visible: Kafka answers before it has told every partition.
+        """Makes all events durable, and soon visible: Kafka answers before every partition has the commit's marker.
 
-        After an error nothing is written, and it can be tried again; but after LogUndecided it is over, and `flush`
-        of the log tells how it ended.
+        After an error nothing is written, and the commit can be repeated. But after LogUndecided the transaction is
+        over, and `flush` of the log finds out how it ended.
         """
         try:
             return super().commit(memo)

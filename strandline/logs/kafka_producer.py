@@ -1,9 +1,9 @@
-"""A Kafka producer that knows how far what it sent is acknowledged: confluent-kafka's own, with its reports counted.
+"""A Kafka producer that knows how far its events are acknowledged: it wraps confluent-kafka's, and counts the reports.
 
-    producer = Producer(settings)               as it was
-    producer = TrackedProducer(settings)        one line later
+    producer = Producer(settings)               before
+    producer = TrackedProducer(settings)        after
 
-Everything else stays as it was, delivery callbacks included; `producer.log("orders")` is what a Writer takes.
+Nothing else changes, delivery callbacks included; a Writer takes `producer.log("orders")`.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from strandline.logs.kafka import KafkaLog
 
 Callback = Callable[[KafkaError | None, Message], None]
-ANY_PARTITION: Final = -1  # that is what confluent-kafka calls the one to which a key belongs
-CALLBACK_PLACES: Final = (3, 4)  # among what follows the topic: a producer's `callback` and `on_delivery`
+ANY_PARTITION: Final = -1  # confluent-kafka's number for the partition of the key
+CALLBACK_PLACES: Final = (3, 4)  # the indexes of `callback` and `on_delivery` in the arguments after the topic
 
 
 class TrackedProducer:
-    """A producer whose acknowledged offsets are known. Takes what the one inside takes, and does what it does.
+    """A producer whose acknowledged offsets are known. It has the calls of the wrapped producer.
 
-    Acknowledged means: by every replica that is in step. So `acks` must be `all`, which is the default; and reports
-    of success are needed, so `delivery.report.only.error` must stay off.
+    Acknowledged means: by every in-sync replica. So `acks` must be `all`, which is the default; and reports of success
+    are needed, so `delivery.report.only.error` must stay off.
     """
 
     def __init__(self, settings: Settings, producer: Producer | None = None) -> None:
         """Makes a producer with these settings, or wraps one that was made with them (a SerializingProducer, say).
 
-        Without their `on_delivery` a callback for all messages could not be kept, since a producer does not show it.
-        Raises InvalidSetting for settings with which nobody could tell what is acknowledged.
+        A callback for all messages must be in `settings` as `on_delivery`, because a producer does not reveal it.
+        Raises InvalidSetting for settings with which the acknowledged offsets would not be known.
         """
         self.settings = dict(settings)
         _check(self.settings)
@@ -52,16 +52,16 @@ class TrackedProducer:
         self._in_transaction = False
 
     def log(self, topic: str) -> KafkaLog:
-        """A topic as the log of a Writer: notes take their positions from what this producer has sent there."""
+        """A topic as the log of a Writer: the positions of notes come from what this producer has sent there."""
         from strandline.logs.kafka import (
-            KafkaLog,  # not above: a log that connects by itself makes a producer of this kind
+            KafkaLog,  # not at the top: that module imports this one
         )
 
         found = self._logs.get(topic)
         return self._logs.setdefault(topic, KafkaLog(self, topic)) if found is None else found
 
     def deliveries(self, topic: str) -> Deliveries:
-        """How far what was sent to a topic is acknowledged."""
+        """The deliveries to a topic: how far they are acknowledged."""
         found = self._deliveries.get(topic)
         if found is None:
             found = self._deliveries.setdefault(topic, Deliveries())
@@ -72,7 +72,7 @@ class TrackedProducer:
     # -- a producer's own calls --------------------------------------------------------------------------------
 
     def produce(self, topic: str, *given: Any, **named: Any) -> None:
-        """Sends a message. A callback, given in any of the ways that a producer takes one, is called as ever."""
+        """Sends a message. It calls the caller's callback, in whichever argument it is given."""
         self._origin.check()
         arguments = list(given)
         callback = named.pop("callback", None) or named.pop("on_delivery", None)
@@ -99,7 +99,7 @@ class TrackedProducer:
         callback: Callback | None = None,
         on_delivery: Callback | None = None,
     ) -> int:
-        """Sends messages; returns how many were taken. Those that were not have their `_error`."""
+        """Sends messages; returns how many were taken. The others get an `_error`."""
         self._origin.check()
         deliveries = self.deliveries(topic)
         common = callback or on_delivery or self._callback
@@ -121,7 +121,7 @@ class TrackedProducer:
         return count
 
     def send(self, topic: str, event: Event) -> None:
-        """Sends an event of a log: if it fails, it is handed back."""
+        """Sends an event of a log. If it fails, its log gets the event back."""
         self._origin.check()
         delivery = self.deliveries(topic).sending(event)
         partition = ANY_PARTITION if event.segment is None else int(event.segment)
@@ -140,7 +140,7 @@ class TrackedProducer:
             each.begin()
 
     def commit_transaction(self, *timeout: float) -> None:
-        """Commits. What was sent in the transaction counts as acknowledged when this returns, and not before."""
+        """Commits. Events of the transaction count as acknowledged when this returns, and not before."""
         self._origin.check()
         self._producer.commit_transaction(*timeout)
         self._in_transaction = False
@@ -155,7 +155,7 @@ class TrackedProducer:
             each.abort()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # before __init__, as a copy does, there is nothing to ask
+        if name.startswith("_"):  # a copy asks before __init__, when there is no producer
             raise AttributeError(name)
         self._origin.check()
         return getattr(self._producer, name)
@@ -171,7 +171,7 @@ class TrackedProducer:
         return len(self._producer)
 
     def __bool__(self) -> bool:
-        return True  # as a producer is with an empty queue
+        return True  # a producer is true with an empty queue too
 
 
 def _check(settings: Settings) -> None:
@@ -181,7 +181,7 @@ def _check(settings: Settings) -> None:
             raise InvalidSetting(name=name, value=settings[name], wanted=wanted)
     only_errors = settings.get("delivery.report.only.error", False)
     if str(only_errors).lower() != "false":
-        wanted = "false: the reports of success tell how far the log has come"
+        wanted = "false: positions come from the reports of success"
         raise InvalidSetting(name="delivery.report.only.error", value=only_errors, wanted=wanted)
 
 

@@ -1,6 +1,6 @@
 """The log on Kafka, read side: exact ranges of a topic's partitions, of committed events only.
 
-Offsets at which no event stands are passed over: the markers of transactions, what was aborted, what compaction took.
+It skips offsets without an event: transaction markers, aborted events, and events removed by compaction.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from strandline.logs.kafka_topic import Settings, Topic, connecting
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# It joins no group and commits nothing; a consumer cannot be made without a name for one.
+# It joins no group and commits nothing; but a consumer needs a group id.
 READING: Final = {
     "group.id": "strandline-reader",
     "enable.auto.commit": False,
@@ -42,8 +42,8 @@ READING: Final = {
     "isolation.level": "read_committed",
     "queued.max.messages.kbytes": KAFKA_READ_AHEAD_KIB,
     "fetch.max.bytes": KAFKA_READ_AHEAD_KIB * 1024,
-    # What is asked for is there, so no fetch needs to wait. One that waits, past the end of a range, holds up the next
-    # range: librdkafka has one fetch under way with a broker.
+    # The requested events exist, so no fetch needs to wait. A fetch that waits past the end of a range delays the next
+    # range: librdkafka has one fetch under way for each broker.
     "fetch.wait.max.ms": KAFKA_READ_WAIT_MS,
 }
 
@@ -52,7 +52,7 @@ class KafkaLogReader:
     """Reads a topic. For one thread at a time; another process opens its own."""
 
     def __init__(self, servers: str, topic: str, *, settings: Settings | None = None) -> None:
-        """Opens a topic that is there. `settings` are librdkafka's. Raises TopicMissing, and LogUnavailable."""
+        """Opens an existing topic. `settings` are librdkafka's. Raises TopicMissing, and LogUnavailable."""
         given = {**connecting(settings or {}), "bootstrap.servers": servers}
         self._topic = Topic(topic, given)
         self._consumer = Consumer({**given, **READING})
@@ -65,24 +65,24 @@ class KafkaLogReader:
             raise
 
     def end_offsets(self) -> Position:
-        """The last stable offset of each partition, one after the other: below it everything is decided."""
+        """The last stable offset of each partition, one after the other: below it no transaction is open."""
         return self._topic.ends(committed=True)
 
     def segments(self) -> list[Segment]:
-        """A segment for each partition, with no key range: Kafka leaves it to producers where a key goes."""
+        """A segment for each partition, without key ranges: Kafka's producers choose the partition of a key."""
         return [Segment(id=str(number), created_at=0) for number in self._topic.partitions()]
 
     def read(self, segment: str, start: int, end: int, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The events from `start` up to, not including, `end`, as Arrow batches with `event_schema()`.
 
-        A batch has at most `batch_rows` rows and about BATCH_BYTES bytes. Raises UnknownSegment, and NotInLog where
-        retention has removed a part of the range, or it is not all decided yet.
+        A batch has at most `batch_rows` rows and about BATCH_BYTES bytes. Raises UnknownSegment, and NotInLog if
+        retention has removed a part of the range, or a transaction in it may be open.
         """
         self._check_range(segment, start, end)
         return map(_batch_of, self._messages(segment, start, end, batch_rows))
 
     def rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
-        """The same as `read`, one event at a time."""
+        """Like `read`, one event at a time."""
         self._check_range(segment, start, end)
         return (_event_of(each) for found in self._messages(segment, start, end, BATCH_FIRST_ROWS) for each in found)
 
@@ -109,7 +109,7 @@ class KafkaLogReader:
             raise NotInLog(segment=segment, start=start, end=end, found=there)
 
     def _messages(self, segment: str, start: int, end: int, most: int) -> Iterator[list[Message]]:
-        """The range in portions, none of them empty."""
+        """The messages of a range in lists, none of them empty."""
         if start == end:
             return
         rows = min(BATCH_FIRST_ROWS, most)
@@ -137,7 +137,7 @@ class KafkaLogReader:
                 self._consumer.unassign()
 
     def _portion(self, rows: int) -> list[Message]:
-        """What there is, when there is something: asked for many, a consumer would wait until it has them all."""
+        """The messages available, once there is one. `consume` alone would wait until it has as many as requested."""
         self._origin.check()
         first = self._consumer.poll(KAFKA_ATTEMPT_MS / 1000)
         if first is None:
@@ -146,21 +146,21 @@ class KafkaLogReader:
         return [first, *more]
 
     def _is_past(self, message: Message, segment: str, start: int, end: int) -> bool:
-        """Whether nothing of the range comes after this: an event, or the end of the partition, at or past its end.
+        """Whether a message ends the range: an event, or the end of the partition, at or past the range's end.
 
-        A broker that has just come to lead may not know yet how far the partition is decided: that end is none.
+        A new leader may report an earlier end of the partition at first, which does not count.
         """
         error = message.error()
         if error is None or error.code() == KafkaError._PARTITION_EOF:
             return (message.offset() or 0) >= end
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            first = self._topic.heads([int(segment)])[segment]  # retention went on meanwhile
+            first = self._topic.heads([int(segment)])[segment]  # retention removed events meanwhile
             raise NotInLog(segment=segment, start=start, end=end, found=max(0, end - max(start, first)))
-        raise LogUnavailable(path=self._topic.path, reason=error.str())  # what passes, the client does not tell of
+        raise LogUnavailable(path=self._topic.path, reason=error.str())  # the client hides transient errors
 
 
 def _next_rows(found: list[Message], rows: int, most: int) -> int:
-    """How many rows the next batch may have, as large as these were."""
+    """The number of rows of the next batch, by the size of these messages."""
     size = sum(len(each) for each in found)
     fitting = len(found) * BATCH_BYTES // max(1, size)
     return max(1, min(rows * BATCH_GROWTH_TIMES, fitting, most))

@@ -1,4 +1,4 @@
-"""What is asked of Kafka about a topic: its partitions, where they end, and whose time its records carry.
+"""Asks Kafka about a topic: its partitions, their ends, and the clock of its timestamps.
 
 A partition is a segment, named by its number. Needs confluent-kafka, the `kafka` extra.
 """
@@ -28,24 +28,24 @@ from strandline.logs.errors import LogUnavailable, TopicMissing
 Value = TypeVar("Value")
 Settings = Mapping[str, Any]  # librdkafka's configuration properties
 
-# What a client of another kind needs of a producer's or consumer's settings: how the cluster is reached.
+# The settings of a producer or consumer that any client of the cluster needs: how to reach it.
 CONNECTING: Final = (
     "api.version", "bootstrap.servers", "broker.", "client.dns", "client.id", "connections.", "debug", "enable.ssl",
     "error_cb", "https.", "log", "metadata.", "oauth", "plugin.", "reconnect.", "resolve_cb", "sasl.", "security.",
     "socket.", "ssl", "topic.metadata.",
-)  # fmt: skip  # a line each would be a page of them
+)  # fmt: skip  # one line each would fill a page
 CREATE_TIME: Final = "CreateTime"
 
 
 def connecting(settings: Settings) -> dict[str, Any]:
-    """The part of some settings that says how the cluster is reached."""
+    """The settings that say how to reach the cluster."""
     return {name: value for name, value in settings.items() if name.startswith(CONNECTING)}
 
 
 class Topic:
-    """A topic, to be asked about. Each question is repeated for a while where Kafka cannot answer it just now.
+    """Requests about one topic. A request is repeated for a while if Kafka cannot answer it now.
 
-    Raises TopicMissing, and LogUnavailable in the end.
+    Raises TopicMissing, and LogUnavailable after that time.
     """
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -58,7 +58,7 @@ class Topic:
         self._origin.keep(self._admin)
 
     def partitions(self) -> list[int]:
-        """The numbers of its partitions, as they are now."""
+        """The numbers of its present partitions."""
 
         def ask() -> list[int]:
             found = self._admin.describe_topics(TopicCollection([self.name]), request_timeout=KAFKA_ATTEMPT_MS / 1000)
@@ -67,27 +67,27 @@ class Topic:
         return self._asked(ask)
 
     def ends(self, *, committed: bool = False, partitions: Iterable[int] | None = None) -> Position:
-        """The offset behind the last record of each partition, acknowledged by all replicas that are in step.
+        """The offset behind the last record of each partition that all in-sync replicas have.
 
-        It is the high watermark: events of open transactions lie below it. With `committed`, it is the last stable
-        offset: none of those that lie below it is still open.
+        It is the high watermark: events of open transactions may lie below it. With `committed`, it is the last stable
+        offset: no transaction below it is open.
         """
         return self._offsets(OffsetSpec.latest(), partitions, committed=committed)
 
     def heads(self, partitions: Iterable[int] | None = None) -> Position:
-        """The first offset of each partition that retention has left."""
+        """The first offset of each partition that retention has not removed."""
         return self._offsets(OffsetSpec.earliest(), partitions)
 
     def since(self, time_ms: int, partitions: Iterable[int]) -> Position:
-        """The offset of the first record with that timestamp or a later one; a partition without one is left out."""
+        """The offset of the first record with this timestamp or a later one; a partition without one is left out."""
         found = self._offsets(OffsetSpec.for_timestamp(time_ms), partitions)
         return {segment: offset for segment, offset in found.items() if offset >= 0}
 
     def truncate(self, head: Position) -> Position:
-        """Has Kafka remove what lies below these offsets (DeleteRecords); returns where each partition begins now.
+        """Makes Kafka remove the events below these offsets (DeleteRecords); returns each partition's new first offset.
 
-        Raises UnknownSegment and NotInLog with nothing removed, and LogUnavailable, after which some partitions may be
-        cut: doing it again goes on from there.
+        Raises UnknownSegment and NotInLog, and then removes nothing. After LogUnavailable some partitions may be
+        truncated; a repeated call goes on from there.
         """
         check_head(head, self.ends())
         begun = self.heads([int(segment) for segment in head])
@@ -101,7 +101,7 @@ class Topic:
         return {**begun, **(self._asked(ask) if further else {})}
 
     def timestamp_type(self) -> str:
-        """Whose clock its records carry: "CreateTime", the producer's, or "LogAppendTime", the broker's."""
+        """The clock of its timestamps: "CreateTime" for the producer's, "LogAppendTime" for the broker's."""
         resource = ConfigResource(RESOURCE_TOPIC, self.name)
 
         def ask() -> str:
@@ -112,10 +112,10 @@ class Topic:
         return self._asked(ask)
 
     def memo(self, group: str) -> str | None:
-        """The text beside the offset that a group has committed here.
+        """The metadata of the offset that a group has committed here.
 
-        A consumer asks: what an AdminClient has for it ends its process (SIGSEGV in librdkafka 2.16) where the broker
-        that it takes for the group's coordinator is not, or not yet, as on a cluster that never had a group before.
+        It uses a consumer, because AdminClient's call crashes the process (SIGSEGV in librdkafka 2.16) if the broker
+        that it takes for the group's coordinator is not the coordinator, or not yet, as on a cluster without groups.
         """
         consumer = Consumer({**connecting(self._settings), "group.id": group, "enable.auto.commit": False})
 
@@ -155,7 +155,7 @@ class Topic:
                 time.sleep(KAFKA_PAUSE_MS / 1000)
 
     def _check(self, error: KafkaError, asked_ms: float) -> None:
-        """Raises unless it is worth asking again. A topic that was made just now is not known to all brokers yet."""
+        """Raises unless the request should be repeated. At first not every broker knows a new topic."""
         if error.code() in _UNKNOWN and asked_ms > KAFKA_MISSING_MS:
             raise TopicMissing(topic=self.name, servers=self.servers) from None
         if error.code() in _HOPELESS or asked_ms > KAFKA_ASK_MS:

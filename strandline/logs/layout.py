@@ -1,30 +1,29 @@
-"""The file format of the embedded `sqlite` log: one file per stream. This is the one place that describes it.
+"""The file format of the embedded `sqlite` log: one file per stream. Only this page describes it.
 
-    segment   id            text, unique; the order of rows is the order in which segments came to be
+    segment   id            text, unique; rows are in the order of creation
               low, high     real; the part [low, high) of [0, 1) whose keys are appended here
               predecessors  text; a JSON list of segment ids, sorted, empty for an original segment
-              final_offset  integer, or null while it is open; a sealed segment never changes again
+              final_offset  integer, or null while it is open; a sealed segment never changes
 
     event     segment       text
-              offset        integer; dense in each segment, from 0 or from where it was truncated: the end offset is
-                            the greatest plus 1, so the newest event of a segment stays
+              offset        integer; without gaps in each segment, from 0 or the truncation on; the end offset is the
+                            greatest plus 1, so the newest event of a segment is never removed
               key, value    blob, or null
               appended_at   integer; the writer's clock at the commit, in milliseconds
               checksum      integer; see `checksums.py`; logs of version 1 lack the column, and never get it
 
-    memo      name          text, unique; the table comes into being with the first memo
-              text          text; what was last committed under the name
+    memo      name          text, unique; the first memo creates the table
+              text          text; the last memo committed under the name
 
-    log       identity      text; which log this is, drawn when it was made; logs of earlier versions lack this table
-              commits       integer; goes up with each commit, so that a write-ahead file names its log
+    log       identity      text; a random id of the log; logs of earlier versions lack this table
+              commits       integer; rises with each commit, so that a write-ahead file contains the identity
 
-`application_id` says that a file is such a log and `user_version` which version of this page it follows.
-Events are clustered by (segment, offset): a range of a segment is one sweep through neighbouring pages. A
-key's place in [0, 1) is `key_place`; it is a part of the format, because every writer must send a key to the
-same segment.
+`application_id` marks a file as such a log, and `user_version` is the version of this format. Events are
+clustered by (segment, offset): a range of a segment is one sweep through neighbouring pages. A key's place in
+[0, 1) is `key_place`; it is a part of the format, because every writer must send a key to the same segment.
 
-The file is in write-ahead mode, so that readers and the one writer at a time do not wait for each other. What
-is below an end offset never changes, so a range can be read in pieces, in any number of read transactions.
+The file is in write-ahead mode, so that readers and the one writer at a time do not wait for each other. Events
+below an end offset never change, so a range can be read in pieces, in any number of read transactions.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from strandline.logs.errors import LogVersion, NotALog
 
 APPLICATION_ID: Final = 0x5374726C  # "Strl"
 FORMAT_VERSION: Final = 2
-WITHOUT_CHECKSUMS: Final = 1  # the version of logs that are still read and written, but not made any more
+WITHOUT_CHECKSUMS: Final = 1  # the version of old logs, which are read and written, but no longer made
 PAGE_BYTES: Final = 8192  # a clustered row should stay well below a page, and events of 1 KiB are common
 
 DEFINITION: Final = f"""
@@ -68,7 +67,7 @@ MEMOS: Final = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'mem
 
 FORMAT: Final = "SELECT application_id, user_version FROM pragma_application_id, pragma_user_version"
 SEGMENTS: Final = "SELECT id, low, high, predecessors, final_offset FROM segment ORDER BY rowid"
-# One statement, so one moment: a transaction over several segments is in all of these ends or in none.
+# One statement is one moment: a transaction over several segments is in all of these ends or in none.
 END_OFFSETS: Final = """
 SELECT id, coalesce((SELECT offset + 1 FROM event WHERE segment = id ORDER BY offset DESC LIMIT 1), 0)
 FROM segment ORDER BY rowid
@@ -76,19 +75,19 @@ FROM segment ORDER BY rowid
 
 
 def key_place(key: bytes) -> float:
-    """Where in [0, 1) a key belongs: 53 bits of its BLAKE2b hash, which a float holds exactly."""
+    """A key's place in [0, 1): 53 bits of its BLAKE2b hash, which a float holds exactly."""
     return (int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big") >> 11) / 2**53
 
 
 def read_only_uri(path: Path) -> str:
-    """The SQLite URI that opens a file without the right to change it, or to create it."""
+    """The SQLite URI that opens an existing file read-only."""
     return f"{path.absolute().as_uri()}?mode=ro"
 
 
 def check_format(path: str, application_id: int, version: int) -> bool:
-    """Whether the events of a log have checksums.
+    """Checks the format of a file; returns whether its events have checksums.
 
-    Raises NotALog or LogVersion where a file's marks are not those of a log that this release knows.
+    Raises NotALog if the file is not a log, and LogVersion if this release does not know its version.
     """
     if application_id != APPLICATION_ID:
         raise NotALog(path=path, reason=f"its application_id is {application_id}, not {APPLICATION_ID}")
@@ -98,7 +97,7 @@ def check_format(path: str, application_id: int, version: int) -> bool:
 
 
 def segment_of(row: tuple[str, float, float, str, int | None]) -> Segment:
-    """A row of SEGMENTS as a value. When a segment was created the log does not keep."""
+    """A row of SEGMENTS as a value. The log does not keep the creation time of a segment."""
     name, low, high, predecessors, final_offset = row
     return Segment(
         id=name,

@@ -1,4 +1,4 @@
-"""Which segment an event goes to, in a log whose segments have ranges of [0, 1)."""
+"""Finds the segment of an event, in a log whose segments have ranges of [0, 1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strandline.logs.layout import key_place
 
 
 class Route:
-    """The way to the segments as they are at one moment; `path` names the log in errors."""
+    """The routes to a log's segments as of one moment; `path` names the log in errors."""
 
     def __init__(self, path: str, segments: Iterable[Segment]) -> None:
         self._path = path
@@ -28,7 +28,7 @@ class Route:
         self._ids = [segment for _, segment in open_ranges]
 
     def segment(self, event: Event) -> str:
-        """Raises UnknownSegment, SegmentSealed, or LogSealed where no segment is open."""
+        """The segment of an event. Raises UnknownSegment, SegmentSealed, or LogSealed if no segment is open."""
         if event.segment is None:
             if not self._ids:
                 raise LogSealed(path=self._path)

@@ -55,10 +55,10 @@ def system_clock_ms() -> int:
 
 
 class SqliteLog:
-    """The append side of an embedded log. Threads may share one; processes open one each.
+    """The append side of an embedded log. Threads may share one; each process opens its own.
 
     Every append is one transaction, on disk (with a full sync) before it returns. Writers take turns, so
-    appending many events at a time is what makes it fast. Errors are in `strandline.logs.errors`.
+    appends of many events at a time are fast. Errors are in `strandline.logs.errors`.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class SqliteLog:
         clock: Callable[[], int] = system_clock_ms,
         busy_timeout_ms: int = LOG_BUSY_TIMEOUT_MS,
     ) -> Self:
-        """Opens the log at a path, creating it first where it is not there.
+        """Opens the log at a path; creates it if it does not exist.
 
-        `segments` is a number ("0", "1", … with equal shares of [0, 1)) or ranges that tile [0, 1). A log
-        that is there and began with other segments is a LogExists. Several processes may create the same log
-        at once. What SQLite left beside a log of that name that was removed is removed, too.
+        `segments` is a number ("0", "1", … with equal shares of [0, 1)) or ranges that tile [0, 1). Raises
+        LogExists if the log exists and began with other segments. Several processes may create the same log at
+        once. Files that SQLite left beside a removed log of that name are removed.
         """
         if isinstance(segments, int):
             wanted = SegmentGraph.equal_shares(segments, created_at=0)
@@ -111,12 +111,12 @@ class SqliteLog:
     # -- the Log protocol ------------------------------------------------------------------------------------
 
     def append(self, events: Iterable[Event]) -> Position:
-        """Appends events, all of them or none; returns the position behind them in each segment they went to.
+        """Appends events, all of them or none; returns the position behind them in each of their segments.
 
-        Raises UnknownSegment, SegmentSealed, LogSealed or InvalidEvent, LogBusy when others held the log for
-        too long, and LogUnavailable (disk full, for one); nothing is written then.
+        Raises UnknownSegment, SegmentSealed, LogSealed or InvalidEvent, LogBusy if other writers held the log for
+        too long, and LogUnavailable (for instance if the disk is full); nothing is written then.
         """
-        rows = list(events)  # before the lock is taken: a slow iterator must not hold up other writers
+        rows = list(events)  # before the lock: a slow iterator must not delay other writers
         for event in rows:
             check_size(event)
         return self._commit(rows)
@@ -133,7 +133,7 @@ class SqliteLog:
             return dict(self._connection.execute(END_OFFSETS).fetchall())
 
     def begin(self) -> Transaction:
-        """A transaction. Its events wait in memory, so it keeps no one waiting until it commits."""
+        """A transaction. Its events wait in memory, so that it delays no other writer before its commit."""
         return BufferedTransaction(self._commit)
 
     def memo(self, name: str) -> str | None:
@@ -144,7 +144,7 @@ class SqliteLog:
             return str(found[0]) if found else None
 
     def close(self) -> None:
-        if self._origin.is_here:  # SQLite: in a forked process not even closing is safe
+        if self._origin.is_here:  # SQLite: closing is not safe in a forked process
             with self._lock:
                 self._connection.close()
 
@@ -159,14 +159,14 @@ class SqliteLog:
     # -- segments --------------------------------------------------------------------------------------------
 
     def segments(self) -> list[Segment]:
-        """All segments, sealed ones too, in the order in which they came to be."""
+        """All segments, sealed ones too, in the order of creation."""
         with self._turn(), self._errors():
             return _segments(self._connection)
 
     def scale(self, seal: Iterable[str], create: Sequence[NewSegment]) -> Position:
-        """Seals segments and creates their successors at one moment; returns the final offsets.
+        """Seals segments and creates their successors in one transaction; returns the final offsets.
 
-        The successors cover exactly the sealed ranges, else InvalidScale. Doing it again changes nothing.
+        Raises InvalidScale unless the successors cover exactly the sealed ranges. A repeated call changes nothing.
         """
         with self._turn(), self._transaction():
             ends = dict(self._connection.execute(END_OFFSETS).fetchall())
@@ -184,27 +184,27 @@ class SqliteLog:
             return {one.id: _final(one, ends[one.id]) for one in graph}
 
     def truncate(self, head: Position) -> Position:
-        """Removes what lies below these offsets; returns where each of these segments begins now.
+        """Removes the events below these offsets; returns the new first offset of each of these segments.
 
-        The newest event of a segment stays, since the file knows by it where the segment ends. The file keeps its size,
-        and uses the space again. Raises UnknownSegment or NotInLog with nothing removed, LogBusy or LogUnavailable:
-        doing it again goes on from there.
+        The newest event of a segment stays, because it gives the segment's end. The file keeps its size, and uses the
+        space again. Raises UnknownSegment or NotInLog, and then removes nothing. After LogBusy or LogUnavailable a
+        repeated call goes on.
         """
         ends = self.end_offsets()
         check_head(head, ends)
         return {segment: self._truncate(segment, min(offset, ends[segment] - 1)) for segment, offset in head.items()}
 
-    # -- inside ----------------------------------------------------------------------------------------------
+    # -- within ----------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        """Threads take turns. In a forked process nobody may be able to let go of the lock."""
+        """Takes the lock among threads. Raises UsedAfterFork before that: a forked child may wait for ever."""
         self._origin.check()
         with self._lock:
             yield
 
     def _commit(self, events: Sequence[Event], memo: Memo | None = None) -> Position:
-        """Appends events, and keeps the memo with them."""
+        """Appends events and stores the memo, in one transaction."""
         if not events and memo is None:
             return {}
         with self._turn():
@@ -218,7 +218,7 @@ class SqliteLog:
         return ends
 
     def _insert(self, events: Sequence[Event], ends: Position) -> None:
-        """Gives each event its place and inserts all; the new ends go to `ends`. Only in a transaction."""
+        """Inserts events at the ends of their segments, and puts the new ends into `ends`. Call it in a transaction."""
         # Read again each time, under the write lock: another process may have scaled since.
         route = Route(str(self.path), _segments(self._connection))
         now = self._clock()
@@ -240,7 +240,7 @@ class SqliteLog:
         self._connection.executemany(f"INSERT INTO event VALUES ({places})", rows)
 
     def _truncate(self, segment: str, until: int) -> int:
-        """Removes events in slices, so that nobody waits long for their turn; returns where the segment begins now."""
+        """Removes events in slices, so that no writer waits long; returns the segment's new first offset."""
         while True:
             with self._turn(), self._transaction():
                 (first,) = self._connection.execute(_FIRST, (segment,)).fetchone()
@@ -258,10 +258,10 @@ class SqliteLog:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        """One write transaction; any error takes all of it back.
+        """One write transaction; any error rolls it back.
 
-        A commit that fails is taken back too: SQLite shows no one a transaction whose sync failed, and the
-        next one overwrites it.
+        A failed commit is rolled back too: SQLite does not show a transaction whose sync failed, and the next
+        one overwrites it.
         """
         with self._errors():
             self._connection.execute("BEGIN IMMEDIATE")
@@ -290,7 +290,7 @@ def _final(segment: Segment, end: int) -> int:
 
 
 def _open(path: Path, busy_timeout_ms: int) -> tuple[sqlite3.Connection, bool]:
-    """A log's file, and whether its events have checksums."""
+    """Opens a log's file; also returns whether its events have checksums."""
     if not path.is_file():
         raise LogMissing(path=str(path))
     check_identity(path)
@@ -317,7 +317,7 @@ def _segments(connection: sqlite3.Connection) -> list[Segment]:
 
 
 def _create_file(path: Path, graph: SegmentGraph) -> None:
-    """Makes the file beside its place and links it in: at the path is a complete log or nothing."""
+    """Makes the file under another name and links it to its path, which so has a complete log or none."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     draft.unlink(missing_ok=True)
     try:
@@ -329,10 +329,10 @@ def _create_file(path: Path, graph: SegmentGraph) -> None:
             _store(connection, list(graph))
             give_identity(connection)
         finally:
-            connection.close()  # which also folds the write-ahead file into the draft
+            connection.close()  # which also checkpoints the write-ahead file into the draft
         with alone_in(path.parent):
             remove_leftovers(path)
-            with contextlib.suppress(FileExistsError):  # another process was first: that one is used
+            with contextlib.suppress(FileExistsError):  # another process was first: its file is used
                 os.link(draft, path)
         _sync_folder(path.parent)
     except (sqlite3.Error, OSError) as error:

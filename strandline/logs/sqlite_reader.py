@@ -1,8 +1,8 @@
 """The embedded log, read side: end offsets, segments, and exact ranges, as Arrow batches or as plain rows.
 
-The file's layout is described in `strandline.logs.layout`. Files are opened read-only. Readers and writers
-do not wait for each other; a read transaction lasts for one batch, so that a slow reader does not keep the
-write-ahead file from being folded back.
+`strandline.logs.layout` describes the file. Files are opened read-only. Readers and writers do not wait for each
+other; a read transaction lasts for one batch, so that a slow reader does not block checkpoints of the write-ahead
+file.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WHERE segment = ? AND offset >= ? AND offset < ? ORDER BY offset
 
 
 class SqliteLogReader:
-    """Reads an embedded log. For one thread at a time; another process gets the path, not the object."""
+    """Reads an embedded log. For one thread at a time; another process opens its own by the path."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Opens the log at a path. Raises LogMissing, NotALog or LogVersion."""
@@ -58,7 +58,7 @@ class SqliteLogReader:
             uri=True,
             timeout=LOG_BUSY_TIMEOUT_MS / 1000,
             isolation_level=None,
-            check_same_thread=False,  # one thread at a time, but an async reader has several
+            check_same_thread=False,  # one thread at a time, but an async reader uses several
         )
         self._origin = OwningProcess(f"the reader of the log at {str(self.path)!r}")
         self._origin.keep(self._connection)
@@ -78,7 +78,7 @@ class SqliteLogReader:
             raise LogUnavailable(path=str(self.path), reason=str(error)) from error
 
     def segments(self) -> list[Segment]:
-        """All segments, sealed ones too, in the order in which they came to be."""
+        """All segments, sealed ones too, in the order of creation."""
         self._origin.check()
         try:
             return [segment_of(row) for row in self._connection.execute(SEGMENTS)]
@@ -89,19 +89,19 @@ class SqliteLogReader:
         """The events from `start` up to, not including, `end`, as Arrow batches with `event_schema()`.
 
         A batch has at most `batch_rows` rows and about BATCH_BYTES bytes. Needs pyarrow and ADBC's SQLite
-        driver, the `sqlite` extra. Raises UnknownSegment, and NotInLog where the range is not wholly there:
-        never less than was asked for.
+        driver, the `sqlite` extra. Raises UnknownSegment, and NotInLog if the log does not hold the whole range:
+        it never returns a part.
         """
         self._check_range(segment, start, end)
         return self._batches(segment, start, end, batch_rows)
 
     def rows(self, segment: str, start: int, end: int) -> Iterator[StoredEvent]:
-        """The same as `read`, one event at a time, with the standard library only: several times slower."""
+        """Like `read`, one event at a time, with the standard library only: several times slower."""
         self._check_range(segment, start, end)
         return self._rows(segment, start, end)
 
     def query(self, statement: str, values: tuple[str | int, ...]) -> list[Any]:
-        """The rows of a statement that looks at the file; raises what sqlite3 does."""
+        """The rows of a read-only statement; raises the errors of sqlite3."""
         self._origin.check()
         return self._connection.execute(statement, values).fetchall()
 
@@ -110,9 +110,9 @@ class SqliteLogReader:
         return _RANGE.format(checksum="checksum" if self.has_checksums else "NULL")
 
     def close(self) -> None:
-        """Closes the file. Nothing of it is left behind where the log was removed meanwhile."""
+        """Closes the file. If the log was removed meanwhile, this removes SQLite's files beside it."""
         if not self._origin.is_here:
-            return  # SQLite: in a forked process not even closing is safe
+            return  # SQLite: closing is not safe in a forked process
         self._connection.close()
         if self._arrow is not None:
             self._arrow.close()
@@ -171,9 +171,8 @@ class SqliteLogReader:
         import pyarrow as pa
         from adbc_driver_manager import dbapi
 
-        # The driver takes a column's type from what it finds in its first batch, and an event may well have
-        # no key. With a batch larger than the range it looks at every row; a column without any value comes
-        # as null integers.
+        # The driver infers a column's type from the values in its first batch, and events may have no key. With a
+        # batch larger than the range it checks every row; a column without any value comes as null integers.
         options = {"adbc.sqlite.query.batch_rows": str(stop - start + 1)}
         try:
             with self._arrow_connection().cursor(adbc_stmt_kwargs=options) as cursor:
@@ -208,14 +207,14 @@ class SqliteLogReader:
     def _match(
         self, segment: str, columns: Sequence[pa.Array], checksums: pa.Array, kinds: Sequence[pa.DataType]
     ) -> bool:
-        """Whether events are what was appended."""
+        """Whether the checksums of events match."""
         if [column.type for column in (*columns, checksums)] != list(kinds):
             return False
-        worked_out, stored = EventChecksums(segment).of_all(*columns), checksums.to_pylist()
-        return bool(worked_out == stored)
+        computed, stored = EventChecksums(segment).of_all(*columns), checksums.to_pylist()
+        return bool(computed == stored)
 
     def _damage(self, segment: str, start: int, stop: int) -> LogCorrupt:
-        """The error that names the first event of a range that is not what was appended."""
+        """The error that names the first damaged event of a range."""
         try:
             for _ in self._rows(segment, start, stop):
                 pass

@@ -215,7 +215,7 @@ def test_the_command_says_what_is_wrong_with_a_log(path: Path, capsys: pytest.Ca
     assert main(["check", "--log", str(path)]) == 1
     first, remedy, summary = capsys.readouterr().out.splitlines()
     assert first == "segment '0', event 3: its checksum does not match"
-    assert remedy.startswith("Events are damaged: bring the log back") and summary.startswith(f"{path}: 1 faults (2 ")
+    assert remedy.startswith("Events are damaged: restore the log") and summary.startswith(f"{path}: 1 faults (2 ")
 
     assert main(["check", "--log", str(path), "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
