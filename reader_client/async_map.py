@@ -1,4 +1,4 @@
-"""Asynchronous work on items: events go through a coroutine, and watermarks stay behind those that came before them."""
+"""`map_async`: passes events through a coroutine, and keeps each watermark behind the events before it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ async def map_async(
     ordered: bool = True,
     acknowledge: AsyncEventReader | None = None,
 ) -> AsyncIterator[Output[Result]]:
-    """Yields each event with its result, in the order of the events or as they are done, and watermarks in between: one
-    comes out as soon as nothing before it is under way, and not earlier.
+    """Applies `work` to each event. Yields each event with its result, and watermarks in between: a watermark follows
+    as soon as no work on an earlier event is under way.
 
-    At most `capacity` events are under way or wait for their turn. `acknowledge` is the reader, where it was made with
-    `acknowledge=True`: it is told of each event whose result was taken, so that unfinished work is read again after a
-    crash. What `work` raises is raised here, and ends the mapping; work that is under way is cancelled then.
+    - `capacity`: at most this many events are under way, or done and wait for their turn.
+    - `ordered`: yields results in the order of the events, otherwise as they are done.
+    - `acknowledge`: the reader, if it has `acknowledge=True`. It settles each event whose result was taken, so that
+      unfinished events are read again after a crash.
+
+    An error in `work` is raised here, and cancels the work under way.
     """
     queue: Work[EventItem, Result] = OrderedWork(capacity) if ordered else UnorderedWork(capacity)
     source = aiter(items)
@@ -78,7 +81,7 @@ def _begin(
         case WatermarkItem(watermark, key, None):
             return queue.watermark(key, watermark)
         case WatermarkItem() | IdleItem():
-            wanted = "left out: work is ordered by the watermarks of all streams together"
+            wanted = "leave it out: map_async needs one watermark for all streams"
             raise InvalidConfig(name="by_stream", value=True, wanted=wanted)
         case _:
             assert_never(item)

@@ -1,4 +1,4 @@
-"""Backlog of a reader group (FLIP-328): by lag, by what remains to be read, and by the user's own strategies."""
+"""Backlog of a reader group (FLIP-328): by lag, by the number of unread events, and by the user's own strategies."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from strandline.wire.groups import GroupWindow
 
 
 class _ByLag:
-    """What the controller found by the group's `backlog_threshold_ms`: sticky, and false while the group is idle."""
+    """The controller's answer by the group's `backlog_threshold_ms`: sticky, and False while the group is idle."""
 
     def __init__(self) -> None:
         self.backlog = False
 
 
 class GroupBacklog:
-    """Whether a group works off a backlog: any of the strategies says so.
+    """Whether a group is in backlog: it is if any of these says so.
 
-    - by lag: the group was created with a `backlog_threshold_ms`, and is further behind the clock;
-    - by size: more than `remaining_offsets` are still to be read;
-    - `strategies` of the caller's own: anything with a `backlog`, `CallableStrategy` for one.
+    - by lag: the group has a `backlog_threshold_ms`, and is further behind the clock;
+    - by size: more than `remaining_offsets` offsets remain to be read;
+    - `strategies` of the caller: objects with a `backlog`, such as `CallableStrategy`.
 
-    `on_change` is called with the new status where it changed; at first it is not backlog. An `EventReader` that is
-    given one looks at it with every report; others call `update`.
+    `on_change` is called with each new status; the first status is False. An `EventReader` updates its `backlog` with
+    every report; otherwise call `update`.
     """
 
     def __init__(
@@ -46,18 +46,19 @@ class GroupBacklog:
 
     @property
     def counts_offsets(self) -> bool:
-        """Whether `update` goes by what remains to be read."""
+        """Whether `update` uses the number of remaining offsets."""
         return self._by_size.threshold_offsets is not None
 
     def update(self, window: GroupWindow, remaining: int | None = None) -> bool:
-        """The status, now that the group stands there, and so many offsets remain (see `remaining_offsets`)."""
+        """Updates and returns the status, from the group's window and the number of offsets that remain to be read (see
+        `remaining_offsets`)."""
         self._by_lag.backlog = window.backlog
         self._by_size.update(remaining)
         return self._watch.look()
 
 
 def remaining_offsets(window: GroupWindow, logs: Mapping[str, LogReader]) -> int:
-    """How many offsets a group has still to read, over all of its streams' logs."""
+    """Returns how many offsets a group has still to read, over the logs of all its streams."""
     remaining = 0
     for stream, each in window.streams.items():
         log = logs[stream]

@@ -1,4 +1,4 @@
-"""What a program can do wrong with a reader. What the controller refuses is in `strandline.errors`.
+"""Errors in the use of readers. The controller's refusals are in `strandline.errors`.
 
 StrandlineError
 └── RuleBroken
@@ -20,4 +20,4 @@ class ReaderClosed(RuleBroken):
 
     @property
     def detail(self) -> str:
-        return f"reader {self.reader!r} is closed: make a new one, which goes on where its group stands"
+        return f"reader {self.reader!r} is closed: create a new one, which continues at its group's positions"

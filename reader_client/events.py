@@ -150,7 +150,7 @@ class EventReader(_Known):
 
         Makes one call, a report of its positions. The event that was returned last counts as read, not yet as settled.
         """
-        return drive(self._reading.look(), self._connection, time.sleep)
+        return drive(self._reading.current_window(), self._connection, time.sleep)
 
     def __iter__(self) -> Iterator[Item]:
         while (item := self.read()) is not None:
@@ -217,7 +217,7 @@ class AsyncEventReader(_Known):
 
     async def get_time_window(self) -> GroupWindow:
         """See `EventReader.get_time_window`."""
-        return await drive_async(self._reading.look(), self._connection, asyncio.sleep, self._turns)
+        return await drive_async(self._reading.current_window(), self._connection, asyncio.sleep, self._turns)
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         while (item := await self.read()) is not None:

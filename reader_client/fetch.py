@@ -1,4 +1,4 @@
-"""What a reader does with a log: looks where it ends, and fetches a bounded piece of each segment."""
+"""Fetches a bounded piece of each segment of a log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strandline.logs import LogReader, StoredEvent
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A piece of a segment, up to an offset. The segment goes on to `end`, and is over at `final`, where it has one."""
+    """A piece of a segment, up to an offset. The segment now ends at `end`; `final` is its final offset, if sealed."""
 
     segment: str
     events: list[StoredEvent]
@@ -21,10 +21,10 @@ class Fetched:
 
 
 def fetch(log: LogReader, wanted: Mapping[str, int]) -> list[Fetched]:
-    """The next piece of each of these segments, from these offsets on. A segment that the log does not have (yet) is
-    empty. Raises the log's errors."""
+    """Returns the next piece of each of these segments, from these offsets on; none for segments that the log does not
+    have (yet). Raises the log's errors."""
     finals = {each.id: each.final_offset for each in log.segments()}
-    ends = log.end_offsets()  # after the finals: a segment that was sealed before cannot grow
+    ends = log.end_offsets()  # after the finals, since a sealed segment cannot grow
     return [
         _piece(log, segment, start, ends[segment], finals.get(segment))
         for segment, start in wanted.items()

@@ -1,4 +1,4 @@
-"""What an `EventReader` yields: events, and between them watermarks."""
+"""The items of an `EventReader`: events, with watermarks in between. And its saved state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EventTime: TypeAlias = Callable[[StoredEvent], Times]
 
 
 class ReadingDomain(StrEnum):
-    """The time that a reader goes by. In `PROCESSING` there are no watermark items."""
+    """The time domain of a reader. In `PROCESSING` there are no watermark items."""
 
     PROCESSING = "processing"
     INGESTION = "ingestion"
@@ -32,9 +32,9 @@ class ReadingDomain(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EventItem:
-    """An event of a stream, with its times by key, where the reader was told how to get them.
+    """An event of a stream, with its times by key if the reader has `event_time`.
 
-    `late` names the keys in which it is older than its stream's lower bound was when it was read, or, without
+    `late` has the keys in which the event was older, when it was read, than its stream's lower bound or, without
     `by_stream`, than the watermark of all streams.
     """
 
@@ -71,15 +71,16 @@ class EventItem:
 
     @property
     def watermark(self) -> int | None:
-        """Null: it is an event."""
+        """None, since this is an event."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkItem:
-    """Nothing older than `watermark` follows, in the time named `key`. One reader's strictly rise, key by key.
+    """No event older than `watermark` follows, in the time key `key`. A reader's watermarks of a key strictly rise.
 
-    With `by_stream` it is a stream's own, else `stream` is null: it is that of all streams that are not idle.
+    With `by_stream` it is the watermark of `stream`; otherwise `stream` is None, and it is that of all streams that are
+    not idle.
     """
 
     watermark: int
@@ -100,14 +101,14 @@ class WatermarkItem:
 
     @property
     def event(self) -> StoredEvent | None:
-        """Null: it is a watermark."""
+        """None, since this is a watermark."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class IdleItem:
-    """Nothing comes from a stream for now: others need not wait for it, in any key. Any event or watermark of it ends
-    that. `ended`: nothing comes from it any more."""
+    """A stream is idle: others need not wait for it, in any key, until its next event or watermark. `ended`: the stream
+    has no more events."""
 
     stream: str
     ended: bool = False
@@ -126,12 +127,12 @@ class IdleItem:
 
     @property
     def event(self) -> StoredEvent | None:
-        """Null: it is none."""
+        """None, since this is no event."""
         return None
 
     @property
     def watermark(self) -> int | None:
-        """Null: it is none."""
+        """None, since this is no watermark."""
         return None
 
 
@@ -140,8 +141,11 @@ Item: TypeAlias = EventItem | WatermarkItem | IdleItem
 
 @dataclass(frozen=True, slots=True)
 class ReaderState:
-    """What a reader goes on from: how far it has read, by stream and segment, its watermarks by key, what lies in its
-    open windows, if it has any (see `EventWindows.save`), and with `by_stream` the watermarks of each stream by key."""
+    """The saved state of a reader, from which another one can continue.
+
+    It has the positions by stream and segment, the watermarks by key, the events of the open windows if there are any
+    (see `EventWindows.save`), and with `by_stream` the watermarks of each stream by key.
+    """
 
     positions: Mapping[str, Mapping[str, int]]
     watermarks: Mapping[str, int]
@@ -159,12 +163,12 @@ class ReaderState:
                 check_time("watermark", watermark)
                 check_key(key)
         if self.windows is not None and not isinstance(self.windows, Mapping):
-            raise InvalidConfig(name="windows", value=self.windows, wanted="what save() of EventWindows gave")
+            raise InvalidConfig(name="windows", value=self.windows, wanted="the result of EventWindows.save()")
 
     @property
     def settled(self) -> Mapping[str, Mapping[str, int]]:
-        """How far a group may take it for settled: in a segment with events in open windows one less than was read, so
-        that a reader comes to it, and takes them in, also where nothing of it is left to read."""
+        """The positions that a group may settle. In a segment with events in open windows this is one less than was
+        read, so that some reader acquires the segment and loads them, even if no event remains to be read."""
         events = () if self.windows is None else self.windows["events"]
         parts = {from_plain(part) for part, *_ in events}
         return {
@@ -185,8 +189,8 @@ class ReaderState:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ReaderState:
-        """Raises InvalidConfig for anything but what `to_json` gave."""
-        wanted = "what to_json() of a ReaderState gave"
+        """Reads the text of `to_json`. Raises InvalidConfig for any other."""
+        wanted = "the result of ReaderState.to_json()"
         try:
             given = json.loads(text)
             return cls(**given)
@@ -194,7 +198,7 @@ class ReaderState:
             raise InvalidConfig(name="state", value=str(text[:80]), wanted=f"{wanted}: {error}") from None
 
     def write(self, path: str | Path) -> None:
-        """Puts it into a file in one step: whenever the process is killed, there is this state or the one before."""
+        """Writes the state to a file in one step: if the process is killed, the file has this state or the last one."""
         new = Path(f"{path}.new")
         with new.open("w", encoding="utf-8") as file:
             file.write(self.to_json())
@@ -209,7 +213,7 @@ class ReaderState:
 
     @classmethod
     def read(cls, path: str | Path) -> ReaderState | None:
-        """What `write` put there; null where there is no such file yet. Raises InvalidConfig for another file."""
+        """Reads a file from `write`; returns None if there is no file. Raises InvalidConfig for any other content."""
         try:
             return cls.from_json(Path(path).read_bytes())
         except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""The marks of one stream and key, kept here as they follow the stream. No input or output.
+"""A cache of the marks of one stream and key, which follows the stream. No input or output.
 
-A window comes from here where it would be the controller's: where the position lies below the last mark that is
-here, or all marks are here. Where it might not be, `window` answers None, and the controller is to be asked.
+`window` returns a window only if the controller would return the same: if the position lies below the last cached mark,
+or all marks are cached. Otherwise it returns None, and the caller must call the controller.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class KeptMarks(Protocol):
 
 
 def kept_marks(key: str, first_seq: int) -> KeptMarks:
-    """Packed marks, the `marks` extra, where there are such; else a list."""
+    """Returns packed marks if the extra `marks` is installed, else a list."""
     try:
         from strandline.core.chain import MarkChain
     except ImportError:
@@ -58,7 +58,7 @@ def kept_marks(key: str, first_seq: int) -> KeptMarks:
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """From `begin` up to `end` (null: on and on) a segment's bound is this."""
+    """A segment's bound from `begin` up to `end` (None: without end)."""
 
     begin: int
     end: int | None
@@ -66,8 +66,8 @@ class _Stretch:
 
 
 class _Near:
-    """The marks around the position that was asked for last. A reader moves on slowly: the next answer is mostly the
-    same, and comparing a few cuts tells so in a tenth of the time of a search."""
+    """The marks around the last requested position. A reader moves slowly, so the next answer is mostly the same: to
+    compare a few cuts takes a tenth of the time of a search."""
 
     __slots__ = ("ahead", "before_ahead", "next", "passed")
 
@@ -78,7 +78,7 @@ class _Near:
         self.before_ahead = None if self.ahead is None else _mark_at(marks, self.ahead.seq - 1)
 
     def holds(self, position: Cut) -> bool:
-        """Whether these are the marks around a position, too; false where that takes a search."""
+        """Whether these are also the marks around `position`; False if only a search can tell."""
         if self.passed is not None and not self.passed.cut.le(position):
             return False
         if self.next is not None and self.next.cut.le(position):
@@ -97,9 +97,9 @@ def _mark_at(marks: KeptMarks, seq: int) -> Mark | None:
 
 
 class MarkCache:
-    """Takes descriptions of the stream and pages of marks in; tells windows and bounds.
+    """Takes descriptions of the stream and pages of marks; returns windows and bounds.
 
-    `after` is the seq after which the next page begins. Past `keep_marks`, the oldest marks go.
+    `after` is the seq after which the next page begins. The cache keeps the newest `keep_marks` marks.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class MarkCache:
         after: int | None = None,
         new_marks: Callable[[str, int], KeptMarks] = kept_marks,
     ) -> None:
-        """`after` is the seq after which it begins; without it the newest `keep_marks` marks are fetched."""
+        """`after` is the seq after which the cache begins; by default it fetches the newest `keep_marks` marks."""
         self._key = key
         self._new_marks = new_marks
         self._keep_marks = keep_marks
@@ -118,26 +118,27 @@ class MarkCache:
         self.reset()
 
     def reset(self) -> None:
-        """Forgets everything: the stream is another one, or its marks are gone."""
+        """Drops everything: the stream is another one, or its marks are gone."""
         self.graph: SegmentGraph | None = None
         self.sealed = False
         self.resting = False
         self.caught_up = False
-        self.wants_more = False  # a bound was asked for past the last mark that is here, and there are more
+        self.wants_more = False  # a bound beyond the last cached mark was requested, and there are more marks
         self.after = 0
-        self._latest_seq = 0  # when it was described last
+        self._latest_seq = 0  # as of the last description
         self._marks: KeptMarks | None = None
         self._last: Mark | None = None
         self.is_ingestion = False
         self._stretches: dict[str, _Stretch] = {}
         self._near: _Near | None = None
-        self._told_time: int | None = None  # the newest that a call told, which may not be here yet; also the next two
-        self._told_end = False
-        self._told_position: dict[str, int] = {}  # a mark reaches past all of it
+        # From calls, whose marks may not be cached yet: the newest time, the end, and a position that a mark passed.
+        self._called_time: int | None = None
+        self._called_end = False
+        self._called_position: dict[str, int] = {}
 
     @property
     def last_seq(self) -> int | None:
-        """The seq of the newest mark that is here; null without any."""
+        """The seq of the newest cached mark, or None."""
         return None if self._last is None else self._last.seq
 
     @property
@@ -146,11 +147,11 @@ class MarkCache:
 
     @property
     def over(self) -> bool:
-        """Whether all marks are here, and no other can come."""
+        """Whether all marks are cached, and no other can follow."""
         return self.sealed and self.caught_up
 
     def describe(self, described: StreamDescription) -> None:
-        """What the stream looks like now. A stream that was made again under its name begins from nothing."""
+        """Takes a description of the stream. Drops everything if the stream was created again under its name."""
         latest = described.latest_marks.get(self._key)
         if self._last is not None and _is_another(self._last, latest):
             self.reset()
@@ -167,12 +168,12 @@ class MarkCache:
             self.after = max(0, latest.seq - self._keep_marks) if self._begin is None else self._begin
 
     def is_clear(self, page: MarksPage) -> bool:
-        """Whether every segment of these marks is known here; else `describe` must come first."""
+        """Whether every segment of these marks is known; otherwise call `describe` before `take`."""
         graph = self.graph
         return graph is not None and all(segment in graph for mark in page.marks for segment in mark.cut)
 
     def take(self, page: MarksPage) -> None:
-        """Adds the marks that follow. Where some are gone, pruned at the controller, it begins again behind them."""
+        """Adds the next page of marks. After a gap of marks that the controller has pruned, starts from the page."""
         self.resting = page.resting is not None
         for wire in page.marks:
             mark = self._mark(wire)
@@ -189,65 +190,66 @@ class MarkCache:
             self._marks.prune_before_seq(self._marks.last_seq - self._keep_marks + 1)
 
     def forget_before(self, position: Mapping[str, int]) -> None:
-        """Drops the marks that say nothing any more to who has come so far in these segments."""
+        """Drops the marks that a reader at or past this position does not need."""
         if self._marks is not None and position:
             below = min(self._count_below(self._marks, *each) for each in position.items())
             self._marks.prune_before_seq(self._marks.first_seq + below - 1)
             self._near = None
 
     def tell_mark(self, time: int) -> None:
-        """A call told the reader a mark of this time, which may not be here yet."""
-        self._told_time = time if self._told_time is None else max(self._told_time, time)
+        """Records that a call returned a mark of this time, which may not be cached yet."""
+        self._called_time = time if self._called_time is None else max(self._called_time, time)
 
     def tell_window(self, position: Mapping[str, int], window: TimeWindow) -> None:
-        """A call told the reader this window, whose marks may not be here yet."""
+        """Records that a call returned this window, whose marks may not be cached yet."""
         if window.lower is not None:
             self.tell_mark(window.lower)
-        self._told_end = self._told_end or window.end_of_stream
-        if window.upper is not None:  # a mark reaches past the position
+        self._called_end = self._called_end or window.end_of_stream
+        if window.upper is not None:  # a mark covers the position
             for segment, offset in position.items():
-                self._told_position[segment] = max(offset, self._told_position.get(segment, 0))
+                self._called_position[segment] = max(offset, self._called_position.get(segment, 0))
 
-    def _has_told(self, graph: SegmentGraph) -> bool:
-        """Whether all that calls told the reader is here too."""
+    def _covers_calls(self, graph: SegmentGraph) -> bool:
+        """Whether the cache is as new as all answers to calls."""
         last = self._last
-        if last is None or (self._told_time is not None and last.time < self._told_time):
+        if last is None or (self._called_time is not None and last.time < self._called_time):
             return False
-        if self._told_end and not self.sealed:
+        if self._called_end and not self.sealed:
             return False
-        if self._told_position:
+        if self._called_position:
             try:
-                covered = graph.cut(self._told_position)
+                covered = graph.cut(self._called_position)
             except (BeyondFinalOffset, UnknownSegment):
-                return False  # a description that is older than what was told
+                return False  # the description is older than the answer
             if covered == last.cut or not covered.le(last.cut):
-                return False  # a mark that gives an upper reaches further than the position
-        self._told_position.clear()  # the last mark here only moves on
+                return False  # the mark of an upper has a cut beyond the position
+        self._called_position.clear()  # the last cached mark never goes back
         return True
 
     def window(self, position: Mapping[str, int]) -> TimeWindow | None:
-        """The window at a position; None where it takes a call to the controller.
+        """Returns the window of a position, or None if it takes a call to the controller.
 
-        A window with an upper is final: no later mark changes it. One without is told only where the marks here are as
-        new as all that calls told, so that a reader's window never goes back.
+        A window with an upper bound is final: no later mark changes it. A window without one is returned only if the
+        cache is as new as all answers to calls, so that a reader's window never goes back.
         """
         if self.graph is None or self._marks is None:
             return None
         if any(segment not in self.graph for segment in position):
-            return None  # a successor, or a segment of an open stream, that came since
+            return None  # a successor, or a segment of an open stream, that is newer than the description
         cut = self.graph.cut(position)
         near = self._near
         if near is None or not near.holds(cut):
             near = self._near = _Near(self._marks, cut)
         window = window_between(near.passed, near.ahead, cut, self.graph.end if self.sealed else None)
         if window.lower is None and self._marks.first_seq > 1:
-            return None  # before the first mark that is here
-        if window.upper is None and (self.resting or not self.caught_up or not self._has_told(self.graph)):
+            return None  # before the first cached mark
+        if window.upper is None and (self.resting or not self.caught_up or not self._covers_calls(self.graph)):
             return None
         return window
 
     def bound(self, segment: str, offset: int) -> int | None:
-        """Nothing of a segment at or past an offset is older than this; null where no mark that is here says so."""
+        """Returns a bound: every event of the segment at or past the offset has time >= it. None if no cached mark has
+        one."""
         stretch = self._stretches.get(segment)
         if stretch is None or offset < stretch.begin or (stretch.end is not None and offset >= stretch.end):
             stretch = self._stretches[segment] = self._stretch(segment, offset)
@@ -257,7 +259,7 @@ class MarkCache:
     def _stretch(self, segment: str, offset: int) -> _Stretch:
         marks, created_at = self._marks, None
         if self.is_ingestion and self.graph is not None and segment in self.graph:
-            created_at = self.graph[segment].created_at  # nothing in it can be older
+            created_at = self.graph[segment].created_at  # no event in it can be older
         if marks is None:
             return _Stretch(0, None, created_at)
         first, count = marks.first_seq, len(marks)
@@ -272,13 +274,13 @@ class MarkCache:
 
     @staticmethod
     def _count_below(marks: KeptMarks, segment: str, offset: int) -> int:
-        """How many marks reach no further into a segment than an offset."""
+        """Returns how many marks have a cut at or below an offset in a segment."""
         first = marks.first_seq
         return interpolation_search(lambda n: marks.offset_at(first + n, segment), len(marks), offset)[0]
 
     def _mark(self, wire: WireMark) -> Mark:
         if self.graph is None:
-            raise ValueError(f"mark {wire.seq} came before the stream was described")
+            raise ValueError(f"mark {wire.seq} arrived before the description of the stream")
         return Mark(
             seq=wire.seq,
             key=wire.key,
@@ -292,7 +294,7 @@ class MarkCache:
 
 
 def _is_another(last: Mark, latest: WireMark | None) -> bool:
-    """Whether the newest mark that is here can not be one of the stream whose newest mark is this."""
+    """Whether the newest cached mark cannot be of the stream whose newest mark is `latest`."""
     if latest is None or latest.seq < last.seq:
         return True
     return latest.seq == last.seq and latest.time != last.time

@@ -1,4 +1,4 @@
-"""Marks that follow the stream, fetched in the background: never frozen, and never silently out of date."""
+"""Keeps cached marks up to date in the background. A stale cache returns no windows, and shows its error."""
 
 from __future__ import annotations
 
@@ -27,10 +27,13 @@ from strandline.errors import UnknownSeq
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """How the cached marks of one key are doing.
+    """The status of the cached marks of one key.
 
-    `heard_ms_ago` is null before the first answer. `failures` counts those in a row, `last_error` is the last of them,
-    null while all is well. `mark_seq` is the newest mark here. `over`: the stream is sealed, and all of it is here.
+    - `mark_seq`: the newest cached mark.
+    - `caught_up`: whether the cache had all marks at the controller's last answer.
+    - `over`: whether the stream is sealed, and all its marks are cached.
+    - `heard_ms_ago`: the time since the controller's last answer; None before the first.
+    - `failures`: the number of failures in a row; `last_error` is the last of them, None after a success.
     """
 
     mark_seq: int | None
@@ -42,12 +45,12 @@ class Following:
 
 
 class Follower:
-    """Keeps one cache up with its stream: `job` runs in a thread or a task, the rest anywhere."""
+    """Keeps one cache up to date with its stream: `job` runs in a thread or a task, the rest in any thread."""
 
     def __init__(
         self, stream: str, key: str, cache: MarkCache, now_ms: Callable[[], float], stale_after_ms: int
     ) -> None:
-        """Where nothing was heard for `stale_after_ms`, no window is told; it asks twice as often."""
+        """If the controller is silent for `stale_after_ms`, there are no windows; polls are at most half as long."""
         self._stream = stream
         self._stale_after_ms = stale_after_ms
         self._wait_ms = min(FOLLOW_WAIT_MS, stale_after_ms // 2)
@@ -61,12 +64,12 @@ class Follower:
         self.stopped = False
 
     def job(self) -> Job[None]:
-        """Fetches marks until the stream is over or the follower is stopped. Whatever fails is tried again."""
+        """Fetches marks until the stream is over or the follower is stopped. Repeats every failed call."""
         failures = 0
         while not self.stopped:
             try:
                 yield from self._fetch()
-            except Exception as error:  # it must not freeze, whatever went wrong: it is shown, and tried again
+            except Exception as error:  # no error may stop the follower: it is shown, and the call repeated
                 if self.stopped:
                     return
                 self._failed(error)
@@ -87,20 +90,21 @@ class Follower:
                 key=self._key,
                 after=cache.after,
                 limit=MARKS_PER_PAGE,
-                wait_ms=self._patience_ms(),
+                wait_ms=self._poll_wait_ms(),
             )
         )
         if not cache.is_clear(page) or (not page.marks and cache.caught_up):
             yield from self._describe()
             if page.marks and page.marks[0].seq <= cache.after:
-                return  # another stream of this name, whose description came in between
-        with self._lock:  # at once: a reader who finds these marks finds that they are fresh
+                return  # the stream was created again before its description was fetched
+        with self._lock:  # in one step, so that a reader never finds these marks stale
             cache.take(page)
             self._heard_ms = self._now_ms()
             self._failures, self._last_error = 0, None
 
-    def _patience_ms(self) -> int:
-        """How long a poll may wait: a stream that comes to rest, in the ingestion domain, does not end one."""
+    def _poll_wait_ms(self) -> int:
+        """Returns how long a poll may wait. It is shorter in the ingestion domain: an idle stream does not end a
+        poll."""
         if not self._cache.caught_up or self._cache.sealed:
             return 0
         return min(self._wait_ms, REST_WAIT_MS) if self._cache.is_ingestion else self._wait_ms
@@ -111,7 +115,7 @@ class Follower:
             self._cache.describe(described)
 
     def window(self, position: Mapping[str, int]) -> TimeWindow | None:
-        """The window from the marks that are here; null where they may not be up to date, or do not tell it."""
+        """Returns the window from the cached marks; None if they may be stale, or do not contain it."""
         with self._lock:
             heard = self._heard_ms
             fresh = self._cache.over or (heard is not None and self._now_ms() - heard <= self._stale_after_ms)
@@ -145,11 +149,11 @@ class Follower:
             self._failures += 1
             self._last_error = error
             if isinstance(error, UnknownSeq | ValueError):
-                self._cache.reset()  # these marks are none of this stream any more
+                self._cache.reset()  # the marks are of another stream
 
 
 class FollowingThread:
-    """A follower in a thread of its own, which does not keep the process from ending."""
+    """A follower in a daemon thread of its own."""
 
     def __init__(self, follower: Follower, connection: Connection) -> None:
         self.follower = follower

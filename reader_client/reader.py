@@ -1,4 +1,4 @@
-"""What an `EventReader` does, written once: jobs for the sync and the async one to drive (see `steps.py`)."""
+"""The jobs of an `EventReader`, which the sync and the async class run (see `steps.py`)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from strandline.logs import LogReader, StoredEvent
 from strandline.names import check_name
 from strandline.wire.groups import GroupWindow, Positions, ReaderAnswer
 
-Told: TypeAlias = tuple[str | None, str]  # of a stream, or of all, and the time key
+WatermarkName: TypeAlias = tuple[str | None, str]  # the stream, or None for all streams, and the time key
 
 
 class ReaderJobs:
-    """One reader of a group. One job at a time."""
+    """One reader of a group. It runs one job at a time."""
 
     def __init__(
         self,
@@ -61,19 +61,19 @@ class ReaderJobs:
         self._lag = EventTimeLag(options.max_event_time_lag_ms)
         self._waiting: deque[WatermarkItem | IdleItem] = deque()
         self._queued = _watermarks(state)
-        self._told = dict(self._queued)
-        self._idle: dict[str, bool] = {}  # streams that were told to be idle, and whether to have ended
+        self._returned = dict(self._queued)
+        self._idle: dict[str, bool] = {}  # streams that were reported idle, and whether as ended
         self._given: tuple[SegmentRef, int] | None = None
         if options.windows is not None and state is not None and state.windows is not None:
             options.windows.load(state.windows)
-        self._report_at = self._look_at = 0.0
+        self._report_at = self._fetch_at = 0.0
         self._pause_ms: float = POLL_FIRST_MS
         self._origin = OwningProcess(f"reader {reader!r} of group {group!r}")
 
     # -- jobs ----------------------------------------------------------------------------------------------------
 
     def open(self) -> Job[None]:
-        """Registers, at the positions of the state that it was given, and takes its share of the segments."""
+        """Registers, at the positions of the given state, and acquires its share of the segments."""
         self._check_open()
         described = yield from remote(group_calls.describe_group(self.group))
         self._check_logs(described.streams)
@@ -87,10 +87,12 @@ class ReaderJobs:
                 asked = f"watermarks of the {self._options.time_domain} time domain"
                 raise WrongDomain(stream=stream, time_domain=domain, call=asked)
         positions = self._state.positions if self._state is not None else {}
-        yield from self._take((yield from remote(group_calls.register_reader(self.group, self.reader, positions))))
+        yield from self._take_and_balance(
+            (yield from remote(group_calls.register_reader(self.group, self.reader, positions)))
+        )
 
     def read(self, wait_ms: float | None) -> Job[Item | None]:
-        """The next item; None where none came in time, or none will: the streams have ended."""
+        """Returns the next item; None on timeout, or at the end of the streams."""
         self._origin.check()
         self._check_open()
         self._settle()
@@ -101,7 +103,7 @@ class ReaderJobs:
             if self._waiting:
                 item = self._waiting.popleft()
                 if isinstance(item, WatermarkItem):
-                    self._told[item.stream, item.key] = item.watermark
+                    self._returned[item.stream, item.key] = item.watermark
                 return item
             if self._now_ms() >= self._report_at or self._progress.has_finished:
                 yield from self._report()
@@ -116,11 +118,11 @@ class ReaderJobs:
                 return None
             until = min(self._report_at, now + POLL_BOUND_MS if deadline is None else deadline)
             if self._progress.wanting():
-                until = min(until, self._look_at)
+                until = min(until, self._fetch_at)
             yield Pause(max(1.0, until - now))
 
-    def look(self) -> Job[GroupWindow]:
-        """Where the group stands by now, with all that this reader has handed out."""
+    def current_window(self) -> Job[GroupWindow]:
+        """Returns the group's current window, with all events that this reader has returned."""
         self._origin.check()
         self._check_open()
         if self._epoch is None:
@@ -130,8 +132,8 @@ class ReaderJobs:
         return self.window
 
     def close(self, *, settle: bool) -> Job[None]:
-        """Tells how far it has read, gives its segments up and leaves the group. Not `settle`: the item that was handed
-        out last was not dealt with."""
+        """Reports its positions, releases its segments and leaves the group. Without `settle`, the item that was
+        returned last stays unsettled."""
         if self.closed:
             return
         self.closed = True
@@ -140,13 +142,13 @@ class ReaderJobs:
         if settle:
             self._settle()
         try:
-            yield from self._tell(self._epoch, self._progress.news())
+            yield from self._send_report(self._epoch, self._progress.news())
             yield from remote(group_calls.offline(self.group, self.reader, {}))
         except (Fenced, PositionWentBack, UnknownReader):
-            return  # it has lost them already
+            return  # it has lost its segments already
 
     def save(self) -> ReaderState:
-        """What to go on from; everything that was handed out counts as dealt with, or lies in the windows."""
+        """Returns a state to continue from; every returned event counts as processed, or lies in the windows."""
         self._settle()
         windows = self._options.windows
         if windows is None:
@@ -156,14 +158,14 @@ class ReaderJobs:
 
     def _state_of(self, positions: Positions, windows: Saved | None) -> ReaderState:
         by_stream: dict[str, dict[str, int]] = {}
-        for (stream, key), watermark in self._told.items():
+        for (stream, key), watermark in self._returned.items():
             if stream is not None:
                 by_stream.setdefault(stream, {})[key] = watermark
-        watermarks = {key: watermark for (stream, key), watermark in self._told.items() if stream is None}
+        watermarks = {key: watermark for (stream, key), watermark in self._returned.items() if stream is None}
         return ReaderState(positions, watermarks, windows, by_stream)
 
     def save_segments(self) -> dict[SegmentRef, ReaderState]:
-        """The same for each segment by itself."""
+        """Returns a state for each segment."""
         windows = self._windows("save_segments")
         places = {(stream, segment): at for stream, each in self.positions.items() for segment, at in each.items()}
         saved = windows.save_parts(places)
@@ -171,7 +173,7 @@ class ReaderJobs:
         return self._saved
 
     def settle(self) -> None:
-        """What was saved last is kept."""
+        """Settles the state that was saved last."""
         self._windows("settle")
         if self._options.recall is None:
             self._kept = self._kept_next
@@ -198,16 +200,16 @@ class ReaderJobs:
 
     @property
     def at_end(self) -> bool:
-        """Whether all streams are sealed, and the group has read all of them."""
+        """Whether all streams are sealed, and the group has read them to their ends."""
         streams = self.window.streams.values() if self.window is not None else ()
         return bool(streams) and all(each.end_of_stream for each in streams)
 
     # -- events --------------------------------------------------------------------------------------------------
 
     def _fill(self) -> Job[None]:
-        """Fetches of segments of which nothing is here; where there was nothing to fetch, not again at once."""
+        """Fetches events of segments that have none fetched; after an empty fetch, only when a pause is over."""
         wanting = self._progress.wanting()
-        if not wanting or (self._now_ms() < self._look_at and not self._progress.starved):
+        if not wanting or (self._now_ms() < self._fetch_at and not self._progress.starved):
             return
         found = False
         for stream, log in self._logs.items():
@@ -219,10 +221,10 @@ class ReaderJobs:
                     if piece.final is not None:
                         self._progress.end((stream, piece.segment), piece.final)
         self._pause_ms = POLL_FIRST_MS if found else min(2 * self._pause_ms, POLL_BOUND_MS)
-        self._look_at = self._now_ms() + self._pause_ms
+        self._fetch_at = self._now_ms() + self._pause_ms
 
     def _next_event(self) -> EventItem | None:
-        """The next event that is not for the side output."""
+        """Returns the next event that is not for `on_late`."""
         while (taken := self._progress.take()) is not None:
             place, event = taken
             try:
@@ -255,7 +257,7 @@ class ReaderJobs:
         )
 
     def _is_late(self, stream: str, key: str, time: int) -> bool:
-        """Whether an event of this time is older than what was said of its stream, or of all."""
+        """Whether this time is below the bound of the event's stream or the watermark of all streams."""
         if self.window is None:
             return False
         lowers = [self._own_bound(self.window, stream, key)]
@@ -268,7 +270,7 @@ class ReaderJobs:
         return self._lag.apply(keys[key].lower) if key in keys else None
 
     def _settle(self) -> None:
-        """The item that was handed out last has been dealt with."""
+        """Settles the item that was returned last."""
         if self._given is not None:
             self._progress.done(*self._given)
             self._given = None
@@ -280,37 +282,37 @@ class ReaderJobs:
     # -- the group -----------------------------------------------------------------------------------------------
 
     def _report(self, *, balance: bool = True) -> Job[None]:
-        """Tells how far it has read, hears where the group stands, and takes or gives up segments by its share."""
+        """Reports its positions, and takes the answer: with `balance`, acquires or releases segments by its share."""
         if self._epoch is None:
             raise ReaderClosed(reader=self.reader)
         news = self._progress.news()
         try:
-            answer = yield from self._tell(self._epoch, news)
+            answer = yield from self._send_report(self._epoch, news)
             self._progress.reported(news)
         except (Fenced, PositionWentBack, InvalidConfig):
-            # It was silent for too long, and others read on; or the group does not read one of these streams any more.
-            # Where another process has its name, this raises, too.
+            # It was silent for too long, and others continue; or the group no longer reads one of these streams.
+            # If another process has its name, this raises Fenced as well.
             answer = yield from remote(group_calls.report(self.group, self.reader, self._epoch, {}))
-        except UnknownReader:  # somebody said that it is dead
+        except UnknownReader:  # `offline` removed it
             answer = yield from remote(group_calls.register_reader(self.group, self.reader, {}))
         if balance:
-            yield from self._take(answer)
+            yield from self._take_and_balance(answer)
         else:
-            self._hear(answer)
+            self._take_answer(answer)
 
-    def _tell(self, epoch: int, news: News) -> Job[ReaderAnswer]:
+    def _send_report(self, epoch: int, news: News) -> Job[ReaderAnswer]:
         settled = None if news.settled == news.positions else news.settled
         return (yield from remote(group_calls.report(self.group, self.reader, epoch, news.positions, settled)))
 
-    def _take(self, answer: ReaderAnswer) -> Job[None]:
-        """Takes in an answer, and takes or gives up segments by the share in it."""
-        self._hear(answer)
+    def _take_and_balance(self, answer: ReaderAnswer) -> Job[None]:
+        """Takes an answer, and acquires or releases segments by the share in it."""
+        self._take_answer(answer)
         try:
             yield from self._balance(answer)
         except (Fenced, PositionWentBack, UnknownReader):
-            return  # something was lost since the answer: the next report, which is due at once, finds out what
+            return  # it lost segments since the answer: the next report, due at once, updates them
         yield from self._order(needed=False)
-        yield from self._look_at_backlog()
+        yield from self._update_backlog()
         self._report_at = self._now_ms() + self._options.report_ms
 
     def _balance(self, answer: ReaderAnswer) -> Job[None]:
@@ -318,9 +320,9 @@ class ReaderJobs:
         surplus = self._progress.surplus(answer.share)
         if room:
             try:
-                self._hear((yield from remote(group_calls.acquire(self.group, self.reader, answer.epoch, room))))
+                self._take_answer((yield from remote(group_calls.acquire(self.group, self.reader, answer.epoch, room))))
             except OutcomeUnknown:
-                self._hear((yield from remote(group_calls.report(self.group, self.reader, answer.epoch, {}))))
+                self._take_answer((yield from remote(group_calls.report(self.group, self.reader, answer.epoch, {}))))
         elif surplus:
             news = self._progress.news_of(surplus)
             left = yield from remote(
@@ -329,13 +331,13 @@ class ReaderJobs:
             self._progress.drop(surplus)
             for place in surplus:
                 self._lose(place)
-            self._hear(left)
+            self._take_answer(left)
 
-    def _hear(self, answer: ReaderAnswer) -> None:
-        """Takes in what the controller says: the segments, and the group's window with its watermarks."""
+    def _take_answer(self, answer: ReaderAnswer) -> None:
+        """Takes an answer: the owned segments, and the group's window with its watermarks."""
         self._check_logs(answer.window.streams)
         self._epoch = answer.epoch
-        self._take_back(answer.window)
+        self._drop_queued(answer.window)
         self.fenced += self._progress.loses(answer.owned)
         adopted = self._progress.adopt(answer.owned)
         for place in adopted.lost:
@@ -353,24 +355,24 @@ class ReaderJobs:
                 if stream is not None:
                     self._idle.pop(stream, None)
         if self._options.by_stream:
-            self._tell_idle(answer.window)
+            self._queue_idle(answer.window)
 
-    def _bounds(self, window: GroupWindow) -> dict[Told, int]:
-        """The watermarks that are told: of each stream by itself, or of all together."""
-        told: list[Told] = [(None, key) for key in window.watermarks]
+    def _bounds(self, window: GroupWindow) -> dict[WatermarkName, int]:
+        """Returns the watermarks to yield: of each stream with `by_stream`, otherwise of all together."""
+        names: list[WatermarkName] = [(None, key) for key in window.watermarks]
         if self._options.by_stream:
-            told = [(stream, key) for stream, each in window.streams.items() for key in each.keys]
-        bounds = {name: self._bound_of(window, name) for name in told}
+            names = [(stream, key) for stream, each in window.streams.items() for key in each.keys]
+        bounds = {name: self._bound_of(window, name) for name in names}
         return {name: value for name, value in bounds.items() if value is not None}
 
-    def _bound_of(self, window: GroupWindow, name: Told) -> int | None:
+    def _bound_of(self, window: GroupWindow, name: WatermarkName) -> int | None:
         stream, key = name
         if stream is None:
             return self._lag.apply(window.watermarks.get(key))
         return self._own_bound(window, stream, key)
 
-    def _tell_idle(self, window: GroupWindow) -> None:
-        """Tells of streams that have come to be idle, or to their end, since they were told or gave anything."""
+    def _queue_idle(self, window: GroupWindow) -> None:
+        """Queues an idle item for each stream that became idle, or ended, since its last item."""
         self._idle = {stream: ended for stream, ended in self._idle.items() if stream in window.idle}
         for stream in window.idle:
             ended = window.streams[stream].end_of_stream
@@ -382,47 +384,47 @@ class ReaderJobs:
 
     def _windows(self, call: str) -> EventWindows[Any]:
         if self._options.windows is None:
-            raise InvalidConfig(name="windows", value=None, wanted=f"given to a reader whose {call}() is called")
+            raise InvalidConfig(name="windows", value=None, wanted=f"create the reader with windows to call {call}()")
         return self._options.windows
 
     def _lose(self, place: SegmentRef) -> None:
-        """Another reader goes on with a segment, from what was settled. What was not settled is not this reader's."""
+        """Drops a segment's unsettled events: another reader takes it over, from the settled position."""
         windows, kept = self._options.windows, self._kept
         if windows is None:
             return
         if self._options.recall is None and kept is not None:
-            windows.load(kept.windows, [place])  # what is kept of it stays this reader's
+            windows.load(kept.windows, [place])  # its stored state stays with this reader
             windows.pass_over(place)
         else:
             windows.drop(place)
 
     def _begin(self, place: SegmentRef, settled: int) -> None:
-        """Goes on with a segment that has come to this reader, and with what is kept of it."""
+        """Continues a segment that this reader has acquired, from its stored state."""
         windows, recall, kept = self._options.windows, self._options.recall, self._kept
         if windows is None:
             return
         if recall is None:
-            known = None if kept is None else _at(kept, place)
+            known = None if kept is None else _position_in(kept, place)
             windows.load(None if kept is None else kept.windows, [place])
-            if known is not None and known > settled:  # the group has not heard of it
+            if known is not None and known > settled:  # the state was not reported to the group
                 self._progress.begin(place, known, held=False)
             elif known != settled:
-                windows.reopen(place)  # others have read it meanwhile, and what they did not settle comes here
+                windows.reopen(place)  # others read it meanwhile; their unsettled events come here
             return
         state = recall(*place)
         windows.load(None if state is None else state.windows, [place])
         if state is not None:
             offset = _offset(state, place)
             if offset < settled:
-                wanted = f"at {settled} or later, which is settled: what lies before is not read again"
+                wanted = f"{settled} or later, since earlier events are settled and not read again"
                 raise InvalidConfig(name=f"the kept state of {place[0]}/{place[1]}", value=offset, wanted=wanted)
             self._progress.begin(place, offset, held=_has_events(state))
 
-    def _take_back(self, window: GroupWindow) -> None:
-        """Takes back the watermarks that were not handed out yet and that the group went back behind: segments went
-        back to what was settled, and what is read of them again comes before these times."""
+    def _drop_queued(self, window: GroupWindow) -> None:
+        """Drops watermarks that were not returned yet and are beyond the group's: segments went back to their settled
+        positions, and events that are read again may be older."""
         kept = deque[WatermarkItem | IdleItem]()
-        queued = dict(self._told)
+        queued = dict(self._returned)
         for item in self._waiting:
             if isinstance(item, IdleItem):
                 if item.stream in window.idle:
@@ -435,7 +437,7 @@ class ReaderJobs:
         self._waiting, self._queued = kept, queued
 
     def _order(self, *, needed: bool) -> Job[None]:
-        """Fetches marks that the order goes by: only where they are `needed` now, or whatever is new."""
+        """Fetches marks for the order of segments: with `needed`, only if the order needs them now."""
         if not self._options.ordered or self.window is None:
             return
         for stream, order in self._orders.items():
@@ -444,7 +446,7 @@ class ReaderJobs:
                 if position:
                     yield from order.catch_up(position, self.window.streams[stream].position)
 
-    def _look_at_backlog(self) -> Job[None]:
+    def _update_backlog(self) -> Job[None]:
         backlog = self._options.backlog
         if backlog is not None and self.window is not None:
             window, remaining = self.window, None
@@ -453,7 +455,7 @@ class ReaderJobs:
             backlog.update(window, remaining)
 
     def _check_logs(self, streams: Iterable[str]) -> None:
-        """Raises InvalidConfig for a stream of the group, also one that was added since, of which there is no log."""
+        """Raises InvalidConfig for a stream of the group without a log. Streams may be added at any time."""
         missing = [stream for stream in streams if stream not in self._logs]
         if missing:
             raise InvalidConfig(name="logs", value=list(self._logs), wanted=f"a log for each stream, also {missing}")
@@ -463,25 +465,25 @@ class ReaderJobs:
             raise ReaderClosed(reader=self.reader)
 
 
-def _watermarks(state: ReaderState | None) -> dict[Told, int]:
-    """The watermarks that a state says were handed out."""
+def _watermarks(state: ReaderState | None) -> dict[WatermarkName, int]:
+    """Returns the watermarks that were returned before the state was saved."""
     if state is None:
         return {}
-    told: dict[Told, int] = {(None, key): watermark for key, watermark in state.watermarks.items()}
-    return told | {(stream, key): at for stream, keys in state.by_stream.items() for key, at in keys.items()}
+    given: dict[WatermarkName, int] = {(None, key): watermark for key, watermark in state.watermarks.items()}
+    return given | {(stream, key): at for stream, keys in state.by_stream.items() for key, at in keys.items()}
 
 
-def _at(state: ReaderState, place: SegmentRef) -> int | None:
-    """How far a state has read in a segment, null where it does not know it."""
+def _position_in(state: ReaderState, place: SegmentRef) -> int | None:
+    """Returns a state's position in a segment, or None."""
     return state.positions.get(place[0], {}).get(place[1])
 
 
 def _offset(state: ReaderState, place: SegmentRef) -> int:
-    """The same of a segment's own state."""
-    offset = _at(state, place)
+    """Returns the position in a segment's own state. Raises InvalidConfig if it has none."""
+    offset = _position_in(state, place)
     if offset is None:
         wanted = f"the state of {place[0]}/{place[1]}"
-        raise InvalidConfig(name="what was recalled", value=dict(state.positions), wanted=wanted)
+        raise InvalidConfig(name="the recalled state", value=dict(state.positions), wanted=wanted)
     return offset
 
 

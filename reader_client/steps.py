@@ -1,8 +1,8 @@
-"""What readers do, written once: jobs that say step by step what is to be done, for a sync and an async loop to drive.
+"""The jobs of readers, as generators of steps that a sync and an async loop run.
 
 job yields                   the loop
   Remote(call)               makes the call over its connection
-  Local(work)                runs what may wait, a log for one (async: in another thread)
+  Local(work)                runs work that may wait, such as a log's (async: in another thread)
   Pause(pause_ms)            waits
 """
 
@@ -31,7 +31,7 @@ Job: TypeAlias = Generator[Step, Any, Value]
 
 
 def drive(job: Job[Value], connection: Connection, sleep: Callable[[float], object]) -> Value:
-    """Does a job. What a step raises is raised within the job. `sleep` takes seconds."""
+    """Runs a job. The error of a step is raised within the job. `sleep` takes seconds."""
 
     def take(step: Step) -> Any:
         match step:
@@ -53,8 +53,8 @@ async def drive_async(
     sleep: Callable[[float], Awaitable[object]],
     turns: threading.Lock | None = None,
 ) -> Value:
-    """The same for asyncio. Local work runs in other threads; `turns` sees to it that it does so one at a time, also
-    where a job was cancelled, whose work goes on to its end."""
+    """`drive` for asyncio. Local work runs in other threads, one at a time under the lock `turns`: the work of a
+    cancelled job runs to its end, and the next job's work waits for it."""
     lock = turns if turns is not None else threading.Lock()
 
     async def take(step: Step) -> Any:

@@ -1,4 +1,4 @@
-"""The bounds that a reader orders its segments by: the marks around where it stands, fetched as it goes."""
+"""The bounds by which a reader orders its segments, from the marks around its position, fetched as it reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.errors import UnknownSeq
 
 
 class StreamOrder:
-    """The marks of one stream and key, from the last one passed to somewhat past the reader."""
+    """The marks of one stream and key, from the last passed one to some beyond the reader's position."""
 
     def __init__(self, stream: str, key: str) -> None:
         self._stream = stream
@@ -22,21 +22,22 @@ class StreamOrder:
         self._cache: MarkCache | None = None
 
     def bound(self, segment: str, offset: int) -> int | None:
+        """See `MarkCache.bound`."""
         return None if self._cache is None else self._cache.bound(segment, offset)
 
     def lags(self, position: Mapping[str, int], now: int) -> dict[str, Lag]:
-        """How far behind each segment of a position is, as far as the marks that are here tell."""
+        """Returns how far behind each segment of a position is, by the fetched marks."""
         newest = None if self._cache is None else self._cache.newest_time
         return lags(position, self.bound, newest, now)
 
     @property
     def wants_more(self) -> bool:
-        """Whether the order needs marks that are not here, and could be."""
+        """Whether the order needs marks that are not fetched yet."""
         return self._cache is not None and self._cache.wants_more
 
     def catch_up(self, position: Mapping[str, int], group: Mapping[str, int]) -> Job[None]:
-        """Fetches a page of marks, where that is of use. `position` is the reader's own, `group` that of all readers,
-        where the marks begin that matter."""
+        """Fetches a page of marks, if needed. `position` is the reader's own; `group` is that of all readers, before
+        which marks are not needed."""
         if self._cache is None:
             window = yield from remote(calls.time_window(self._stream, group, key=self._key))
             self._cache = MarkCache(self._key, after=max(0, (window.mark_seq or 1) - 1))
@@ -45,7 +46,7 @@ class StreamOrder:
             if cache.graph is None or cache.caught_up or cache.wants_more:
                 yield from self._fetch(cache)
         except UnknownSeq:
-            self._cache = None  # the stream was made again; the next report begins again
+            self._cache = None  # the stream was created again; the next report starts from its first mark
             return
         cache.forget_before(position)
 

@@ -31,7 +31,7 @@ class PositionAt:
     exact: bool
 
 
-class _Kept:
+class _WithCache:
     """The followers, by key: the part that the sync and the async class share."""
 
     def __init__(self, stream: str, cached: bool, stale_after_ms: int, keep_marks: int) -> None:
@@ -48,18 +48,18 @@ class _Kept:
         self._origin.check()
         return {key: follower.status for key, follower in self._followers.items()}
 
-    def _kept_window(self, position: Mapping[str, int], key: str) -> TimeWindow | None:
+    def _cached_window(self, position: Mapping[str, int], key: str) -> TimeWindow | None:
         self._origin.check()
         follower = self._followers.get(key)
         return None if follower is None else follower.window(position)
 
-    def _told_window(self, position: Mapping[str, int], key: str, window: TimeWindow) -> TimeWindow:
+    def _record_window(self, position: Mapping[str, int], key: str, window: TimeWindow) -> TimeWindow:
         """Records a window that a call returned: the cache returns no older one."""
         if (follower := self._followers.get(key)) is not None:
             follower.tell_window(position, window)
         return window
 
-    def _told_marks(self, key: str, *marks: WireMark | None) -> None:
+    def _record_marks(self, key: str, *marks: WireMark | None) -> None:
         """Records marks that a call returned: the cache returns no older window."""
         times = [mark.time for mark in marks if mark is not None]
         if times and (follower := self._followers.get(key)) is not None:
@@ -74,7 +74,7 @@ class _Kept:
         return follower
 
 
-class TimeWindows(_Kept):
+class TimeWindows(_WithCache):
     """Time windows and marks of one stream. Threads may share an instance.
 
     By default each window is one call to the controller. With `cached=True`, a thread fetches the marks of a key from
@@ -110,7 +110,7 @@ class TimeWindows(_Kept):
     def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
         """Returns the time window of a position: all events below its `lower` have been read. A bound of None is
         unknown."""
-        window = self._kept_window(position, key)
+        window = self._cached_window(position, key)
         if window is not None:
             return window
         if self._wants_follower(check_key(key)):
@@ -118,7 +118,7 @@ class TimeWindows(_Kept):
                 if self._wants_follower(key):
                     self._threads.append(FollowingThread(self._follower(key), self._connection))
         called = self._connection.run(calls.time_window(self._stream, position, key=key))
-        return self._told_window(position, key, called)
+        return self._record_window(position, key, called)
 
     def position_at(self, time: int, key: str = DEFAULT_KEY) -> PositionAt:
         """Returns where reading from a time begins: every event with time >= it lies at or past that position, if the
@@ -129,13 +129,13 @@ class TimeWindows(_Kept):
         """Returns the marks after a seq, oldest first. With `wait_ms` (at most 30 000) it waits for the next mark, and
         returns an empty page on timeout."""
         page = self._connection.run(calls.marks(self._stream, key=key, after=after, limit=limit, wait_ms=wait_ms))
-        self._told_marks(key, *page.marks[-1:])
+        self._record_marks(key, *page.marks[-1:])
         return page
 
     def marks_at(self, time: int, key: str = DEFAULT_KEY) -> MarksAt:
         """Returns the marks around a time, and where reading from that time begins."""
         found = self._connection.run(calls.marks_at(self._stream, time, key=key))
-        self._told_marks(key, found.floor, found.ceiling)
+        self._record_marks(key, found.floor, found.ceiling)
         return found
 
     def time_index(
@@ -169,7 +169,7 @@ class TimeWindows(_Kept):
         self.close()
 
 
-class AsyncTimeWindows(_Kept):
+class AsyncTimeWindows(_WithCache):
     """`TimeWindows` for asyncio."""
 
     def __init__(
@@ -191,13 +191,13 @@ class AsyncTimeWindows(_Kept):
 
     async def get_time_window(self, position: Mapping[str, int], key: str = DEFAULT_KEY) -> TimeWindow:
         """See `TimeWindows.get_time_window`."""
-        window = self._kept_window(position, key)
+        window = self._cached_window(position, key)
         if window is not None:
             return window
         if self._wants_follower(check_key(key)):
             self._tasks.append(FollowingTask(self._follower(key), self._connection))
         called = await self._connection.run(calls.time_window(self._stream, position, key=key))
-        return self._told_window(position, key, called)
+        return self._record_window(position, key, called)
 
     async def position_at(self, time: int, key: str = DEFAULT_KEY) -> PositionAt:
         """See `TimeWindows.position_at`."""
@@ -208,13 +208,13 @@ class AsyncTimeWindows(_Kept):
     ) -> MarksPage:
         """See `TimeWindows.marks`."""
         page = await self._connection.run(calls.marks(self._stream, key=key, after=after, limit=limit, wait_ms=wait_ms))
-        self._told_marks(key, *page.marks[-1:])
+        self._record_marks(key, *page.marks[-1:])
         return page
 
     async def marks_at(self, time: int, key: str = DEFAULT_KEY) -> MarksAt:
         """See `TimeWindows.marks_at`."""
         found = await self._connection.run(calls.marks_at(self._stream, time, key=key))
-        self._told_marks(key, found.floor, found.ceiling)
+        self._record_marks(key, found.floor, found.ceiling)
         return found
 
     async def time_index(
