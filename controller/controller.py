@@ -92,7 +92,7 @@ class Controller:
         self.tokens = Tokens(store, clock)
         self.denials = DeniedCalls(clock)
         self.measures = Metrics(self.streams, self.groups, self.status, committer)
-        health.when_replaced = self.reading.stop  # who waits for a mark would wait in vain
+        health.when_replaced = self.reading.stop  # no further mark will come
         health.rows.on_found = self._enter_damage
         self.stopping = False
         self._store = store
@@ -112,9 +112,9 @@ class Controller:
         *,
         by_hand: bool = False,
     ) -> Controller:
-        """Opens the store and begins to serve; raises what `open_database` does.
+        """Opens the store and begins to serve; raises what `open_database` raises.
 
-        Where the clock is moved `by_hand`, nothing happens by itself: who moves it calls `run_due`.
+        With a clock that is moved `by_hand`, nothing happens by itself: the caller moves it and calls `run_due`.
         """
         begun = in_thread("store-start", partial(_begin, database_url, owner, host))
         await asyncio.wait([opening := asyncio.wrap_future(begun)], timeout=START_DEADLINE_S)
@@ -123,7 +123,7 @@ class Controller:
         database, term, restores = opening.result()
         clock = Clock(host, term.started_at, by_hand=by_hand, unserved=Unserved(term.unserved_ms))
         health = StoreHealth(stopwatch)
-        health.wrote()  # that this controller serves
+        health.wrote()  # the start of the term
         store = Store(database, term, health)
         committer = Committer(store.commit, term, clock, health=health)
         controller = cls(store, committer, clock, term, restores, health, stopwatch)
@@ -138,18 +138,18 @@ class Controller:
 
     @property
     def replaced(self) -> Replaced | None:
-        """Why this controller may serve its store no more: then whoever runs it stops it."""
+        """Why this controller may no longer serve its store, and must be stopped; None while it may."""
         return self.health.replaced
 
     def begin_stop(self) -> None:
-        """No longer ready; readers that wait are answered now. From now on its end is near, whatever the store does."""
+        """Ends readiness, answers waiting readers, and starts the deadline of `stop`, whatever the store does."""
         if not self.stopping:
             self._stop_by = asyncio.get_running_loop().time() + DRAIN_DEADLINE_S
         self.stopping = True
         self.reading.stop()
 
     async def stop(self) -> None:
-        """Writes what is waiting and lets go of the store."""
+        """Writes what is waiting, and closes the store."""
         self.begin_stop()
         self.measures.stop()
         self.streams.timers.stop()
@@ -174,14 +174,14 @@ class Controller:
             log_event("store_left_behind", logging.ERROR)
 
     def _seconds_left(self) -> float:
-        """For the store, before the end: closing it takes what is kept for that."""
+        """The time left for writing to the store, without the time reserved for closing it."""
         left = self._stop_by - asyncio.get_running_loop().time() - CLOSE_DEADLINE_S - CUT_GRACE_S
         return max(0.0, left)
 
     async def check_ready(self) -> None:
-        """Raises StoreUnavailable where a call could not be served: it says why, and since when.
+        """Raises StoreUnavailable if a call could not be served, with the reason and since when.
 
-        A commit that went well shows that the store can be written; where the last one did so long ago, one is tried.
+        A recent commit shows that the store can be written; without one, a commit is tried.
         """
         if self.replaced is not None:
             raise StoreUnavailable(reason=str(self.replaced))
@@ -231,14 +231,14 @@ class Controller:
         return StoreUnavailable(reason=outage.reason, since=since)
 
     async def run_due(self) -> None:
-        """Does all that is due now, for clocks that are moved by hand; done when it is durable."""
+        """Does everything that is due now, for clocks that are moved by hand; returns when it is durable."""
         self.streams.timers.run_due()
         self.streams.record_held()
         await self.retention.run_due()
         await self._committer.beat()
 
     def _enter_damage(self, error: StoreCorrupt) -> None:
-        """The journal of a stream or group tells of it, if that can be loaded at all."""
+        """Journals a damaged row in its stream or group, if that is loaded."""
         loaded = self.streams.find_loaded(error.stream) if error.stream is not None else None
         group = self.groups.find_loaded(error.group) if error.group is not None else None
         for found in (loaded, group):
@@ -255,18 +255,18 @@ class Controller:
             except StrandlineError:
                 continue  # logged where it failed, and the next beat tries again
             except Exception:
-                log.exception("a beat failed")  # and the heart goes on
+                log.exception("a heartbeat failed; the next one tries again")
 
     async def _ask_the_time(self) -> None:
-        """Looks at the clock each second, whatever else goes on: so it shows if this process stands still.
+        """Reads the clock each second, which shows whether this process was suspended.
 
-        The beats of the heart do not: they wait for the store.
+        The heartbeat cannot do that: it waits for the store.
         """
         self.clock.now()
         self.clock.watched = True
         while True:
             await asyncio.sleep(HEARTBEAT_MS / 1000)
-            self.streams.timers.run_due()  # a clock that follows its host's may have come there early
+            self.streams.timers.run_due()  # a clock that steps forward to its host's may reach a deadline early
 
     async def _look_at_tokens(self) -> None:
         looks = 0
@@ -278,9 +278,9 @@ class Controller:
                 if looks % (TOKEN_USE_MS // TOKENS_LOOK_MS) == 0:
                     await self.tokens.note_use()
             except (StoreUnavailable, StoreUndecided):
-                continue  # those who were known stay known, and who writes to the store hears of it
+                continue  # known tokens stay valid, and the failure is logged by the store
             except Exception:
-                log.exception("the tokens could not be looked at")
+                log.exception("the tokens could not be read again")
 
 
 def _version() -> str:

@@ -1,4 +1,4 @@
-"""Values as text for people: times, spans, positions, tables, and who holds time back."""
+"""Values as text for people: times, spans, positions, tables, and holders of time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How times are shown: as dates where they look like epoch milliseconds, or `plain` numbers all of them."""
+    """How times are shown: as dates if they look like epoch milliseconds, or all as `plain` numbers."""
 
     plain: bool = False
 
@@ -33,7 +33,7 @@ class Times:
 
 
 def moment(at: int, now: int) -> str:
-    """When something happened: the time of day, and the date if that was another one."""
+    """When something happened: the time of day, with the date if it was not today."""
     text, today = Times().show(at), Times().show(now)[:10]
     return text[11:19] if text[:10] == today else text[:19]
 
@@ -44,7 +44,7 @@ def is_epoch(time: int) -> bool:
 
 
 def span(milliseconds: int) -> str:
-    """How long something takes, in the units that matter."""
+    """A duration in suitable units."""
     sign, seconds = ("-", -milliseconds / 1000) if milliseconds < 0 else ("", milliseconds / 1000)
     if seconds < 9.95:
         return f"{sign}{seconds:.1f} s"
@@ -58,12 +58,12 @@ def span(milliseconds: int) -> str:
 
 
 def lag(time: int | None, now: int | None) -> str:
-    """How far a time is behind the clock, where it is on the same scale."""
+    """How far a time is behind the clock, if both are epoch milliseconds."""
     return span(now - time) if time is not None and now is not None and is_epoch(time) else NOTHING
 
 
 def offsets(position: Mapping[str, int]) -> str:
-    """A position, in the form that `window --position` takes, its segments in order; cut short where there are many."""
+    """A position in the form that `window --position` takes, its segments in order; shortened if there are many."""
     ordered = sorted(position.items(), key=lambda item: (len(item[0]) if item[0].isdecimal() else math.inf, item[0]))
     shown = [f"{segment}={offset}" for segment, offset in ordered[:POSITION_SEGMENTS_SHOWN]]
     more = len(position) - len(shown)
@@ -80,7 +80,7 @@ def counts(states: Mapping[str, int]) -> str:
 
 
 def holding(holder: Holder | None) -> str:
-    """Which writer holds time back, how long it has been silent, and when it is let go."""
+    """Which writer holds time back, how long it has been silent, and when it times out."""
     if holder is None:
         return "nobody"
     if holder.writer is None:
@@ -94,7 +94,7 @@ def holding(holder: Holder | None) -> str:
 
 
 def held_since(holder: Holder, since: int | None, now: int) -> str:
-    """Since when someone holds time back, how long that one has been silent, and when it is let go."""
+    """Since when a writer holds time back, how long it has been silent, and when it times out."""
     if holder.writer is None:
         return "fewer than min_writers writers have noted"
     parts = [] if holder.state == "active" else [holder.state.replace("_", " ")]
@@ -106,14 +106,14 @@ def held_since(holder: Holder, since: int | None, now: int) -> str:
 
 
 def letting_go(released_in_ms: int | None) -> str:
-    """When a writer that is silent is let go."""
+    """When a silent writer times out."""
     if released_in_ms is None:
         return "never let go by itself"
     return f"let go in {span(released_in_ms)}" if released_in_ms else "let go now"
 
 
 def named(names: Sequence[str], most: int) -> str:
-    """So many of these names, and how many more there are."""
+    """The first `most` names, and the number of the others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
@@ -123,7 +123,7 @@ def yes(flag: bool) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines with aligned columns, the header in capitals."""
+    """Lines with aligned columns, and the header in capitals."""
     lines = [[each.upper() for each in header], *map(list, rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(header))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
@@ -152,7 +152,7 @@ def mark_row(mark: WireMark, times: Times) -> tuple[str, ...]:
 
 
 def mark_line(row: Sequence[str]) -> str:
-    """A mark in a line of its own, for lines that come one at a time."""
+    """A mark as one line with names, for output that comes line by line."""
     return "  ".join(f"{name} {cell}" for name, cell in zip(MARK_HEADER, row, strict=True) if cell != NOTHING)
 
 

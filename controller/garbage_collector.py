@@ -1,4 +1,4 @@
-"""Python's collector of garbage, kept from looking at very many objects that are there to stay."""
+"""Keeps Python's garbage collector from scanning very many long-lived objects."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _under_way: Final[list[object]] = []
 
 @contextmanager
 def lasting_objects() -> Iterator[None]:
-    """While very many objects are made that will stay, nothing is collected; after it no collection looks at them.
+    """Disables collection while very many long-lived objects are made, and exempts them from later collections.
 
-    A collection stops everything for as long as it looks at objects, a second for a few million. Objects go, as always,
-    when nobody holds them any more. Of what went in circles by then nothing is ever collected.
+    A collection stops everything while it scans objects, a second for a few million. Objects are still freed when their
+    last reference goes. Cycles that exist at the end are never collected.
     """
     mine = object()
     _under_way.append(mine)

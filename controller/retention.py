@@ -1,7 +1,7 @@
-"""What may go: marks below the head of a stream, and those older than its `mark_retention_ms`.
+"""Removes marks below the head of a stream, and marks older than its `mark_retention_ms`.
 
-Seqs have no gaps, so marks go from the oldest on. Of those at or below the head the newest stays, and the newest of
-all. Age takes none that a reader group stands on, or has still before it, while someone reads in that group.
+Seqs have no gaps, so the oldest marks are removed first. The newest mark at or below the head stays, and so does the
+newest of all. A mark that an active reader group stands on, or has not reached yet, is not removed for its age.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from strandline.errors import StrandlineError
 
 
 class Retention:
-    """Lets go of marks that no reader can need, a bounded number at a time."""
+    """Removes marks that no reader can need, a bounded number at a time."""
 
     def __init__(
         self, streams: Streams, reading: Reads, groups: Groups, store: Store, committer: Committer, clock: Clock
@@ -40,12 +40,12 @@ class Retention:
         self._committer = committer
         self._clock = clock
         self._due: list[tuple[int, str]] = []
-        self._waiting: set[str] = set()  # the streams in it
+        self._waiting: set[str] = set()  # the streams in `_due`
 
     # -- below the head ------------------------------------------------------------------------------------------
 
     async def truncate(self, name: str, position: Mapping[str, int], by: str | None = None) -> tuple[Cut, SegmentGraph]:
-        """Moves the head: what lies below it is gone from the log. Returns the head and the graph to show it with."""
+        """Moves the head: the log no longer has what is below it. Returns the head, and the graph to show it with."""
         check_position(position)
         act = Act("truncated", by, {"head": few(position)})
         head: Cut = await self._streams.change(name, lambda stream, now: stream.truncate(position, now), act)
@@ -63,7 +63,7 @@ class Retention:
     # -- by age --------------------------------------------------------------------------------------------------
 
     async def run_due(self) -> None:
-        """Looks at the streams whose turn has come."""
+        """Checks the streams that are due."""
         now = self._clock.now()
         changed, self._streams.aging = self._streams.aging, set()
         for name in changed - self._waiting:
@@ -74,7 +74,7 @@ class Retention:
             _, name = heappop(self._due)
             self._waiting.discard(name)
             next_look: int | None = now + RETENTION_LOOK_MS
-            # The store is away or damaged, or the stream is gone by now: then look later.
+            # The store is away or damaged, or the stream was deleted meanwhile: check it again later.
             with suppress(StrandlineError, MarksGone):
                 next_look = await self._look(name, now)
             if next_look is not None:
@@ -85,7 +85,7 @@ class Retention:
         heappush(self._due, (until, name))
 
     async def _look(self, name: str, now: int) -> int | None:
-        """Lets old marks of a stream go; returns when to look again, None: not before it has changed."""
+        """Removes old marks of a stream; returns when to check again, None if only after a change of the stream."""
         moments = []
         loaded = self._streams.find_loaded(name)
         for key in list(loaded.chains) if loaded is not None else ():
@@ -107,7 +107,7 @@ class Retention:
         return min(moments, default=None)
 
     async def _least_needed(self, name: str, key: str, since: int) -> int | None:
-        """The seq of the oldest mark that gives a bound to a group in which someone was heard since then."""
+        """The seq of the oldest mark that bounds a group with a reader heard since then."""
         needed: int | None = None
         for group in await self._store.read(groups_that_read, name):
             found = await self._groups.get(group)
@@ -123,11 +123,11 @@ class Retention:
 def _first_young(
     connection: StoreConnection, stream: str, key: str, since: int, first: int, last: int
 ) -> tuple[int, int]:
-    """Of these marks, the first that was created since then, or else the last: its seq, and when it was created."""
+    """The seq and creation time of the first of these marks created since then, or else of the last one."""
     with connection.begin():
         marks = StoredMarks(connection, stream, key)
         low, high = first, last
-        while low < high:  # the clock never steps back, so this is a search
+        while low < high:  # creation times never decrease, so a binary search works
             middle = (low + high) // 2
             if marks.get(middle).created_at < since:
                 low = middle + 1

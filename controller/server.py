@@ -38,17 +38,17 @@ from controller.terminal import Failure, say
 from strandline.errors import InvalidConfig, Overloaded
 from strandline.hosts import AllowedHosts
 
-TAKEN_OVER_STATUS: Final = 4  # what it exits with when another controller took its store: a restart would only fight it
-GARBAGE_OBJECTS: Final = 50_000  # so many more than were freed, before the young ones are looked through
+TAKEN_OVER_STATUS: Final = 4  # the exit status if another controller took the store over: a restart would fight it
+GARBAGE_OBJECTS: Final = 50_000  # a collection of young objects starts after this many more allocations than frees
 
 
 log = logging.getLogger(__name__)
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, with connections and a listener of ours, which know bounds.
+    """uvicorn's server, with bounded connections and a listener of our own.
 
-    It ends the waits of readers before it waits for its connections, which would otherwise be the same wait.
+    At the end it answers waiting readers first, and then waits for the connections, which would otherwise stay busy.
     """
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
@@ -62,7 +62,7 @@ class Server(uvicorn.Server):
         except SystemExit:
             if getattr(self._strandline.state, "refused", None) is None:
                 raise
-            self.should_exit = True  # whoever runs it says why
+            self.should_exit = True  # `_serve` reports why
             return
         for each in sockets or ():
             listener = Listener(
@@ -75,13 +75,13 @@ class Server(uvicorn.Server):
             )
             self.servers.append(listener)  # type: ignore[arg-type]  # uvicorn closes them, and asks for nothing else
             listener.start()
-        gc.freeze()  # what is there by now stays: no collection needs to look at it again
-        # A few dozen calls in flight have more objects than the 700 after which Python would collect; few are cycles.
+        gc.freeze()  # the present objects are long-lived: no collection needs to scan them
+        # A few dozen calls in flight have more objects than Python's threshold of 700, and few of them are cycles.
         gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
             url, others = address(host, port, tls=self.config.is_ssl)
-            with suppress(Failure):  # a full disk under its output is no reason not to serve
+            with suppress(Failure):  # serve even if standard output cannot be written
                 say(f"strandline is ready at {url}{others}")
             log_event("ready", url=url)
 
@@ -90,7 +90,7 @@ class Server(uvicorn.Server):
         return HttpConnection(self.config, self.server_state, state, loop, self._waits, overloaded=overloaded)
 
     async def on_tick(self, counter: int) -> bool:
-        """Looks, each tenth of a second, whether to end: also where another controller has taken the store over."""
+        """Checks every tenth of a second whether to stop, also because another controller took the store over."""
         if counter % WAITS_LOOK_TICKS == 0:
             self._waits.look(asyncio.get_running_loop().time())
         controller = getattr(self._strandline.state, "controller", None)
@@ -109,7 +109,7 @@ class Server(uvicorn.Server):
 
 
 def serve(settings: Settings) -> int:
-    """Serves until a signal says to stop; raises Failure where it cannot begin."""
+    """Serves until a signal stops it; raises Failure if it cannot begin."""
     with log_lines(settings.log_format):
         return _serve(settings)
 
@@ -151,7 +151,7 @@ def _serve(settings: Settings) -> int:
         ssl_keyfile=settings.ssl_keyfile,
         ssl_keyfile_password=settings.ssl_keyfile_password,
     )
-    logging.getLogger("uvicorn.access").setLevel(logging.INFO)  # which uvicorn set like all else of its own
+    logging.getLogger("uvicorn.access").setLevel(logging.INFO)  # uvicorn set it to its own level
     server = Server(config, app)
     signal.signal(signal.SIGTERM, _end)
     with listener:
@@ -161,29 +161,30 @@ def _serve(settings: Settings) -> int:
     controller = getattr(app.state, "controller", None)
     if controller is not None and controller.replaced is not None:
         taken = isinstance(controller.replaced, TermOver) and controller.replaced.owner not in (RESTORE, REWIND)
-        raise Failure(f"{controller.replaced}; this one has ended", TAKEN_OVER_STATUS if taken else 1)
+        raise Failure(f"{controller.replaced}; this controller has ended", TAKEN_OVER_STATUS if taken else 1)
     return 0 if server.started else 1
 
 
 def _check(settings: Settings) -> bool:
-    """Raises, before anything is served, what stands in the way; returns whether the store got its schema now."""
+    """Raises what prevents serving; returns whether the store's schema was created."""
     check_callers(settings)
     return check_store(settings.database)
 
 
 def check_callers(settings: Settings) -> None:
-    """Raises Failure where everybody who reaches the address could call, and StoreRefused for a store that is amiss."""
+    """Raises Failure if everybody who reaches the address could call, and StoreRefused for an unusable store."""
     if _is_loopback(settings.host):
         return
     if not settings.insecure and not has_tokens(settings.database):
         raise Failure(
             f"without tokens it serves this machine only, and {settings.host} is another address: make a token with "
-            f"`strandline token create admin --role admin` and the same --database, take --host 127.0.0.1, "
-            f"or say --insecure to let everybody in"
+            f"`strandline token create admin --role admin` and the same --database, or use --host 127.0.0.1, "
+            f"or allow everybody with --insecure"
         )
     if settings.ssl_certfile is None:
         log.warning(
-            "without --ssl-certfile tokens and notes go over the net as they are: see docs/how-to/tokens-and-tls.md"
+            "without --ssl-certfile, tokens and notes go over the network unencrypted: see "
+            "docs/how-to/tokens-and-tls.md"
         )
 
 
@@ -191,7 +192,7 @@ def check_certificate(settings: Settings) -> None:
     """Raises Failure for a certificate, a key or a password that cannot be used."""
     if settings.ssl_certfile is None:
         if settings.ssl_keyfile is not None:
-            raise Failure("--ssl-keyfile is the key of a certificate: name that with --ssl-certfile")
+            raise Failure("--ssl-keyfile needs a certificate: name it with --ssl-certfile")
         return
     password = settings.ssl_keyfile_password or ""  # without one OpenSSL would ask at the terminal
     try:
@@ -203,12 +204,12 @@ def check_certificate(settings: Settings) -> None:
         files = " and ".join(name for name in (settings.ssl_certfile, settings.ssl_keyfile) if name is not None)
         raise Failure(
             f"{files} cannot be used for TLS ({reason}): --ssl-certfile and --ssl-keyfile name a certificate and its "
-            f"key in PEM form, STRANDLINE_SSL_KEYFILE_PASSWORD says what the key is encrypted with"
+            f"key in PEM form, STRANDLINE_SSL_KEYFILE_PASSWORD is the password of the key"
         ) from None
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
-    """After an orderly end uvicorn raises again the signal that asked for it: that is no failure."""
+    """Exits with 0: after an orderly end, uvicorn raises the signal again that stopped it."""
     raise SystemExit(0)
 
 
@@ -219,7 +220,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
     except OSError as error:
-        raise Failure(f"cannot listen on {host} port {port}: {error.strerror}; take another --host or --port") from None
+        raise Failure(f"cannot listen on {host} port {port}: {error.strerror}; use another --host or --port") from None
     return listener
 
 
@@ -231,7 +232,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def address(host: str, port: int, *, tls: bool) -> tuple[str, str]:
-    """A URL that can be opened on this machine, which "everywhere" cannot, and what to say of others."""
+    """A URL that can be opened on this machine, also if it listens everywhere, and a remark on other addresses."""
     others = ""
     if ipaddress.ip_address(host).is_unspecified:
         host, others = "::1" if ":" in host else "127.0.0.1", " and at every other address of this machine"

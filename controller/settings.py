@@ -1,4 +1,4 @@
-"""What a controller can be told at its start."""
+"""The settings of a controller."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LOG_FORMAT_DEFAULT = "text"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`database` is a URL, or the path of an SQLite file; port 0 takes any that is free.
+    """`database` is a URL, or the path of an SQLite file; port 0 takes any free port.
 
-    `allowed_hosts` are names by which it is called beside its own address: "*.example.org" stands for all below one.
-    `insecure` allows another address than this machine's own although there are no tokens. With `ssl_certfile`, and
-    `ssl_keyfile` where the key is not in the same file, it serves TLS. What may be secret is not in its repr.
+    `allowed_hosts` are names by which it may be called besides its own address; "*.example.org" allows all names below
+    that one. `insecure` allows an address other than loopback without tokens. With `ssl_certfile`, and `ssl_keyfile` if
+    the key is in another file, it serves TLS. Fields that may be secret are not in its repr.
     """
 
     database: str = field(default=DATABASE_DEFAULT, repr=False)

@@ -1,4 +1,4 @@
-"""What a command says on its terminal, and why it cannot go on."""
+"""Terminal output of commands, and their failures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 class Failure(Exception):
-    """A command cannot go on, for a reason that its user can do something about. `status` is what it exits with."""
+    """A command cannot continue, for a reason that its user can remove. `status` is its exit status."""
 
     def __init__(self, reason: str, status: int = 1) -> None:
         super().__init__(reason)
@@ -15,13 +15,13 @@ class Failure(Exception):
 
 
 def say(text: str) -> None:
-    """One line to standard output, at once; raises Failure where that takes no more, as a full disk."""
+    """Writes one line to standard output and flushes it; raises Failure if that fails, as on a full disk."""
     try:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read it has gone
+    except BrokenPipeError:  # the reader of the pipe has ended
         raise
     except OSError as error:
-        # Python would flush it once more at the end, and complain.
+        # Python would flush it again at exit, and report an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise Failure(f"what it has to say cannot be written to standard output ({error.strerror})") from None
+        raise Failure(f"cannot write to standard output ({error.strerror})") from None

@@ -1,4 +1,4 @@
-"""Who may call: the store's tokens in memory, looked at again twice a second."""
+"""The store's tokens in memory, refreshed twice a second."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NOT_KNOWN: Final = "the token is not known here, or was revoked"
 
 
 class Tokens:
-    """The tokens of a store. They are found by their SHA-256, so no comparison's length tells anything of one.
+    """The tokens of a store. They are found by their SHA-256, so the time of a comparison reveals nothing.
 
-    Where the store is away those known before go on: nobody can revoke one in a store that is not there.
+    While the store is away, known tokens stay valid: nobody can revoke one then.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        self.required = False  # whether a caller has to show one: from the first that is ever made, and for good
+        self.required = False  # whether callers need a token: always, once the first was made
         self._store = store
         self._clock = clock
         self._state: TokenState | None = None
@@ -31,7 +31,7 @@ class Tokens:
         self._used: set[str] = set()
 
     async def refresh(self) -> None:
-        """Looks which tokens there are; raises StoreUnavailable."""
+        """Reads the tokens from the store if they changed; raises StoreUnavailable."""
         changed = await self._store.read(changed_tokens, self._state)
         if changed is None:
             return
@@ -41,7 +41,7 @@ class Tokens:
         self.required = self.required or self._state.made > 0
 
     def check(self, token: bytes) -> Grant:
-        """What a token allows; raises Unauthenticated for one that is not known, was revoked or has expired."""
+        """The grant of a token; raises Unauthenticated if it is unknown, revoked or expired."""
         grant = self._grants.get(hashlib.sha256(token).digest())
         if grant is None:
             raise Unauthenticated(reason=NOT_KNOWN)
@@ -51,13 +51,13 @@ class Tokens:
         return grant
 
     def still_allows(self, grant: Grant | None) -> bool:
-        """Whether who was let in with this grant, or without any, still may: for answers that take a while."""
+        """Whether a caller that was admitted with this grant, or without one, still is: for long answers."""
         if grant is None:
             return not self.required
         return grant in self._valid and (grant.expires_at is None or self._clock.now() < grant.expires_at)
 
     async def note_use(self) -> None:
-        """Lets the store know which tokens were used; raises StoreUnavailable."""
+        """Writes which tokens were used to the store; raises StoreUnavailable."""
         if not self._used:
             return
         used, self._used = self._used, set()

@@ -1,4 +1,4 @@
-"""Work in slices: whoever looks at much lets others have their turn in between."""
+"""Long work in slices, so that other tasks run in between."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def at_once(steps: Steps[Result]) -> Result:
 
 
 class Yielding:
-    """Measures work, and breaks it off for a moment when it has lasted long enough."""
+    """Measures work, and pauses it when it has lasted long enough."""
 
     def __init__(self, stopwatch: Callable[[], float]) -> None:
-        """`stopwatch` gives seconds, from anywhere on."""
+        """`stopwatch` returns seconds from any starting point."""
         self._stopwatch = stopwatch
         self._began = stopwatch()
         self._worked_s = 0.0
 
     async def turn(self) -> None:
-        """Lets others have their turn, if it is time. To be called after each small piece of work."""
+        """Lets other tasks run, if it is time. Call it after each small piece of work."""
         now = self._stopwatch()
         if (now - self._began) * 1000 >= SLICE_MS:
             await self._pause(now)

@@ -1,1 +1,1 @@
-"""The steps, run by Alembic, that bring the controller's store to the current schema."""
+"""The migrations of the controller's store, run by Alembic."""

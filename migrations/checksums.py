@@ -1,4 +1,4 @@
-"""Checksums of rows, worked out in a migration. One that adds a column to a table with checksums ends with `fill`."""
+"""Checksums of rows, for migrations. A migration that adds a column to a table with checksums ends with `fill`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def fill(
 ) -> None:
     """Writes the checksum of every row of a table, SLICE_ROWS at a time.
 
-    `keys` and `others` name all columns of the table but the checksum, in the order of the table: `keys` those of the
-    primary key, which come first. `flags` names those that are true or false.
+    `keys` and `others` name all columns but the checksum, in the order of the table: first `keys`, the primary key,
+    then `others`. `flags` names the boolean columns.
     """
     columns = [sa.column(each, sa.Boolean() if each in flags else None) for each in (*keys, *others)]
     table = sa.table(name, *columns, sa.column("checksum", sa.BigInteger()))

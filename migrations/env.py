@@ -1,4 +1,4 @@
-"""Run by Alembic: works on the connection that `controller.storage.upgrade` hands over, never on one of its own."""
+"""Run by Alembic: migrates over the connection that `controller.storage.upgrade` passes, never over one of its own."""
 
 from alembic import context
 

@@ -1,8 +1,7 @@
-"""Makes the virtual environment .venv and keeps it equal to the requirement files; else does nothing.
+"""Creates the virtual environment .venv, or updates it to match the requirement files if they changed.
 
-Everything comes from requirements/*.txt, by version and hash; the project itself is installed editable.
-No step uses build isolation, which would fetch packages that nobody pinned. preflight.py has checked that
-this Python can do it.
+All packages come from requirements/*.txt, by version and hash; the project itself is installed editable.
+No step uses build isolation, which would fetch unpinned packages. preflight.py has checked this Python.
 """
 
 import fcntl
@@ -19,18 +18,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES_PER_LINE = 20
 TAIL_LINES = 30
-# Of what pip says: large downloads, and what takes long.
+# Lines of pip's output to show: large downloads and long steps.
 WORTH_SHOWING = re.compile(
     r"\s*(Downloading \S+ \(\d{2,}(\.\d+)? MB\)|Building wheel .*: started|Installing collected)"
 )
 
 
 class SetupError(Exception):
-    """A step failed; its text says which, and what the tool that failed said."""
+    """A step failed. The message names the step, and has the last output of its tool."""
 
 
 def requirements_fingerprint(root: Path) -> str:
-    """Changes when a pinned requirement, the Python or the place of the checkout does: scripts hold it."""
+    """Changes with the pinned requirements, the Python and the path of the checkout, which scripts contain."""
     digest = hashlib.sha256(f"{root}\0{sys.version}\0{os.path.realpath(sys.executable)}".encode())
     for file in sorted((root / "requirements").glob("*.txt")):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
@@ -38,7 +37,7 @@ def requirements_fingerprint(root: Path) -> str:
 
 
 def project_fingerprint(root: Path) -> str:
-    """Changes when the installed project's own metadata does; its code is found in place."""
+    """Changes with the project's metadata. Its code is installed editable, so changes of it do not matter."""
     return hashlib.sha256((root / "pyproject.toml").read_bytes()).hexdigest()
 
 
@@ -53,12 +52,12 @@ def pinned(file: Path) -> int:
 
 
 def say(line: str) -> None:
-    """Prints a line of progress at once, also where the output is a pipe."""
+    """Prints a line of progress and flushes it, since the output may be a pipe."""
     print(line, flush=True)
 
 
 def run(what: str, *command: str | Path, total: int = 0) -> None:
-    """Runs a step, shows how far it is, and on failure what it said last."""
+    """Runs a step and shows its progress; raises SetupError with its last output if it fails."""
     quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
     lines: list[str] = []
     collected = 0
@@ -75,11 +74,11 @@ def run(what: str, *command: str | Path, total: int = 0) -> None:
                 say("    " + line.partition(":")[0].strip())
     if process.returncode != 0:
         tail = "\n".join(lines[-TAIL_LINES:])
-        raise SetupError(f"{what} failed with status {process.returncode}; it said last:\n{tail}")
+        raise SetupError(f"{what} failed with status {process.returncode}; its last output:\n{tail}")
 
 
 def install_requirements(python: Path) -> None:
-    """Installs what the compiled files pin: first the tools that build, which the rest may need."""
+    """Installs what the compiled files pin: first the build tools, which the other packages may need."""
     install: list[str | Path] = [python, "-I", "-u", "-m", "pip", "install", "--progress-bar", "off"]
     install += ["--require-hashes", "--no-build-isolation"]
     for number, name in enumerate(("build", "dev"), start=2):
@@ -87,20 +86,20 @@ def install_requirements(python: Path) -> None:
         total = pinned(file)
         say(f"[{number}/4] installing the {total} packages pinned in requirements/{name}.txt")
         if name == "dev":
-            say("    the first time these are downloaded, Spark above all: some minutes")
+            say("    the first time this downloads them, mostly Spark, and takes some minutes")
         run(f"installing requirements/{name}.txt", *install, "-r", file, total=total)
 
 
 def set_up() -> bool:
-    """Brings .venv up to date; whether there was anything to do."""
+    """Updates .venv; returns whether there was anything to do."""
     environment = ROOT / ".venv"
     python = environment / "bin" / "python"
     requirements_stamp, project_stamp = environment / "requirements.stamp", environment / "project.stamp"
     fresh = not (python.exists() and is_stamped(requirements_stamp, requirements_fingerprint(ROOT)))
     if fresh:
         say(f"strandline: setting up the virtual environment .venv with Python {sys.version.split()[0]}")
-        say("[1/4] making it")
-        run("making .venv", sys.executable, "-I", "-m", "venv", "--clear", environment)
+        say("[1/4] creating it")
+        run("creating .venv", sys.executable, "-I", "-m", "venv", "--clear", environment)
         install_requirements(python)
         requirements_stamp.write_text(requirements_fingerprint(ROOT))
     if is_stamped(project_stamp, project_fingerprint(ROOT)):
@@ -124,7 +123,7 @@ def alone(root: Path) -> Iterator[None]:
 
 
 def main() -> int:
-    """Sets up, and says how long that took."""
+    """Sets up, and prints how long that took."""
     started = time.monotonic()
     try:
         with alone(ROOT):

@@ -1,7 +1,7 @@
-"""Fetches the jars that tests run on from Maven Central and prints the folder they are in; else does nothing.
+"""Fetches the jars that tests need from Maven Central, if they are missing or outdated, and prints their folder.
 
-tools/pom.xml names them by their coordinates, in a profile for each folder. Maven keeps what it once fetched in
-~/.m2, for all checkouts. Without a name it fetches every profile.
+tools/pom.xml names them by their coordinates, in a profile for each folder. Maven caches them in ~/.m2, for all
+checkouts. Without a name as argument, it fetches every profile.
 """
 
 import fcntl
@@ -20,11 +20,11 @@ JARS = ROOT / ".jars"
 PROFILES = ("kafka", "spark-kafka")
 INSTALL = "apt-get install -y maven"
 ELSEWHERE = "make jars, where Maven Central can be reached, or a mirror of it that ~/.m2/settings.xml names"
-FETCH_DEADLINE_S = 240  # pytest ends a test, and what it waits for, after 300
+FETCH_DEADLINE_S = 240  # below pytest's own timeout of 300
 
 
 class JarsError(Exception):
-    """The jars cannot be had: `what` is the matter, and `how` they are got all the same."""
+    """The jars cannot be fetched: `what` is the reason, and `how` says what to do."""
 
     def __init__(self, what: str, how: str = ELSEWHERE) -> None:
         super().__init__(what, how)
@@ -36,7 +36,7 @@ class JarsError(Exception):
 
 
 def fetched(profile: str) -> Path:
-    """The folder with the jars of a profile, fetched first where they are not there as the pom has them now."""
+    """The folder with the jars of a profile. Fetches them if they are missing, or if the pom has changed."""
     folder, stamp = JARS / profile, JARS / f"{profile}.stamp"
     with _alone():
         fingerprint = hashlib.sha256(POM.read_bytes()).hexdigest()
@@ -67,8 +67,8 @@ def _fetch(profile: str, folder: Path) -> None:
 
 def _first_error(output: str) -> str:
     lines = [line.partition("[ERROR]")[2].strip() for line in output.splitlines() if "[ERROR]" in line]
-    first = (lines or output.strip().splitlines() or ["it said nothing"])[0]
-    return first.partition(" -> [Help")[0]  # behind it is an address for people who run Maven by hand
+    first = (lines or output.strip().splitlines() or ["it gave no reason"])[0]
+    return first.partition(" -> [Help")[0]  # after it is a URL for people who run Maven by hand
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def _alone() -> Iterator[None]:
 
 
 def main() -> int:
-    """Fetches what is named, or everything."""
+    """Fetches the named profiles, or all."""
     try:
         for profile in sys.argv[1:] or PROFILES:
             print(fetched(profile))

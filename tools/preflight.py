@@ -1,8 +1,8 @@
-"""Finds what setting up needs, then hands over to environment.py under a Python that is new enough.
+"""Checks the needs of the set-up, then runs environment.py under a Python that is new enough.
 
-A missing need is named in the first line of the output, with the command that installs it, and the exit
-status is 1. This file alone must also run on old Pythons (3.6): they are to say what is wrong, and not fail
-with a syntax error.
+If something is missing, the first line of the output names it, with the command that installs it, and the
+exit status is 1. This file alone must also run on old Pythons (3.6), so that they name the problem instead of
+failing with a syntax error.
 """
 
 import argparse
@@ -23,11 +23,11 @@ CLUSTERS = "/etc/postgresql-common/createcluster.d/strandline.conf"
 
 
 class NeedError(Exception):
-    """Something that setting up needs is missing; its text is the line that the user sees first."""
+    """Something that the set-up needs is missing. The message is the first line that the user sees."""
 
 
 def output_of(*command: str) -> "str | None":
-    """What a command prints on both of its outputs, or None where it is missing or fails."""
+    """What a command prints on both outputs, or None if it is missing or fails."""
     try:
         return subprocess.check_output(command, stderr=subprocess.STDOUT).decode("utf-8", "replace")
     except (OSError, subprocess.CalledProcessError):
@@ -35,7 +35,7 @@ def output_of(*command: str) -> "str | None":
 
 
 def installing(*packages: str) -> str:
-    """The command by which this user gets these Debian packages."""
+    """The command with which this user installs these Debian packages."""
     command = "apt-get install -y " + " ".join(packages)
     if shutil.which("apt-get") is None:
         return command + " (on Debian; elsewhere the packages have other names)"
@@ -43,7 +43,7 @@ def installing(*packages: str) -> str:
 
 
 def python_version(python: str) -> "tuple[int, int] | None":
-    """The version of a Python, or None where it does not start (pyenv leaves shims that do not)."""
+    """The version of a Python, or None if it does not start (pyenv leaves shims that do not)."""
     text = output_of(python, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])")
     if text is None or not re.match(r"\d+\.\d+\s*$", text):
         return None
@@ -52,7 +52,7 @@ def python_version(python: str) -> "tuple[int, int] | None":
 
 
 def find_python() -> str:
-    """The Python that runs this if it is new enough, else the first on the PATH that is."""
+    """The running Python if it is new enough, else the first on the PATH that is."""
     for python in [sys.executable, *OTHER_PYTHONS]:
         version = python_version(python)
         if version is not None and version >= OLDEST_PYTHON:
@@ -62,25 +62,25 @@ def find_python() -> str:
     command = installing("python3.11", "python3.11-venv")
     raise NeedError(
         f"strandline needs Python {oldest} or newer and found {found} ({sys.executable}); "
-        f"install one with: {command}\nIf one is installed in an unusual place, name it: make PYTHON=... test"
+        f"install one with: {command}\nIf one is installed elsewhere, name it: make PYTHON=... test"
     )
 
 
 def check_venv(python: str) -> None:
-    """Refuses a Python without the parts that make a virtual environment, as Debian ships it."""
+    """Raises NeedError for a Python without the modules for virtual environments, as Debian ships it."""
     if output_of(python, "-I", "-c", "import ensurepip, venv") is not None:
         return
     version = python_version(python)
     systems_own = os.path.realpath(shutil.which(python) or python) == os.path.realpath("/usr/bin/python3")
     package = "python3-venv" if systems_own or version is None else f"python{version[0]}.{version[1]}-venv"
     raise NeedError(
-        f"strandline needs {package}, without which {python} makes no virtual environment; "
+        f"strandline needs {package}, without which {python} cannot create a virtual environment; "
         f"install it with: {installing(package)}"
     )
 
 
 def java_problem() -> "str | None":
-    """What keeps Spark from running on the Java it would choose (JAVA_HOME, else the PATH), or None."""
+    """Why Spark cannot run on the Java that it would choose (JAVA_HOME, else the PATH), or None."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else "java"
     text = output_of(java, "-version")
@@ -88,7 +88,7 @@ def java_problem() -> "str | None":
         return f"JAVA_HOME is {home} and {java} does not run" if home else "there is no java on the PATH"
     found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if found is None:
-        return f"{java} -version does not say its version"
+        return f"{java} -version does not print its version"
     major = int(found.group(1))
     if major == 1:  # Java 8 calls itself 1.8
         major = int(found.group(2) or 1)
@@ -100,7 +100,7 @@ def java_problem() -> "str | None":
 
 
 def java_package() -> str:
-    """The oldest package of a Java that is new enough and that this system's package lists offer."""
+    """The oldest package of a Java that is new enough and is in this system's package lists."""
     for package in JAVA_PACKAGES:
         if output_of("apt-cache", "show", package) is not None:
             return package
@@ -108,19 +108,19 @@ def java_package() -> str:
 
 
 def may_install() -> bool:
-    """Whether packages may be installed unasked: by root, on a Debian-like system, unless told otherwise."""
+    """Whether packages may be installed unasked: by root, on a Debian-like system, without STRANDLINE_NO_INSTALL."""
     return os.geteuid() == 0 and shutil.which("apt-get") is not None and not os.environ.get("STRANDLINE_NO_INSTALL")
 
 
 def check_java() -> None:
-    """Refuses where Spark finds no Java that it runs on; for root on a Debian-like system it installs one."""
+    """Raises NeedError if Spark finds no Java that it runs on; for root on a Debian-like system it installs one."""
     problem = java_problem()
     if problem is None:
         return
     package = java_package()
     need = f"strandline needs Java {OLDEST_JAVA} or newer, which Spark runs on, and {problem}"
-    if os.environ.get("JAVA_HOME"):  # an installed Java would not be looked at
-        raise NeedError(f"{need}; unset JAVA_HOME, and if need be install one with: {installing(package)}")
+    if os.environ.get("JAVA_HOME"):  # an installed Java would not be used
+        raise NeedError(f"{need}; unset JAVA_HOME, and if necessary install one with: {installing(package)}")
     if not may_install():
         raise NeedError(f"{need}; install it with: {installing(package)}")
     say(f"{need}; installing it now: {installing(package)}")
@@ -138,10 +138,10 @@ def postgres_is_there() -> bool:
 
 
 def check_postgres() -> None:
-    """Installs a PostgreSQL server for root on a Debian-like system; elsewhere it says what its tests need.
+    """Installs a PostgreSQL server for root on a Debian-like system; elsewhere prints what its tests need.
 
-    Nothing else needs one, so that it is missing is no failure here. The tests start servers of their own, so Debian
-    is kept from starting one as it installs.
+    Nothing else needs a server, so a missing one is no failure. The tests start servers of their own, so Debian must
+    not start one on installation.
     """
     if postgres_is_there():
         return
@@ -158,13 +158,13 @@ def check_postgres() -> None:
     try:
         run_apt("install", "-y", "-q", "--no-install-recommends", "postgresql")
     finally:
-        os.remove(CLUSTERS)  # what is installed later is as it would be without us
+        os.remove(CLUSTERS)  # later installations get Debian's default again
 
 
 def check_program(program: str, without: str, *packages: str) -> None:
-    """Installs a program for root on a Debian-like system; elsewhere it says what is not done without it.
+    """Installs a program for root on a Debian-like system; elsewhere prints what is not done without it.
 
-    Nothing else needs it, so that it is missing is no failure here.
+    Nothing else needs it, so a missing one is no failure.
     """
     if shutil.which(program) is not None:
         return
@@ -181,17 +181,17 @@ def run_apt(*arguments: str) -> None:
     """Runs apt-get and shows its output."""
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     if subprocess.call(("apt-get", *arguments), env=environment) != 0:
-        raise NeedError(f"apt-get {' '.join(arguments)} failed; its own words are above")
+        raise NeedError(f"apt-get {' '.join(arguments)} failed; its output is above")
 
 
 def say(line: str) -> None:
-    """Prints a line at once, also where the output is a pipe."""
+    """Prints a line and flushes it, since the output may be a pipe."""
     print(line)
     sys.stdout.flush()
 
 
 def main() -> int:
-    """Checks each need in turn, then becomes environment.py."""
+    """Checks each need in turn, then executes environment.py."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--java", action="store_true", help="Spark will run as well")
     parser.add_argument("--postgres", action="store_true", help="the tests on PostgreSQL will run as well")
@@ -212,7 +212,7 @@ def main() -> int:
         if arguments.chromium:
             check_program("chromium", "the tests of the dashboard are skipped", "chromium", "fonts-dejavu-core")
         if arguments.wrk:
-            check_program("wrk", "make bench measures nothing a second over HTTP", "wrk")
+            check_program("wrk", "make bench skips the rates over HTTP", "wrk")
     except NeedError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -1,4 +1,4 @@
-"""The first schema: streams with their segments, writers and marks; reader groups; who served when."""
+"""The first schema: streams with their segments, writers and marks; reader groups; terms of serving."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ down_revision: str | None = None
 branch_labels: Sequence[str] | None = None
 depends_on: Sequence[str] | None = None
 
-# In the order of its bytes, whatever language the database is set to.
+# Sorted by its bytes, whatever the locale of the database.
 NAME = sa.String(length=249).with_variant(sa.String(length=249, collation="C"), "postgresql")
 
 
@@ -22,7 +22,7 @@ def upgrade() -> None:
 
 
 def make_served_and_streams() -> None:
-    """Who served when; streams and their segments."""
+    """Terms of serving; streams and their segments."""
     op.create_table(
         "served",
         sa.Column("fence", sa.Integer(), autoincrement=False, nullable=False),
@@ -63,7 +63,7 @@ def make_served_and_streams() -> None:
 
 
 def make_writers_and_marks() -> None:
-    """Writers, the notes that later marks can need, and marks."""
+    """Writers, the notes that later marks may need, and marks."""
     op.create_table(
         "writer",
         sa.Column("stream", NAME, nullable=False),

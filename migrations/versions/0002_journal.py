@@ -1,4 +1,4 @@
-"""The journals; when a segment was last noted; the watermarks that a reader group was told."""
+"""The journals; when a segment was last noted; the watermarks that were reported to a reader group."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ def _name() -> sa.types.TypeEngine[str]:
 
 
 def upgrade() -> None:
-    """Adds two tables and two columns; what is stored stays as it is."""
+    """Adds two tables and two columns; existing data does not change."""
     for table, owner, owners in (("journal", "stream", "stream"), ("group_journal", "group", "reader_group")):
         op.create_table(
             table,
@@ -37,7 +37,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drops the journals with what is in them, and the two columns."""
+    """Drops the journals with their entries, and the two columns."""
     op.drop_column("reader_group", "held")
     op.drop_column("segment", "last_noted_at")
     op.drop_table("group_journal")

@@ -12,7 +12,7 @@ depends_on: Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    """Adds a table; without a row in it the controller serves as it did before."""
+    """Adds a table; while it is empty, the controller serves as before."""
     op.create_table(
         "token",
         sa.Column(
@@ -33,5 +33,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drops the tokens: a controller of the version before asks for none."""
+    """Drops the tokens: a controller of the version before requires none."""
     op.drop_table("token")

@@ -1,4 +1,4 @@
-"""Writers as documents, and a log of what flushes changed in them."""
+"""Writers as documents, and a log of their changes."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ def _name() -> sa.types.TypeEngine[str]:
 
 
 def upgrade() -> None:
-    """Takes what is stored along: every writer becomes a document with its history in it."""
+    """Converts the stored data: every writer becomes a document that includes its history."""
     make_tables()
     connection = op.get_bind()
     histories: dict[tuple[str, str], dict[str, list[Any]]] = {}
@@ -71,7 +71,7 @@ def document(row: Any, histories: dict[str, list[Any]]) -> list[Any]:
 
 
 def downgrade() -> None:
-    """Makes the two tables of before. What is known of writers cannot be taken along, and is lost."""
+    """Creates the two earlier tables. The state of writers cannot be converted, and is lost."""
     op.drop_table("writer_change")
     op.drop_table("writer_state")
     op.create_table(

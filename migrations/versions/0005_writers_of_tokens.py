@@ -12,11 +12,11 @@ depends_on: Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    """Adds a column; a token without a value in it speaks for every writer, as it did before."""
+    """Adds a column; a token with null there may act for every writer, as before."""
     op.add_column("token", sa.Column("writers", sa.String(length=249), nullable=True))
 
 
 def downgrade() -> None:
-    """Drops the column: a token that was bound to writers would speak for all of them, so it goes."""
+    """Drops the column, and the tokens that were bound to writers: they could act for all writers otherwise."""
     op.execute("DELETE FROM token WHERE writers IS NOT NULL")
     op.drop_column("token", "writers")

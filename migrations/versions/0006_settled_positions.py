@@ -12,11 +12,11 @@ depends_on: Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    """Adds a column; a position without a value in it is settled as far as it was read, as it was before."""
+    """Adds a column; a position with null there is settled as far as it was read, as before."""
     op.add_column("reader_position", sa.Column("settled", sa.BigInteger(), nullable=True))
 
 
 def downgrade() -> None:
-    """Drops the column. What was read and not settled goes back to what was settled, so that it is read again."""
+    """Drops the column. Positions go back to what was settled, so that unsettled events are read again."""
     op.execute('UPDATE reader_position SET "offset" = settled WHERE settled IS NOT NULL')
     op.drop_column("reader_position", "settled")

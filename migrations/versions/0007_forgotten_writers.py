@@ -1,4 +1,4 @@
-"""What forgotten writers leave behind."""
+"""What remains of forgotten writers."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A checksum for each row that marks, windows and reader groups are made of."""
+"""A checksum for each row that marks, windows and reader groups depend on."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ down_revision: str | None = "0007"
 branch_labels: Sequence[str] | None = None
 depends_on: Sequence[str] | None = None
 
-# The columns in the order in which the checksum covers them, those of the primary key first.
+# The columns in the order in which the checksum covers them, the primary key first.
 TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "stream": (
         ("name",),
@@ -48,9 +48,9 @@ FLAGS = ("open", "sealed", "caught_up")
 
 
 def upgrade() -> None:
-    """Adds a column to each of these tables and works it out for the rows that are there.
+    """Adds a column to each of these tables, and computes it for the existing rows.
 
-    Nobody can tell which of them was damaged before: each counts as it is.
+    Earlier damage cannot be found: each row counts as it is.
     """
     for name in TABLES:
         op.add_column(name, sa.Column("checksum", sa.BigInteger(), nullable=True))

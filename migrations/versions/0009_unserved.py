@@ -1,4 +1,4 @@
-"""Time in which nobody could be heard, as one number, in place of gaps between spells."""
+"""The time in which no caller could be heard, as one number, in place of gaps between terms."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,11 @@ depends_on: Sequence[str] | None = None
 
 
 def upgrade() -> None:
-    """Adds up the gaps between spells. When writers and readers were heard stays as it is stored, as if before all of
-    these gaps: after the upgrade nobody is let go too early, and whoever is gone maybe later, by at most that sum."""
+    """Adds up the gaps between terms. The times at which writers and readers were last heard do not change, as if they
+    were before all gaps. So after the upgrade nobody times out too early; a silent one may time out later, by at most
+    that sum."""
     op.add_column("served", sa.Column("unserved_ms", sa.BigInteger(), nullable=False, server_default="0"))
-    op.drop_column("reader", "checksum")  # it stands last
+    op.drop_column("reader", "checksum")  # it must be the last column
     op.add_column("reader", sa.Column("served_at", sa.BigInteger(), nullable=False, server_default="0"))
     op.add_column("reader", sa.Column("checksum", sa.BigInteger(), nullable=True))
     op.execute("UPDATE reader SET served_at = heard_at")
@@ -33,7 +34,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drops both. Writers' documents stay as they are: what is new at their end is not read."""
+    """Drops both columns. Writers' documents do not change: the earlier version ignores the new field at their end."""
     op.drop_column("reader", "served_at")
     fill(op.get_bind(), "reader", ("group", "name"), ("epoch", "heard_at"), ())
     op.drop_column("served", "unserved_ms")

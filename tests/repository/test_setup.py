@@ -288,5 +288,5 @@ def test_an_interrupted_set_up_is_done_again(environment: ModuleType, tmp_path: 
 
 
 def test_a_step_that_fails_shows_what_was_said_last(environment: ModuleType) -> None:
-    with pytest.raises(environment.SetupError, match=r"step failed with status 3; it said last:\nno such package"):
+    with pytest.raises(environment.SetupError, match=r"step failed with status 3; its last output:\nno such package"):
         environment.run("step", sys.executable, "-c", "print('no such package'); raise SystemExit(3)")

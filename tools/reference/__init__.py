@@ -1,7 +1,7 @@
-"""Writes docs/reference from the code; `python -m tools.reference --check` says which page is stale.
+"""Writes docs/reference from the code; `python -m tools.reference --check` lists the pages that are stale.
 
-What a page says stands in the code, once: summaries and roles in the routes, help in the commands and metrics,
-sentences in the errors, comments beside limits and settings. Who wants another sentence changes it there and calls
+The content of a page is in the code, once: summaries and roles in the routes, help in the commands and metrics,
+sentences in the errors, comments beside limits and settings. To change a sentence, change it there and run
 `make reference`.
 """
 
@@ -20,7 +20,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 
 def pages() -> dict[str, str]:
-    """Each page by its file's name."""
+    """The pages by file name."""
     return {
         "command-line.md": command_line(),
         "errors.md": errors(),
@@ -32,7 +32,7 @@ def pages() -> dict[str, str]:
 
 
 def stale() -> list[str]:
-    """The pages that are not what the code says, or are missing."""
+    """The pages that differ from the code, or are missing."""
     return [name for name, text in pages().items() if not _holds(FOLDER / name, text)]
 
 

@@ -1,4 +1,4 @@
-"""Writes the pages, or with --check only says which are stale."""
+"""Writes the pages, or with --check only lists those that are stale."""
 
 import sys
 
@@ -9,7 +9,7 @@ def main() -> int:
     if "--check" in sys.argv[1:]:
         names = stale()
         for name in names:
-            print(f"docs/reference/{name} is stale: make reference")
+            print(f"docs/reference/{name} is stale: run `make reference`")
         return 1 if names else 0
     FOLDER.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():

@@ -1,4 +1,4 @@
-"""Limits, under the headings that their modules' comments make."""
+"""Limits, under headings from the comments of their modules."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LIMITS = {
 
 
 def limits() -> str:
-    """Each limit of each module, under the headings that its comments make."""
+    """Each limit of each module, under headings from its comments."""
     parts = [f"## {title}: `{module}`\n\n{_limits_of(module)}" for module, title in LIMITS.items()]
     introduction = (
-        "Every queue, batch, body, wait and retry has a bound. Past one that a caller can meet, the answer is 413 or "
-        "422 with the limit in the problem, or 503 where it will pass. The unit stands last in each name."
+        "Every queue, batch, body, wait and retry has a bound. Past a bound for callers, the answer is 413 or 422 with "
+        "the limit in the problem, or 503 if a later call may succeed. The unit is last in each name."
     )
     return page("Limits", introduction, parts)
 

@@ -13,11 +13,11 @@ from controller.cli import make_parser
 from tools.reference.text import code, page, table
 
 COLUMNS: Final = ("option", "variable", "default", "meaning")
-SHARED_BY: Final = 5  # commands that take the same option, from which on it is told once
+SHARED_BY: Final = 5  # an option of at least so many commands is listed once
 
 
 class Option(NamedTuple):
-    """An option, or an argument without a name, as its parser has it."""
+    """An option or a positional argument, as its parser has it."""
 
     shown: str
     variable: str
@@ -30,7 +30,7 @@ class Option(NamedTuple):
 
 
 def options_of_commands() -> dict[str, tuple[argparse.ArgumentParser, list[Option]]]:
-    """Each command, and each that is under another, with its options, whatever the environment says."""
+    """Each command and subcommand with its options, independent of the environment."""
     kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("STRANDLINE_")}
     try:
         return {
@@ -47,10 +47,10 @@ def command_line() -> str:
     counted = Counter(option for _, options in commands.values() for option in options)
     shared = [option for option, count in counted.items() if count >= SHARED_BY]
     introduction = (
-        "What each command of `strandline` takes. Every option is an environment variable as well; what is given on "
-        "the command line comes first. A command leaves with 0 when it did what it was asked, with 1 when it could "
-        "not, with 2 when the command line was wrong, and with 130 after Ctrl-C. How the commands that ask a "
-        "controller are used is told in [command-line.md](../command-line.md)."
+        "The options and arguments of each command of `strandline`. Every option is an environment variable as well; "
+        "the command line has precedence. A command exits with 0 if it succeeded, with 1 if it failed, with 2 if the "
+        "command line was wrong, and with 130 after Ctrl-C. [command-line.md](../command-line.md) shows how to use the "
+        "commands that call a controller."
     )
     sections = [
         part for name, (parser, options) in commands.items() for part in _section(name, parser, options, shared)
@@ -72,7 +72,7 @@ def _section(name: str, parser: argparse.ArgumentParser, options: list[Option], 
 
 
 def _usage(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """What has to be given, and that there is more."""
+    """The required options and the arguments, and a placeholder for the other options."""
     shown = _shown(parser)
     yield from (_name(action) for action in shown if action.option_strings and action.required)
     for action in shown:

@@ -1,4 +1,4 @@
-"""The metrics of a controller, with the alerts that look at them."""
+"""The metrics of a controller, with the alerts that use them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SECTIONS = {"strandline_stream_": "Streams", "strandline_group_": "Reader groups
 
 
 def metrics() -> str:
-    """Each metric with its labels, by what it is about."""
+    """Each metric with its labels, by subject."""
     flip = "https://cwiki.apache.org/confluence/display/FLINK/FLIP-33%3A+Standardize+Connector+Metrics"
     introduction = (
-        f"What `GET /metrics` answers, in Prometheus' text format. Names follow [FLIP-33]({flip}) where it has one, in "
-        "seconds. A histogram has `_bucket`, `_sum` and `_count`. Beside these there are the usual `process_…` and "
-        "`python_…` ones of the Python client: processor, memory, open files, garbage collection. How to scrape them, "
-        "and what they leave out, is told in [metrics.md](../metrics.md); the last column names the rules in "
+        f"The answer of `GET /metrics`, in Prometheus' text format. Names follow [FLIP-33]({flip}) if it has one, in "
+        "seconds. A histogram has `_bucket`, `_sum` and `_count`. There are also the usual `process_…` and `python_…` "
+        "metrics of the Python client: processor, memory, open files, garbage collection. [metrics.md](../metrics.md) "
+        "describes how to scrape them and what they leave out; the last column names the rules in "
         "[alerts.yml](../../controller/operations/alerts.yml)."
     )
     alerts = _alerts()
@@ -27,7 +27,7 @@ def metrics() -> str:
     for family in FAMILIES:
         title = next(title for beginning, title in SECTIONS.items() if family.name.startswith(beginning))
         parts[title].append(_row(family, alerts))
-    head = ("metric", "kind", "labels", "what it says", "alerts")
+    head = ("metric", "kind", "labels", "meaning", "alerts")
     return page("Metrics", introduction, (f"## {title}\n\n{table(head, rows)}" for title, rows in parts.items()))
 
 
@@ -37,6 +37,6 @@ def _row(family: MetricFamily, alerts: dict[str, str]) -> tuple[str, str, str, s
 
 
 def _alerts() -> dict[str, str]:
-    """What each rule looks at, by its name."""
+    """The expression of each rule, by its name."""
     rules = re.split(r"- alert: (\w+)\n", ALERTS.read_text())[1:]
     return dict(zip(rules[::2], (rule.partition("annotations:")[0] for rule in rules[1::2]), strict=True))

@@ -23,7 +23,7 @@ ERROR_MODULES = (
 
 
 def errors() -> str:
-    """Each error under its family, whose docstring says what its members have in common."""
+    """Each error under its family, with the family's docstring."""
     families: dict[type[StrandlineError], list[type[StrandlineError]]] = {}
     for kind in _kinds():
         families.setdefault(kind.__mro__[1], []).append(kind)
@@ -42,24 +42,23 @@ def errors() -> str:
         ]
         title = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", family.__name__).capitalize()
         if family is StrandlineError:
-            title, said = "Of no family", "Each says what it is about."
+            title, said = "Without a family", "The other errors."
         parts.append(
-            f"## {title}\n\n{said}\n\n"
-            + table(("code", "status", "class", "what it says, and what to do", "fields"), rows)
+            f"## {title}\n\n{said}\n\n" + table(("code", "status", "class", "meaning, and what to do", "fields"), rows)
         )
     introduction = (
-        "Each error has a code that stays, a sentence that names the offending value and what would be right, and "
-        "fields for programs. Over HTTP it is a problem (RFC 9457) with the code and the fields beside `title`, "
-        "`status` and `detail`; the clients raise it again as the class that is named here. Errors without a status "
-        "never go over HTTP. In the sentences, {time} is a value, and [ ] what is said only where it applies. 503 "
-        "and 504 mean the same everywhere: 503, nothing was done and it may work later, `Retry-After` says when; 504, "
-        "nobody knows whether it was done."
+        "Each error has a stable code, a sentence that names the offending value and what would be right, and fields "
+        "for programs. Over HTTP it is a problem (RFC 9457) with the code and the fields beside `title`, `status` and "
+        "`detail`; the clients raise it as the class that is named here. Errors without a status never go over HTTP. "
+        "In the sentences, {time} is a value, and [ ] encloses text that is only there when it applies. 503 and 504 "
+        "mean the same everywhere: 503, nothing was done and a retry after `Retry-After` may succeed; 504, it is not "
+        "known whether it was done."
     )
     return page("Errors", introduction, parts)
 
 
 def _kinds() -> list[type[StrandlineError]]:
-    """Every error that has a code of its own."""
+    """Every error with a code of its own."""
     found: dict[str, type[StrandlineError]] = {}
     for module in map(importlib.import_module, ERROR_MODULES):
         for kind in vars(module).values():
@@ -73,7 +72,7 @@ def _fields_of(kind: type[StrandlineError]) -> str:
 
 
 def _says(kind: type[StrandlineError]) -> str:
-    """The sentence of an error as its source has it, with the names of values in place of them."""
+    """The sentence of an error from its source, with names in place of values."""
     own = vars(kind).get("detail")
     said = _sentence(own.fget) if isinstance(own, property) and own.fget is not None else ""
     own_words = vars(kind).get("__doc__") or ""

@@ -12,7 +12,7 @@ from strandline.core.config import StreamConfig
 from tools.reference.text import code, number, page, table
 
 NEW_STREAM = ("put", "/v1/streams/{stream}")
-FIRST_SECTIONS = ("streams", "writers")  # the rest follows as the router has it
+FIRST_SECTIONS = ("streams", "writers")  # the others follow in the router's order
 
 
 def http() -> str:
@@ -25,10 +25,10 @@ def http() -> str:
             section = operation.get("tags", ["operations"])[0]
             sections.setdefault(section, []).append(_route(method, path, operation, schemas))
     introduction = (
-        "JSON in and out. Every answer has the controller's clock in the header `Strandline-Time`; times are whole "
-        "milliseconds, a position is an offset by segment. Unknown fields are refused. What goes wrong comes back as a "
-        "problem, see [errors.md](errors.md). The same, for machines, is served at `/openapi.json`, and at `/docs` to "
-        "look at. Roles count once there are tokens: [tokens-and-tls.md](../how-to/tokens-and-tls.md)."
+        "Requests and answers are JSON. Every answer has the controller's clock in the header `Strandline-Time`; times "
+        "are whole milliseconds, a position is an offset by segment. Unknown fields are refused. An error is answered "
+        "as a problem, see [errors.md](errors.md). The controller serves the same for machines at `/openapi.json`, and "
+        "as a page at `/docs`. Roles apply once there are tokens: [tokens-and-tls.md](../how-to/tokens-and-tls.md)."
     )
     return page(
         "The HTTP API",
@@ -55,7 +55,7 @@ def _route(method: str, path: str, operation: Mapping[str, Any], schemas: Mappin
     ]
     if rows:
         parts.append(table(("parameter", "type", "required", "default"), rows))
-    # What a new stream is not told is as StreamConfig has it; the body alone does not say so.
+    # The defaults of a new stream are in StreamConfig; the schema of the body does not have them.
     defaults = {field.name: field.default for field in fields(StreamConfig)} if (method, path) == NEW_STREAM else {}
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     parts += [
@@ -79,7 +79,7 @@ def _answer(head: str, schema: Mapping[str, Any], schemas: Mapping[str, Any]) ->
 
 
 def _shapes(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The objects that a body may be."""
+    """The objects that a body may consist of."""
     if "$ref" in schema:
         yield from _shapes(schemas[schema["$ref"].rpartition("/")[2]], schemas)
     elif "oneOf" in schema or "anyOf" in schema:
@@ -105,7 +105,7 @@ def _fields(
 
 
 def _kind(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    """What a value may be, in a few words."""
+    """The type and bounds of a value, in a few words."""
     if "$ref" in schema:
         return _kind(schemas[schema["$ref"].rpartition("/")[2]], schemas)
     for several in ("anyOf", "oneOf"):

@@ -1,4 +1,4 @@
-"""What can be set: on a stream, a reader group, Spark's source, and in the environment."""
+"""All settings: of a stream, a reader group, Spark's source, and the environment."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tools.reference.text import code, commented, number, page, table, wrapped
 
 COLUMNS: Final = ("option", "default", "meaning")
 OF_CLIENTS: Final = (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE, CA_FILE_VARIABLE)
-MANY: Final = 4  # commands with a variable, from which on they are not listed
+MANY: Final = 4  # so many commands with the same variable are counted, not listed
 
 
 def options() -> str:
-    """All that can be set, in one table for each thing that has settings."""
+    """All settings, in one table for each thing that has settings."""
     introduction = (
-        "What can be set, and where. Names and defaults are those of the HTTP API, the meanings stand beside them in "
-        "the code. Calls that take a setting are in [http.md](http.md), commands in [command-line.md](command-line.md)."
+        "All settings, with their names and defaults in the HTTP API. Calls that take a setting are in "
+        "[http.md](http.md), commands in [command-line.md](command-line.md)."
     )
     return page(
         "Options",
@@ -45,13 +45,13 @@ def options() -> str:
                 _rows("controller.http.bodies", "GroupBody", _defaults_of_group()),
             ),
             "## Spark's source\n\n"
-            + wrapped("How they are used is told in [spark.md](../spark.md).")
+            + wrapped("[spark.md](../spark.md) describes their use.")
             + "\n\n"
             + table(("option", "meaning"), ((code(name), meaning) for name, meaning in OPTIONS.items())),
             "## Environment variables\n\n"
             + wrapped(
-                "Each stands for an option of a command, and counts where that is not given. Those of the clients "
-                "count in any program that writes or reads, Spark's driver included; there `SSL_CERT_FILE` does, too."
+                "Each replaces an option of a command that is not given. Those of the clients apply to any program "
+                "that writes or reads, including Spark's driver; `SSL_CERT_FILE` applies there, too."
             )
             + "\n\n"
             + table(("variable", "for"), _variables()),

@@ -1,4 +1,4 @@
-"""How pages of the reference look."""
+"""The layout of reference pages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def source_of(module: str) -> str:
 
 
 def commented(module: str, name: str) -> Iterator[tuple[str, str]]:
-    """Each field of a class with the comment that stands above it."""
+    """Each field of a class with the comment above it."""
     body = source_of(module).partition(f"\nclass {name}")[2]
     remark = ""
     for line in body.splitlines()[1:]:
