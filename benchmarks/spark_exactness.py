@@ -25,13 +25,13 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from benchmarks.disorder import NotedAt, PhoneEvent, devices_of, faster, generate, load, notes, own_segments
 from benchmarks.figures import Figure, Report, arguments, run
 from benchmarks.servers import scratch
+from benchmarks.starting import RestartingQuery
 from spark_integration import read_events
 from strandline.client import calls
 from strandline.client.http import Connection
 from strandline.core.note import Note
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
-from strandline_demo.starting import RestartingQuery
 from tests.served import AT_ONCE, served
 
 DELAYS_S: Final = (1, 5, 10, 60)

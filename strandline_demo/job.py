@@ -1,224 +1,138 @@
 """The process of the Spark job: one session, and the same count of windows with two watermarks.
 
-    python -m strandline_demo.job OBJECT
-
-OBJECT is a `JobPart` as JSON. Spark's first batches take seconds, most of it for loading and compiling Spark itself,
-so both queries are first run on a small sealed stream; only then it says that it is ready. It ends by itself when
-both queries have read the sealed stream to its end.
+Spark's first batches take seconds, most of it for loading and compiling Spark itself, so both queries first count a
+small sealed stream, whose log lies beside the real one. It ends when both have read the real one, once it is sealed.
 """
 
-from __future__ import annotations
-
 import json
-import os
 import sys
-import threading
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_integration import exact_watermark, register
 from spark_integration.offsets import END_OF_TIME_MS
-from spark_integration.progress import epoch_ms
-from strandline_demo.messages import Drained, Emitted, Message, Progress, Ready, to_line
-from strandline_demo.starting import RestartingQuery, patiently
+from spark_integration.progress import epoch_ms, watermark_of
+from strandline_demo.processes import tell
+from strandline_demo.world import WINDOW_MS
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-EXACT: Final = "exact"
-PLAIN: Final = "plain"
-
-TRIGGER_MS: Final = 500
-LOOK_EVERY_S: Final = 0.25
-PROGRESS_KEPT: Final = 1_000_000  # all of them: the rows that were dropped are summed over every batch
+# Spark gives each Python that it starts for a source ten seconds, and no setting changes that. On a busy machine that
+# is too short, and says nothing of the source.
+TOO_SLOW: Final = "Python worker failed to connect back"
+STARTS: Final = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobPart:
-    """What the process of the Spark job is told."""
+class Count:
+    """One of the two counts, and what came out of it, by however many starts of its query."""
 
-    controller: str
-    stream: str
-    path: str
-    trial_stream: str
-    trial_path: str
-    folder: str
-    window_ms: int
-    delay_ms: int
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        return cls(**json.loads(text))
-
-
-def session(folder: Path) -> SparkSession:
-    """A session on two cores, which leaves its files in a folder and listens on loopback only."""
-    from pyspark.sql import SparkSession
-
-    scratch = folder / "spark"
-    scratch.mkdir()
-    settings: dict[str, bool | float | int | str | None] = {
-        "spark.ui.enabled": False,
-        "spark.ui.showConsoleProgress": False,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        # A process that lives for a minute gains nothing from its most thorough compiler.
-        "spark.driver.extraJavaOptions": (
-            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -XX:-UsePerfData "
-            f'"-Djava.io.tmpdir={scratch}"'
-        ),
-        "spark.local.dir": str(scratch),
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": 1,
-        "spark.sql.codegen.wholeStage": False,  # compiling a plan costs more than so few rows gain
-        "spark.sql.streaming.numRecentProgressUpdates": PROGRESS_KEPT,
-    }
-    builder = SparkSession.builder.master("local[2]").appName("strandline demo")
-    made: SparkSession = builder.config(map=settings).getOrCreate()
-    made.sparkContext.setLogLevel("ERROR")
-    return made
-
-
-def exact_counts(spark: SparkSession, part: JobPart, stream: str, path: str) -> DataFrame:
-    """The windows with the watermark that the writers' notes make."""
-    return _count(exact_watermark(_events(spark, part, stream, path), event_time="event_time"), part)
-
-
-def plain_counts(spark: SparkSession, part: JobPart, stream: str, path: str) -> DataFrame:
-    """The same with Spark's own watermark. To it, a mark row of the source is a row to leave out."""
-    events = _events(spark, part, stream, path).where("mark is null").drop("mark")
-    return _count(events.withWatermark("event_time", f"{part.delay_ms} milliseconds"), part)
-
-
-def _events(spark: SparkSession, part: JobPart, stream: str, path: str) -> DataFrame:
-    """The stream's events, as any job would parse them: the event time is in the value."""
-    from pyspark.sql import functions
-
-    reader = spark.readStream.format("strandline").options(controller=part.controller, stream=stream, path=path)
-    fields = functions.from_json(functions.col("value").cast("string"), "time bigint, device string")
-    return patiently(reader.load).withColumn("event_time", functions.timestamp_millis(fields["time"]))
-
-
-def _count(events: DataFrame, part: JobPart) -> DataFrame:
-    from pyspark.sql import functions
-
-    return events.groupBy(functions.window("event_time", f"{part.window_ms} milliseconds")).count()
-
-
-class QueryInProgress(RestartingQuery):
-    """One of the two queries, and what it tells."""
-
-    def __init__(self, name: str, windows: DataFrame, folder: Path, tell: Callable[[Message], None]) -> None:
+    def __init__(self, name: str, delay_ms: int) -> None:
         self.name = name
-        self._tell = tell
-        self._told_batch = -1
-        writer = (
-            windows.writeStream.outputMode("append")
-            .foreachBatch(self._emit)
-            .option("checkpointLocation", str(folder / f"checkpoint-{name}"))
-            .trigger(processingTime=f"{TRIGGER_MS} milliseconds")
-        )
-        super().__init__(writer.start)
+        self.query: StreamingQuery  # once it is started
+        self.watermark_ms = 0
+        self._delay_ms = delay_ms
+        # By batch, since one that is begun again after a failure emits its windows again.
+        self._windows: dict[int, list[tuple[int, int, int]]] = {}
+        self._progress: list[StreamingQueryProgress] = []
+
+    def start(self, events: DataFrame, checkpoint: Path) -> None:
+        """Counts the events of each window, by event time, which is in their values."""
+        fields = functions.from_json(functions.col("value").cast("string"), "time bigint")
+        timed = events.withColumn("event_time", functions.timestamp_millis(fields["time"]))
+        if self.name == "exact":
+            marked = exact_watermark(timed, event_time="event_time")
+        else:  # to Spark's own watermark a mark of the source is a row to leave out
+            rows = timed.where("mark is null").drop("mark")
+            marked = rows.withWatermark("event_time", f"{self._delay_ms} milliseconds")
+        windows = marked.groupBy(functions.window("event_time", f"{WINDOW_MS} milliseconds")).count()
+        writer = windows.writeStream.option("checkpointLocation", str(checkpoint / self.name))
+        self.query = writer.foreachBatch(self._emit).trigger(processingTime="500 milliseconds").start()
+
+    def stop(self) -> None:
+        self.query.stop()
+        self._progress += self.query.recentProgress
+        self.watermark_ms = max([self.watermark_ms, *(watermark_of(each) or 0 for each in self._progress)])
+
+    def status(self) -> str:
+        """How far the watermark is behind. Raises what the query failed with."""
+        if (error := self.query.exception()) is not None:
+            raise error
+        if (last := self.query.lastProgress) is not None:
+            self.watermark_ms = max(self.watermark_ms, watermark_of(last) or 0)
+        if not self.watermark_ms:
+            return f"{self.name} has no watermark yet"
+        return f"{self.name} {max(0.0, time.time() - self.watermark_ms / 1000):4.1f} s behind"
+
+    def result(self) -> dict[str, object]:
+        """The windows, each batch with its watermark, and how many rows were dropped: as `judge` takes them."""
+        states = [state for each in self._progress for state in each.stateOperators]
+        return {
+            "windows": [window for windows in self._windows.values() for window in windows],
+            "watermarks": [(epoch_ms(each.timestamp), watermark_of(each) or 0) for each in self._progress],
+            "rows_dropped": sum(state.numRowsDroppedByWatermark for state in states),
+        }
 
     def _emit(self, batch: DataFrame, batch_id: int) -> None:
-        from pyspark.sql import functions
-
         rows = batch.select(functions.unix_millis("window.start").alias("start"), "count").collect()
         at_ms = time.time_ns() // 1_000_000
-        if rows:
-            self._tell(Emitted(self.name, at_ms, tuple((row["start"], row["count"]) for row in rows)))
-
-    def tell_progress(self) -> Progress | None:
-        """Tells of the last batch, where that is a new one, and returns it."""
-        last = self.now.lastProgress
-        if last is None:
-            return None
-        progress = progress_of(self.name, last)
-        if progress.batch != self._told_batch:
-            self._told_batch = progress.batch
-            self._tell(progress)
-        return progress
-
-    def all_progress(self) -> list[Progress]:
-        reports = (each for start in self.starts for each in start.recentProgress)
-        return [progress_of(self.name, each) for each in reports]
+        self._windows[batch_id] = [(row["start"], row["count"], at_ms) for row in rows]
 
 
-def progress_of(name: str, progress: Any) -> Progress:
-    """What the demo wants to know of one of Spark's progress reports."""
-    return Progress(
-        name,
-        batch=progress.batchId,
-        at_ms=epoch_ms(progress.timestamp),
-        watermark_ms=epoch_ms(progress.eventTime.get("watermark", "1970-01-01T00:00:00.000Z")),
-        rows_dropped=sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators),
-    )
+def read(spark: SparkSession, options: dict[str, str], counts: Sequence[Count], folder: Path) -> None:
+    """Runs both queries until the stream is sealed and read to its end; again, where a Python was too slow to start."""
+    for left in reversed(range(STARTS)):
+        started: list[Count] = []
+        try:
+            for count in counts:
+                count.start(spark.readStream.format("strandline").options(**options).load(), folder)
+                started.append(count)
+            for count in counts:
+                count.query.processAllAvailable()
+            tell(f"reads {options['stream']}")
+            while counts[0].watermark_ms < END_OF_TIME_MS:  # the exact one's
+                tell("status", text="   ".join(count.status() for count in counts))
+                time.sleep(0.25)
+            for count in counts:
+                count.query.processAllAvailable()
+            return
+        except Exception as error:  # Spark's errors have no root in common
+            if TOO_SLOW not in str(error) or not left:
+                raise
+        finally:
+            for count in started:
+                count.stop()
 
 
-def run(part: JobPart, tell: Callable[[Message], None]) -> None:
-    """Runs both queries until they have read the sealed stream to its end."""
-    folder = Path(part.folder)
-    spark = session(folder)
-    try:
-        register(spark)
-        trial = part.trial_stream, part.trial_path
-        for query in (
-            QueryInProgress(EXACT, exact_counts(spark, part, *trial), folder / "trial", _ignore),
-            QueryInProgress(PLAIN, plain_counts(spark, part, *trial), folder / "trial", _ignore),
-        ):
-            query.until_at_rest()
-            query.stop()
-        real = part.stream, part.path
-        exact = QueryInProgress(EXACT, exact_counts(spark, part, *real), folder, tell)
-        plain = QueryInProgress(PLAIN, plain_counts(spark, part, *real), folder, tell)
-        for query in (exact, plain):
-            query.until_at_rest()
-        tell(Ready())
-        follow(exact, plain)
-        for query in (exact, plain):
-            query.until_at_rest()
-        tell(Drained(tuple(exact.all_progress() + plain.all_progress())))
-        for query in (exact, plain):
-            query.stop()
-    finally:
-        spark.stop()
-
-
-def follow(exact: QueryInProgress, plain: QueryInProgress) -> None:
-    """Tells of batches until the exact watermark is at the end of time. Raises what a query fails with."""
-    while True:
-        for each in (exact, plain):
-            each.go_on()
-            progress = each.tell_progress()
-            if each is exact and progress is not None and progress.watermark_ms == END_OF_TIME_MS:
-                return
-        time.sleep(LOOK_EVERY_S)
-
-
-def _ignore(message: Message) -> None:
-    """What a trial emits interests no one."""
-
-
-def main(text: str) -> None:
-    """Runs the job. Standard output is for messages alone: what Spark and Java print goes to standard error."""
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    lock = threading.Lock()  # the queries tell from threads of their own
-
-    def tell(message: Message) -> None:
-        with lock:
-            out.write(to_line(message) + "\n")
-            out.flush()
-
-    run(JobPart.from_json(text), tell)
+def main(controller: str, stream: str, path: str, trial: str, delay_ms: int) -> None:
+    """Counts the trial and then the real stream; tells what came out of the real one."""
+    folder = Path("spark").resolve()
+    folder.mkdir()
+    # A process that lives for a minute gains nothing from its most thorough compiler.
+    java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -XX:-UsePerfData"
+    settings: dict[str, Any] = {
+        "spark.driver.host": "127.0.0.1",  # where it listens as well
+        "spark.driver.extraJavaOptions": f'{java} "-Djava.io.tmpdir={folder}"',
+        "spark.local.dir": str(folder),
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": False,
+        "spark.sql.codegen.wholeStage": False,  # compiling a plan costs more than so few rows gain
+        "spark.sql.shuffle.partitions": 1,
+        "spark.sql.streaming.numRecentProgressUpdates": 1_000_000,  # all: what was dropped is summed over every batch
+    }
+    spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+    register(spark)
+    counts: list[Count] = []
+    for each in (trial, stream):
+        counts = [Count("exact", delay_ms), Count("plain", delay_ms)]
+        options = {"controller": controller, "stream": each, "path": str(Path(path).with_stem(each))}
+        read(spark, options, counts, folder / each)
+    tell("result", **{count.name: count.result() for count in counts})
+    spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(**json.loads(sys.argv[1]))

@@ -1,85 +1,41 @@
-"""The options of `strandline demo`. Standard library only, so that `--help` is quick."""
-
-from __future__ import annotations
+"""The options of `strandline demo`. Loads the standard library only, so that `--help` is quick."""
 
 import argparse
-import math
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
 
-from strandline_demo.settings import (
-    DELAY_DEFAULT_MS,
-    DURATION_DEFAULT_MS,
-    OUTAGE_DEFAULT_MS,
-    PORT_DEFAULT,
-    RATE_DEFAULT,
-    SKEW_DEFAULT_MS,
-    DemoSettings,
-)
-
-OUT_DEFAULT: Final = "strandline-demo.png"
-PORTS: Final = 65_535
+from controller.cli.options import add_flag, add_option
+from controller.terminal import Failure
+from strandline_demo.world import Settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
-    """What was asked for: the world, and where things go."""
-
-    settings: DemoSettings
-    out: Path
-    port: int
-    keep: bool
-
-
-def add_knobs(parser: argparse.ArgumentParser, environment: Mapping[str, str] = os.environ) -> None:
-    """Adds the options. Each is an environment variable as well, STRANDLINE_ and its name."""
-
-    def add(name: str, kind: Callable[[str], Any], default: object, metavar: str, text: str) -> None:
-        variable = f"STRANDLINE_{name.upper()}"
-        # argparse passes a default that is text through `kind`, so a bad variable is told like a bad option.
-        given = environment.get(variable, str(default))
-        text = f"{text} [{variable}; default: {default}]".replace("%", "%%")
-        parser.add_argument(f"--{name}", type=kind, default=given, metavar=metavar, help=text)
-
-    add("rate", int, RATE_DEFAULT, "N", "events a second that each of the four writers gets")
-    add("skew", _milliseconds, f"{SKEW_DEFAULT_MS / 1000:g}", "S", "seconds that the slow writer's events are late")
-    add("outage", _milliseconds, f"{OUTAGE_DEFAULT_MS / 1000:g}", "S", "seconds that the offline writer is away")
-    add("duration", _milliseconds, f"{DURATION_DEFAULT_MS / 1000:g}", "S", "seconds that events happen for")
-    add(
-        "delay", _milliseconds, f"{DELAY_DEFAULT_MS / 1000:g}", "S",
-        "seconds of delay that the plain withWatermark is given",
-    )  # fmt: skip
-    add("seed", int, 1, "N", "another seed is another world; the same one is the same events")
-    add("out", Path, OUT_DEFAULT, "FILE", "where the picture goes (PNG)")
-    add("port", _port, PORT_DEFAULT, "P", "the controller's port; where it is taken, another is used")
-    kept = environment.get("STRANDLINE_KEEP", "").strip().lower() in ("1", "true", "yes", "on")
-    text = "leave the controller running for a look round, and keep the log, the store and all output [STRANDLINE_KEEP]"
-    parser.add_argument("--keep", action="store_true", default=kept, help=text)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_option(parser, "duration", within(12, 600), 30, "seconds that events happen for", "S")
+    add_option(parser, "outage", within(0, 594), 10, "seconds that the offline writer is away", "S")
+    add_option(parser, "delay", within(0, 60), 5, "seconds of delay that the plain withWatermark is given", "S")
+    add_option(parser, "rate", within(1, 5_000), 200, "events a second that each of the four writers gets", "N")
+    meaning = "another seed is another world; the same one is the same events"
+    add_option(parser, "seed", within(0, 2**31 - 1), 1, meaning, "N")
+    add_option(parser, "out", Path, Path("strandline-demo.png"), "where the picture goes (PNG)", "FILE")
+    add_flag(parser, "keep", "leave the controller running for a look round, and keep log, store and all output")
 
 
-def chosen(options: argparse.Namespace) -> Choices:
-    """The options as values. Raises InvalidKnob."""
-    settings = DemoSettings(
-        rate=options.rate, skew_ms=options.skew, outage_ms=options.outage, duration_ms=options.duration,
-        delay_ms=options.delay, seed=options.seed,
-    )  # fmt: skip
-    return Choices(settings=settings, out=options.out, port=options.port, keep=options.keep)
+def settings_of(given: argparse.Namespace) -> Settings:
+    """The world that was asked for. Raises Failure where options do not go together or `out` cannot be."""
+    if given.outage > given.duration - 6:  # there is a time before and after it
+        raise Failure(f"--outage cannot be {given.outage}: it is at most --duration less 6 seconds", status=2)
+    if given.out.is_dir() or not os.access(given.out.resolve().parent, os.W_OK | os.X_OK):
+        raise Failure(f"--out cannot be {given.out}: name a file in a folder that can be written to", status=2)
+    return Settings(given.duration * 1000, given.outage * 1000, given.delay * 1000, given.rate, given.seed)
 
 
-def _milliseconds(text: str) -> int:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not math.isfinite(seconds):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
-    return round(seconds * 1000)
+def within(least: int, greatest: int) -> Callable[[str], int]:
+    """A whole number between two bounds, both included."""
 
+    def check(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= greatest:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {greatest}")
+        return int(text)
 
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > PORTS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to {PORTS}, 0 for any that is free")
-    return int(text)
+    return check

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import pytest
 
+from benchmarks.starting import patiently
 from strandline.client import calls
 from strandline.client.calls import Call
 from strandline.client.http import Connection
@@ -23,7 +24,6 @@ from strandline.core.note import Note
 from strandline.core.segment import NewSegment
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
-from strandline_demo.starting import patiently
 from tests.spark.connector import connector_jars
 from tests.spark.queries import Query, dropped
 from tests.spark_python import spark_python

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.starting import RestartingQuery
 from spark_integration.listener import progress_from
-from strandline_demo.starting import RestartingQuery
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress

@@ -1,70 +1,45 @@
-"""A query of the demo goes on where Spark's bound for starting a Python ended it, and for no other reason."""
+"""The demo's queries go on where Spark's bound for starting a Python ended one of them, and for no other reason."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import DataFrame, SparkSession
 
-from spark_integration import exact_watermark
-from strandline_demo.job import QueryInProgress
-from strandline_demo.messages import Emitted, Message
-from strandline_demo.starting import STARTS, TOO_SLOW
-
-WINDOWS = ((0, 2), (10_000, 1))
+from strandline.logs import Event
+from strandline_demo.job import STARTS, TOO_SLOW, Count, read
+from strandline_demo.world import WINDOW_MS
 
 pytestmark = pytest.mark.spark
 
 
-class Told:
-    """Takes what a query tells, once it has failed with each of these words."""
+class Failing(Count):
+    """Counts windows, once it has failed for each of its reasons."""
 
-    def __init__(self, *failures: str) -> None:
-        self._failures = list(failures)
-        self.windows: list[tuple[int, int]] = []
+    reasons: list[str]
 
-    def __call__(self, message: Message) -> None:
-        if self._failures:
-            raise RuntimeError(self._failures.pop())
-        assert isinstance(message, Emitted)
-        self.windows += message.windows
+    def _emit(self, batch: DataFrame, batch_id: int) -> None:
+        if self.reasons:
+            raise RuntimeError(self.reasons.pop())
+        super()._emit(batch, batch_id)
 
 
-@pytest.fixture
-def begin(read: Callable[..., DataFrame], stream: Any, event_log: Any, tmp_path: Path) -> Callable[[Told], Any]:
-    event_log.append("0", [1_000, 2_000, 12_000])
+@pytest.mark.parametrize(
+    ("reasons", "goes_on"), [([TOO_SLOW], True), ([TOO_SLOW] * STARTS, False), (["no more paper"], False)]
+)
+def test_queries_are_started_again_only_where_a_python_was_too_slow_and_every_window_counts_once(
+    spark: SparkSession, stream: Any, event_log: Any, tmp_path: Path, reasons: list[str], goes_on: bool
+) -> None:
+    event_log.log.append(Event(b'{"time": %d}' % (time * 1_000 + 1), key=b"k") for time in range(5))
     stream.seal(event_log.log.seal())
-
-    def begin(told: Told) -> QueryInProgress:
-        exact = exact_watermark(read(), event_time="event_time")
-        counts = exact.groupBy(functions.window("event_time", "10 seconds")).count()
-        return QueryInProgress("exact", counts, tmp_path, told)
-
-    return begin
-
-
-def test_a_query_whose_python_was_too_slow_is_started_again_and_tells_of_every_batch_once(
-    begin: Callable[[Told], Any],
-) -> None:
-    told = Told(TOO_SLOW)
-    query = begin(told)
-    query.until_at_rest()
-    assert sorted(told.windows) == sorted(WINDOWS)
-    batches = [each.batch for each in query.all_progress()]
-    assert batches == sorted(set(batches)) and batches[0] == 0
-    query.stop()
-
-
-@pytest.mark.parametrize("failures", [("no more paper",), (TOO_SLOW,) * STARTS], ids=["another reason", "each time"])
-def test_a_query_that_ends_for_another_reason_or_too_often_says_why(
-    begin: Callable[[Told], Any], failures: tuple[str, ...]
-) -> None:
-    told = Told(*failures)
-    query = begin(told)
-    with pytest.raises(StreamingQueryException, match=failures[0]):
-        query.until_at_rest()
-    assert told.windows == []
+    exact, plain = Count("exact", 0), Failing("plain", 0)
+    plain.reasons = list(reasons)
+    options = {"controller": stream.url, "stream": stream.name, "path": str(event_log.path)}
+    with nullcontext() if goes_on else pytest.raises(StreamingQueryException, match=reasons[0]):
+        read(spark, options, [exact, plain], tmp_path / "checkpoints")
+        windows: Any = exact.result()["windows"]
+        assert sorted((start, count) for start, count, _ in windows) == [(0, 2), (WINDOW_MS, 2), (2 * WINDOW_MS, 1)]
+    assert plain.reasons == []
+    assert spark.streams.active == []

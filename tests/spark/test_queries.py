@@ -10,7 +10,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from strandline_demo.starting import STARTS, TOO_SLOW, patiently
+from benchmarks.starting import STARTS, TOO_SLOW, patiently
 from tests.spark.queries import Query, all_progress, last_progress
 
 

@@ -22,13 +22,13 @@ from typing import Any
 import pyspark
 import pytest
 
+from benchmarks.starting import STARTS, TOO_SLOW
 from strandline.client import calls
 from strandline.client.http import Connection
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
-from strandline_demo.starting import STARTS, TOO_SLOW
 from tests.ports import free_port
 from tests.served import ROOT, OwnProcess
 from tests.spark.connector import connector_jars

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline_demo.starting import STARTS, TOO_SLOW
+from benchmarks.starting import STARTS, TOO_SLOW
 from tests.spark_cluster.conftest import Job
 
 SLOW = f"raise SystemExit('failed: {TOO_SLOW}')"
