@@ -90,7 +90,7 @@ class Committer:
         self._health = health if health is not None else StoreHealth(time.perf_counter)
         self._forming = Batch()
         self._lead_ms = CLOCK_LEAD_MS
-        self._flying = 0  # calls in the batch that is being committed
+        self._writing: Batch | None = None  # the batch that is being committed
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -109,14 +109,21 @@ class Committer:
 
     def admit(self, calls: int = 1) -> None:
         """Raises Overloaded if too many calls are waiting. Call it before applying anything."""
-        waiting = self._flying + self._forming.calls
+        waiting = self.waiting
         if waiting + calls > self.limit and waiting:
             raise Overloaded(waiting=waiting, limit=self.limit)
 
     @property
     def waiting(self) -> int:
         """The number of calls that are applied and not yet durable."""
-        return self._flying + self._forming.calls
+        return self._forming.calls + (self._writing.calls if self._writing is not None else 0)
+
+    def pending(self, kept: Kept) -> Durable | None:
+        """Done when everything that has changed in `kept` so far is durable. None if it is durable already."""
+        for batch in (self._forming, self._writing):
+            if batch is not None and id(kept) in batch.kept:
+                return batch.done
+        return None
 
     async def room(self) -> None:
         """Waits until the forming batch has room for more notes of a large request."""
@@ -152,11 +159,11 @@ class Committer:
                 await self._wanted.wait()
                 self._wanted.clear()
                 batch = self._next_batch()
-                self._flying = batch.calls
+                self._writing = batch
                 try:
                     await self._write(batch)
                 finally:
-                    self._flying = 0
+                    self._writing = None
         finally:  # later calls will not be written, and their future cannot be cancelled: it must get an error
             self._forming.taken.set_result(None)
             _refuse(self._forming, StoreUnavailable(reason="the controller has stopped"))

@@ -10,7 +10,7 @@ from typing import Any
 
 from controller.clock import Clock
 from controller.commit.damaged_rows import Damaged
-from controller.commit.group_commit import Committer
+from controller.commit.group_commit import Committer, Durable
 from controller.commit.store import Store, kept
 from controller.groups.loaded_group import LoadedGroup, settings_of
 from controller.groups.membership import Membership, Positions
@@ -311,10 +311,24 @@ class Groups:
         return ReaderAnswer(epoch=epoch, owned=owned, share=share, free=free, window=window)
 
     async def window(self, group: str) -> GroupWindow:
-        """The window of a group, in each of its streams and over all of them."""
+        """The window of a group, in each of its streams and over all of them. Answers when the positions that it is
+        made of are durable: a watermark of a position that is lost with a failed commit would go back."""
+        window, pending = await self._window(group)
+        if pending is not None:
+            await pending
+        return window
+
+    async def window_so_far(self, group: str) -> GroupWindow:
+        """The same for people who look at it: it waits for no commit of a reader's report."""
+        window, _ = await self._window(group)
+        return window
+
+    async def _window(self, group: str) -> tuple[GroupWindow, Durable | None]:
+        """The window, and the commit that makes its positions durable, if they are not."""
         loaded = await self.get(group)
         was_caught_up, was_held, was_backlog = loaded.caught_up, loaded.membership.held, loaded.backlog
         window = await self._windows.window(loaded)
+        pending = self._committer.pending(loaded)
         loaded.record_silent(self._clock.now())
         if loaded.membership.held != was_held:
             loaded.membership.touched.group = True
@@ -322,7 +336,7 @@ class Groups:
         elif (loaded.caught_up, loaded.backlog) != (was_caught_up, was_backlog) or loaded.membership.touched:
             loaded.membership.touched.group = True
             self._committer.keep(loaded)  # no wait: the next call would compute the same
-        return window
+        return window, pending
 
     async def lag(self, group: str) -> GroupLag:
         """How far a group is behind in time, as a whole and in each readable segment."""

@@ -257,7 +257,7 @@ class StatusReader:
         return found
 
     async def _look_at_group(self, name: str, _: Yielding) -> GroupStatus:
-        window = await self._groups.window(name)
+        window = await self._groups.window_so_far(name)
         membership = (await self._groups.get(name)).membership
         return GroupStatus(
             name=name,

@@ -119,6 +119,28 @@ class TestEnded:
         assert controller.request("GET", "/v1/streams").is_success
         controller.call("PUT", "/v1/streams/after", CONFIG)
 
+    def test_a_groups_window_waits_for_the_positions_that_it_is_made_of(
+        self, controller: Any, postgres: Postgres, postgres_url: str
+    ) -> None:
+        #   another    no writes to positions ───────────────────────────► released
+        #   a reader        reports 7, whose commit waits ─────────────────────────► done
+        #   whoever asks         for the group's window ───────────────────────────► 7
+        import psycopg
+
+        begin(controller)
+        with psycopg.connect(postgres_url) as another:
+            another.execute("LOCK TABLE reader_position IN EXCLUSIVE MODE")
+            report = soon(controller, CHANGES["reader"])
+            until(lambda: postgres.execute(BLOCKED, postgres_url))
+            window = controller.request_soon("GET", "/v1/reader-groups/g/time-window")
+            for _ in range(5):  # calls that are answered after it would have been
+                assert controller.request("GET", "/v1/streams/s/marks").is_success
+            assert not window.done()
+            another.rollback()
+
+        assert report.result(DEADLINE_S).is_success, report.result().text
+        assert window.result(DEADLINE_S).json()["streams"]["s"]["position"] == {"0": 7}
+
     def test_a_session_that_ended_before_its_commit_is_made_anew_and_the_call_is_done(
         self, controller: Any, postgres: Postgres, postgres_url: str
     ) -> None:
