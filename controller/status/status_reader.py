@@ -154,8 +154,10 @@ class StatusReader:
     async def _look_at_all(self, stored: bool, slices: Yielding) -> Overview:
         names = await self._names() if stored else sorted(each.name for each in self._streams.in_memory())
         found = await self._read(names, slices, must_read=True)
-        ranked = [(by_trouble(each), each) for each in found.streams]
-        await slices.turn()
+        ranked = []
+        for each in found.streams:
+            ranked.append((by_trouble(each), each))
+            await slices.turn()
         ranked.sort(key=_rank)
         await slices.turn()
         groups = await self._look_at_groups(await self._group_names.get(None)) if stored else []

@@ -76,6 +76,11 @@ def test_thousands_of_streams_with_ten_writers_each_start_and_serve_in_little_me
     assert described["writers"] == {"active": WRITERS} and described["latest_marks"][""]["time"] == NOON
     note = {"writer": "w0", "time": NOON + 50, "position": {"0": 500}}
     assert server.client.post(f"/v1/streams/{last}/notes", json=note).json()["marks"][0]["time"] == NOON + 1
+    shown, page = 0, {"next": ""}
+    while page["next"] is not None:
+        page = server.client.get(f"/v1/status?limit=1000&after={page['next']}", timeout=120).json()
+        shown += sum(each["writers"] == {"active": WRITERS} for each in page["streams"])
+    assert (shown, page["counts"]["streams"], page["counts"]["writers"]) == (STREAMS, STREAMS, STREAMS * WRITERS)
     measured = f"{STREAMS} streams: {at_rest:.0f} MiB at rest, {in_use:.0f} MiB in use"
     assert at_rest < START_MIB, measured
     assert in_use < START_MIB + STREAMS * STREAM_KIB / 1024, measured
