@@ -72,8 +72,9 @@ class Controller:
         term: Term,
         restores: Restores,
         health: StoreHealth,
-        stopwatch: Callable[[], float] = time.perf_counter,
+        work_clock: Callable[[], float] = time.thread_time,
     ) -> None:
+        """`work_clock` gives the seconds that this thread has worked: what only waits may be worked out again soon."""
         self.clock = clock
         self.health = health
         self.counts = Counts()
@@ -85,10 +86,10 @@ class Controller:
         self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, term, restores)
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
         self.journals = JournalReads(self.streams, self.groups, store)
-        self.status = StatusReader(self.streams, self.groups, clock, stopwatch)
+        self.status = StatusReader(self.streams, self.groups, clock, work_clock)
         self.version = _version()
         self.since = term.started_at
-        self._readiness = SingleFlight(self._find_out, clock, stopwatch, rest=0)
+        self._readiness = SingleFlight(self._find_out, clock, work_clock, rest=0)
         self.tokens = Tokens(store, clock)
         self.denials = DeniedCalls(clock)
         self.measures = Metrics(self.streams, self.groups, self.status, committer)
@@ -126,7 +127,7 @@ class Controller:
         health.wrote()  # the start of the term
         store = Store(database, term, health)
         committer = Committer(store.commit, term, clock, health=health)
-        controller = cls(store, committer, clock, term, restores, health, stopwatch)
+        controller = cls(store, committer, clock, term, restores, health)
         await controller.tokens.refresh()
         clock.unserved.skip(clock.now() - term.started_at)  # nobody could be heard before this
         committer.start()
