@@ -25,7 +25,7 @@ from tests.chaos.history import (
 )
 
 Json = Mapping[str, Any]
-NOT_CHANGED = frozenset({"store_unavailable", "overloaded"})
+NOT_CHANGED = frozenset({"store_unavailable", "overloaded", "stream_loading"})
 UNDECIDED = frozenset({"store_undecided", "outcome_unknown"})
 
 

@@ -29,6 +29,7 @@ from tests.chaos.history import (
 )
 
 UNCHANGED = Answered(503, None, {"code": "store_unavailable", "status": 503}, retry_after=True)
+LOADING = Answered(503, None, {"code": "stream_loading", "status": 503}, retry_after=True)
 LOST = Unknown("reset")
 
 
@@ -165,6 +166,7 @@ def answers_that_were_lost() -> Story:
     story.note("a", 50, {"0": 1}, epoch=1, outcome=LOST)
     story.note("a", 50, {"0": 1}, epoch=1, outcome=NotSent())
     story.note("a", 50, {"0": 1}, epoch=1, outcome=UNCHANGED)
+    story.note("a", 50, {"0": 1}, epoch=1, outcome=LOADING)
     mark = story.mark(1, 50, {"0": 1})
     story.note("a", 50, {"0": 1}, epoch=1)
     story.register("a", 0, outcome=LOST)
