@@ -83,9 +83,7 @@ class Grant:
         check_pattern(self.pattern)
         check_pattern(self.writers, "writers")
         if self.writers != EVERYTHING and self.role is not Role.WRITER:
-            wanted = (
-                f"left out: only a token with the role 'writer' is bound to writers, not one with {str(self.role)!r}"
-            )
+            wanted = f"only a token with the role 'writer' is bound to writers, not one with {str(self.role)!r}"
             raise InvalidConfig(name="writers", value=self.writers, wanted=wanted)
 
     def allows(self, stream: str) -> bool:

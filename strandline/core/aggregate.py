@@ -322,15 +322,15 @@ class Aggregate:
             writer = self._writers[name]
             key_state = writer.key_states[self.key]
             key_state.drop_below(time)
-            gift = writer.contribution(key_state, time)
-            if gift.lasting and gift.time is not None:
-                self._expiring.put(name, gift.time)
-            self._newest[name] = gift.newest
-            if gift.lacks_newest:
+            contribution = writer.contribution(key_state, time)
+            if contribution.lasting and contribution.time is not None:
+                self._expiring.put(name, contribution.time)
+            self._newest[name] = contribution.newest
+            if contribution.lacks_newest:
                 self._lacking.add(name)
             else:
                 self._lacking.discard(name)
-            given.append(Given(writer, key_state, gift))
+            given.append(Given(writer, key_state, contribution))
         lacking = self._lacking or self.remainder.lacks_newest
         mark = self._mark(time, now, given, None if lacking else self._greatest_newest(given), keep=True)
         self.last = mark
@@ -356,11 +356,11 @@ class Aggregate:
         last = self.last
         cut = join_all([last.cut if last is not None else NOTHING, *(each.contribution.cut for each in given)])
         upper = time if last is None else max(time, last.upper)
-        for writer, key_state, gift in given:
-            alone = self._sharing.is_alone(writer.position, gift.cut, cut)
+        for writer, key_state, contribution in given:
+            alone = self._sharing.is_alone(writer.position, contribution.cut, cut)
             if keep:
-                key_state.lasting = gift.lasting and alone
-            noted, earlier = gift.time if alone else key_state.time, key_state.earlier_time
+                key_state.lasting = contribution.lasting and alone
+            noted, earlier = contribution.time if alone else key_state.time, key_state.earlier_time
             if noted is not None and noted > upper:
                 upper = noted
             if earlier is not None and earlier > upper:

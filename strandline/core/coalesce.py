@@ -147,7 +147,7 @@ class Coalescer:
         self._names = _input_names(inputs)
         self._numbers = {name: number for number, name in enumerate(self._names)}
         if len(self._numbers) < len(self._names):
-            raise InvalidConfig(name="inputs", value=self._names, wanted="each needs a name of its own")
+            raise InvalidConfig(name="inputs", value=self._names, wanted="distinct names")
         try:
             self._jumps = OnAllIdle(on_all_idle) is OnAllIdle.JUMP
         except ValueError:
@@ -159,7 +159,7 @@ class Coalescer:
         self._key_order: list[str] = []
 
     def observe(self, input: Hashable, value: int, key: str = "") -> list[Emission]:
-        """The input says that nothing older than `value` follows from it; an idle input becomes active."""
+        """Takes the input's new time: no older event follows from it. An idle input becomes active."""
         number = self._open(input, "observe")
         check_time("value", value)
         times = self._keys.get(check_key(key))
@@ -292,7 +292,7 @@ class Coalescer:
         return emissions
 
     def take(self, input: Hashable, emissions: Iterable[Emission]) -> list[Emission]:
-        """Hears from an input what the operator before it made known."""
+        """Takes the emissions of the upstream operator that is this input."""
         return _take(self, input, emissions)
 
 
@@ -318,7 +318,7 @@ class Join:
         self._emitted: dict[str, int] = {}
 
     def observe(self, input: Hashable, value: int, key: str = "") -> list[Emission]:
-        """The input says that nothing older than `value` follows from it; an idle input becomes active."""
+        """Takes the input's new time: no older event follows from it. An idle input becomes active."""
         emissions = self._inputs.observe(input, value, key)
         if sum(self._inputs.input_value(name, key) is not None for name in self._names) == 1:
             emissions.append(Watermark(key, value))
@@ -337,7 +337,7 @@ class Join:
         return self._risen(self._inputs.done(input))
 
     def take(self, input: Hashable, emissions: Iterable[Emission]) -> list[Emission]:
-        """Hears from an input what the operator before it made known."""
+        """Takes the emissions of the upstream operator that is this input."""
         return _take(self, input, emissions)
 
     def time(self, input: Hashable, key: str = "") -> int | None:

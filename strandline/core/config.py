@@ -81,7 +81,7 @@ class StreamConfig:
         known = {field.name for field in fields(self)} - {"time_domain"}
         for name, value in settings.items():
             if name not in known:
-                raise InvalidConfig(name=name, value=value, wanted=f"what can change is {', '.join(sorted(known))}")
+                raise InvalidConfig(name=name, value=value, wanted=f"only {', '.join(sorted(known))} can change")
         return replace(self, **settings)  # type: ignore[arg-type]  # the settings are checked when it is built
 
 

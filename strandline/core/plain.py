@@ -25,8 +25,8 @@ def to_plain(value: Any) -> Any:
             return {"tuple": [to_plain(each) for each in value]}
         case dict() if all(isinstance(name, str) for name in value):
             return {"object": {name: to_plain(each) for name, each in value.items()}}
-    wanted = "made of texts, bytes, numbers, lists, tuples and objects with texts as keys"
-    raise InvalidConfig(name="what is kept", value=value, wanted=wanted)
+    wanted = "only strings, bytes, numbers, lists, tuples and dicts with strings as keys can be saved"
+    raise InvalidConfig(name="a saved value", value=value, wanted=wanted)
 
 
 def from_plain(plain: Any) -> Any:

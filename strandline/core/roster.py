@@ -40,7 +40,7 @@ class Roster:
         self._gone_kept_ms = gone_kept_ms
         self._lapsing = Agenda()  # lost writers, each at or before the moment from which it may be forgotten
         self._closed = Agenda()  # closed writers, each at the moment from which it may be forgotten
-        self._looking: set[str] = set()  # keys whose last mark may have passed a closed or lost writer
+        self._to_check: set[str] = set()  # keys whose last mark may have passed a closed or lost writer
 
     @property
     def keys(self) -> set[str]:
@@ -187,7 +187,7 @@ class Roster:
         """Schedules a closed or lost writer: a later call forgets it, once marks have passed it in all of its keys."""
         for key, key_state in writer.key_states.items():
             self.aggregates[key].passing.put(writer.name, -TIME_BOUND_MS if key_state.time is None else key_state.time)
-            self._looking.add(key)
+            self._to_check.add(key)
 
     def stay(self, writer: Writer) -> None:
         """Cancels `leave`: the writer is not to be forgotten for now."""
@@ -204,13 +204,13 @@ class Roster:
                 else:
                     self._await_lapse(writer)
         room = FORGOTTEN_PER_CALL
-        for key in sorted(self._looking) if self._looking else ():
+        for key in sorted(self._to_check) if self._to_check else ():
             for name, time in self._passed_in(key, room):
-                self._look_at_gone(self.writers[name], self.aggregates[key], time, now)
+                self._forget_if_passed(self.writers[name], self.aggregates[key], time, now)
                 room -= 1
             if not room:
                 return
-            self._looking.discard(key)
+            self._to_check.discard(key)
 
     def _make_room(self, needed_by: str) -> None:
         """Forgets closed writers before their time, the longest closed first, if marks have passed them."""
@@ -220,7 +220,7 @@ class Roster:
                 self._forget(writer)
             else:
                 self._await_lapse(writer)
-        for key in sorted(self._looking):  # writers that are due already, but that only a mark of this call has passed
+        for key in sorted(self._to_check):  # writers that are due already, but that only a mark of this call has passed
             for name, time in self._passed_in(key, FORGOTTEN_PER_CALL):
                 writer = self.writers[name]
                 if writer.closed and name != needed_by and self._is_passed(writer):
@@ -247,7 +247,7 @@ class Roster:
         marked = any(each.last and (since is None or each.last.created_at >= since) for each in aggregates)
         return marked and all(each.has_passed(writer) for each in aggregates)
 
-    def _look_at_gone(self, writer: Writer, aggregate: Aggregate, time: int, now: int) -> None:
+    def _forget_if_passed(self, writer: Writer, aggregate: Aggregate, time: int, now: int) -> None:
         """Forgets a writer that the last mark of a key may have passed, if marks have passed it in all of its keys."""
         if not self._has_lapsed(writer, now):
             self.stay(writer)
@@ -339,7 +339,7 @@ class Roster:
         """Makes one mark, and handles the writers that it timed out."""
         mark = aggregate.make(time, now)
         self.changes.marks.append(mark)
-        self._looking.add(aggregate.key)
+        self._to_check.add(aggregate.key)
         for name in sorted(aggregate.timed_out):
             self.changed(self.writers[name], now)
         aggregate.timed_out.clear()
@@ -403,8 +403,8 @@ class Roster:
         return None if mark is None else self.append(self.aggregates[DEFAULT_KEY], mark.time, now)
 
     def _holder_of_rest(self, aggregate: Aggregate, now: int) -> Holder | None:
-        """In the ingestion domain: the lost reporter that alone prevents the idle advance, and for how long. Of
-        several, the one that is forgotten last."""
+        """In the ingestion domain: the lost reporter that prevents the idle advance, if all others are idle, and for
+        how long. Of several lost ones, the one that is forgotten last."""
         if self.config.time_domain is not INGESTION or not aggregate.enough_have_noted or aggregate.someone_counts:
             return None
         holders: list[tuple[int, str]] = []

@@ -41,7 +41,7 @@ class Stream:
         gone_kept_ms: int = GONE_KEPT_MS,
         unserved: Unserved | None = None,
     ) -> None:
-        """`unserved` has the time in which no caller could be heard; its owner shares it among all streams."""
+        """`unserved` has the time in which no caller could be heard; all streams of a controller share it."""
         self.name = check_name("stream", name)
         self.graph = graph
         self.sealed = False
@@ -319,7 +319,7 @@ class Stream:
     # -- time ----------------------------------------------------------------------------------------------------
 
     def evaluate(self, key: str, now: int) -> Mark | None:
-        """Makes a mark now if one is possible, before its interval too, or that of the idle advance."""
+        """Makes a mark now if one is possible, even before its interval has passed, or the mark of the idle advance."""
         now = self._moment(now)
         if self.sealed:
             return None

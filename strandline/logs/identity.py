@@ -21,7 +21,7 @@ from strandline.logs.errors import NotALog
 
 IDENTITY_DEFINITION: Final = "CREATE TABLE log (identity TEXT NOT NULL, commits INTEGER NOT NULL) STRICT"
 FIRST_COMMIT: Final = 1 << 52  # so large that a row never changes its length
-LOOKS: Final = 3  # checks before a write-ahead file counts as another log's: a checkpoint may run during one
+CHECKS: Final = 3  # checks before a write-ahead file counts as another log's: a checkpoint may run during one
 _IDENTITY: Final = "SELECT identity FROM log"
 _TABLE: Final = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'log'"
 
@@ -45,7 +45,7 @@ def repeat_identity(connection: sqlite3.Connection) -> None:
 def check_identity(path: Path) -> None:
     """Raises NotALog if the write-ahead file beside a log is another log's. Call it before the log is opened."""
     beside = _beside(path)[0]
-    for _ in range(LOOKS):
+    for _ in range(CHECKS):
         with contextlib.suppress(OSError, sqlite3.Error):
             if not beside.exists() or not beside.stat().st_size:
                 return

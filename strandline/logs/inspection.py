@@ -71,13 +71,13 @@ class LogInspection:
 
     def faults(self) -> Iterator[LogFault]:
         """Yields faults as it finds them."""
-        look = self._reader.query
+        query = self._reader.query
         try:
-            for (said,) in look(f"PRAGMA integrity_check({LOG_FAULTS_TOLD})", ()):
+            for (said,) in query(f"PRAGMA integrity_check({LOG_FAULTS_TOLD})", ()):
                 if said != "ok":
                     yield LogFault(kind=LogFaultKind.FILE, reason=f"SQLite says: {said}")
             segments: list[Segment] = []
-            for row in look(SEGMENTS, ()):
+            for row in query(SEGMENTS, ()):
                 try:
                     segments.append(segment_of(row))
                 except (ValueError, TypeError, StrandlineError) as error:
@@ -91,7 +91,7 @@ class LogInspection:
             unknown = (
                 "SELECT segment, count(*) FROM event WHERE segment NOT IN (SELECT id FROM segment) GROUP BY segment"
             )
-            for name, count in look(unknown, ()):
+            for name, count in query(unknown, ()):
                 reason = f"{count} events are in it, and the log does not have it"
                 yield LogFault(kind=LogFaultKind.SEGMENT, segment=_text(name), reason=reason)
         except sqlite3.Error as error:

@@ -104,7 +104,7 @@ class KafkaLog:
         log._known_partitions()
         if transactional_id is not None:
             # Before any other call: from here on no older producer with this id can append.
-            log._patiently(log._producer.init_transactions)
+            log._call_producer(log._producer.init_transactions)
         log._commit_timeout_ms = commit_timeout_ms
         return log
 
@@ -137,9 +137,9 @@ class KafkaLog:
                 if self._deliveries.in_transaction:
                     return self.positions()  # everything before it was committed or aborted
         self._wait()
-        self._tell_failures()
+        self._raise_failures()
         if self._doubtful:
-            self._pass_doubts()
+            self._pass_doubtful()
         return self.positions()
 
     def positions(self) -> Position:
@@ -232,10 +232,10 @@ class KafkaLog:
             try:
                 self._send_one(event)
             except BufferError:
-                self._hand_back(events[number:], "the producer's queue stayed full")
+                self._fail(events[number:], "the producer's queue stayed full")
                 return
             except KafkaException as error:
-                self._hand_back(events[number:], error.args[0].str())
+                self._fail(events[number:], error.args[0].str())
                 return
 
     def _send_one(self, event: Event) -> None:
@@ -251,7 +251,7 @@ class KafkaLog:
                     raise
                 self._producer.poll(KAFKA_STEP_MS / 1000)
 
-    def _hand_back(self, events: Sequence[Event], reason: str) -> None:
+    def _fail(self, events: Sequence[Event], reason: str) -> None:
         """Fails events that were not sent. The events before them are under way, so the append cannot raise."""
         for event in events:
             self._deliveries.sending(event).failed(reason)
@@ -268,7 +268,7 @@ class KafkaLog:
                 reason = f"{self._deliveries.under_way()} reports have not come in {2 * KAFKA_DELIVERY_MS} ms"
                 raise LogUnavailable(path=self._topic.path, reason=reason)
 
-    def _tell_failures(self) -> None:
+    def _raise_failures(self) -> None:
         failures = self._deliveries.take_failures()
         if not failures:
             return
@@ -277,7 +277,7 @@ class KafkaLog:
             path=self._topic.path, count=failures.count, reason=failures.reason, events=tuple(failures.events)
         )
 
-    def _pass_doubts(self) -> None:
+    def _pass_doubtful(self) -> None:
         """Moves positions past failed events to the present end: an event may be in the log if only its report was
         lost."""
         doubtful, self._doubtful = self._doubtful, set()
@@ -299,7 +299,7 @@ class KafkaLog:
                 raise TransactionUnderWay(call="an append")
             self._transacting = True
             try:
-                self._patiently(lambda _: self._producer.begin_transaction())
+                self._call_producer(lambda _: self._producer.begin_transaction())
                 try:
                     self._send(events)
                     self._wait()
@@ -321,7 +321,7 @@ class KafkaLog:
         consumer = Consumer({**connecting(self._producer.settings), "group.id": MEMO_GROUP + memo.name})
         try:
             group = consumer.consumer_group_metadata()
-            self._patiently(self._producer.send_offsets_to_transaction, [with_text], group)
+            self._call_producer(self._producer.send_offsets_to_transaction, [with_text], group)
         finally:
             consumer.close()
 
@@ -340,7 +340,7 @@ class KafkaLog:
 
     def _producer_commits(self) -> None:
         try:
-            self._asked_of_producer(self._producer.commit_transaction)
+            self._repeat_call(self._producer.commit_transaction)
         except KafkaException as error:
             unavailable = LogUnavailable(path=self._topic.path, reason=error.args[0].str())
             if error.args[0].txn_requires_abort():
@@ -349,7 +349,7 @@ class KafkaLog:
 
     def _abort(self) -> None:
         self._unsettled = self._abort
-        self._patiently(self._producer.abort_transaction)
+        self._call_producer(self._producer.abort_transaction)
         self._unsettled = None
 
     def _settle(self) -> None:
@@ -357,14 +357,14 @@ class KafkaLog:
         if self._unsettled is not None:
             self._unsettled()
 
-    def _patiently(self, call: Callable[..., Any], *given: Any) -> None:
+    def _call_producer(self, call: Callable[..., Any], *given: Any) -> None:
         """Calls the producer, and repeats the call while that may help. Raises LogFenced and LogUnavailable."""
         try:
-            self._asked_of_producer(call, *given)
+            self._repeat_call(call, *given)
         except KafkaException as error:
             raise LogUnavailable(path=self._topic.path, reason=error.args[0].str()) from error
 
-    def _asked_of_producer(self, call: Callable[..., Any], *given: Any) -> None:
+    def _repeat_call(self, call: Callable[..., Any], *given: Any) -> None:
         deadline = time.monotonic() + self._commit_timeout_ms / 1000
         while True:
             try:

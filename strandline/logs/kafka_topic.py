@@ -64,7 +64,7 @@ class Topic:
             found = self._admin.describe_topics(TopicCollection([self.name]), request_timeout=KAFKA_ATTEMPT_MS / 1000)
             return sorted(each.id for each in found[self.name].result().partitions)
 
-        return self._asked(ask)
+        return self._repeat(ask)
 
     def ends(self, *, committed: bool = False, partitions: Iterable[int] | None = None) -> Position:
         """The offset behind the last record of each partition that all in-sync replicas have.
@@ -98,7 +98,7 @@ class Topic:
             futures = self._admin.delete_records(asked, request_timeout=KAFKA_DELETE_MS / 1000)
             return {str(each.partition): future.result().low_watermark for each, future in futures.items()}
 
-        return {**begun, **(self._asked(ask) if further else {})}
+        return {**begun, **(self._repeat(ask) if further else {})}
 
     def timestamp_type(self) -> str:
         """The clock of its timestamps: "CreateTime" for the producer's, "LogAppendTime" for the broker's."""
@@ -109,7 +109,7 @@ class Topic:
             (future,) = futures.values()
             return str(future.result()["message.timestamp.type"].value)
 
-        return self._asked(ask)
+        return self._repeat(ask)
 
     def memo(self, group: str) -> str | None:
         """The metadata of the offset that a group has committed here.
@@ -127,7 +127,7 @@ class Topic:
             return text if found.offset >= 0 else None
 
         try:
-            return self._asked(ask)
+            return self._repeat(ask)
         finally:
             consumer.close()
 
@@ -142,9 +142,9 @@ class Topic:
             futures = self._admin.list_offsets(asked, isolation_level=level, request_timeout=KAFKA_ATTEMPT_MS / 1000)
             return {str(each.partition): future.result().offset for each, future in futures.items()}
 
-        return self._asked(ask)
+        return self._repeat(ask)
 
-    def _asked(self, ask: Callable[[], Value]) -> Value:
+    def _repeat(self, ask: Callable[[], Value]) -> Value:
         self._origin.check()
         started = time.monotonic()
         while True:

@@ -98,7 +98,7 @@ class ClientTime:
 
 
 class FaultyTransport:
-    """Sends requests over another transport, each as the script has it. Its `time` is the connection's to go by."""
+    """Sends requests over another transport, with the faults of a script. Its connection uses its `time`."""
 
     def __init__(self, inner: Transport, faults: Script, time: ClientTime | None = None) -> None:
         self.time = time if time is not None else ClientTime()
@@ -119,7 +119,7 @@ class FaultyTransport:
 
 
 class AsyncFaultyTransport:
-    """The same, async."""
+    """An async `FaultyTransport`."""
 
     def __init__(self, inner: AsyncTransport, faults: Script, time: ClientTime | None = None) -> None:
         self.time = time if time is not None else ClientTime()

@@ -152,7 +152,7 @@ def test_an_event_with_an_identity_counts_once_also_after_loading() -> None:
 def test_events_of_other_types_are_saved_as_they_are_encoded() -> None:
     plain = EventWindows[complex](Tumbling(10))
     plain.add(1, 1 + 2j)
-    with pytest.raises(InvalidConfig, match="texts, bytes, numbers"):
+    with pytest.raises(InvalidConfig, match="only strings, bytes, numbers"):
         plain.save()
     windows, again = [EventWindows[complex](Tumbling(10), encode=str, decode=complex) for _ in range(2)]
     windows.add(1, 1 + 2j)
