@@ -9,27 +9,24 @@ from typing import Any
 import msgspec
 
 from strandline.errors import BadJson, InvalidConfig, InvalidNote, StrandlineError
+from strandline.wire.shapes import misfit_of
 
-_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>[^`]*)`)?", re.DOTALL)
-_FIELD = re.compile(r"Object (?P<how>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
-_STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<place>\d+)\]|\[\.\.\.\]")
+_STEP = re.compile(r"(?:^|\.)(?P<name>[^.\[]+)|\[(?P<place>\d+)\]|\[\.\.\.\]")
 
 
 def body_error(
     kind: type[InvalidNote] | type[InvalidConfig] | type[BadJson], error: msgspec.ValidationError, body: bytes
 ) -> StrandlineError:
     """The error of the contract: which field, what stood there, and what would be right."""
-    matched = _MESSAGE.fullmatch(str(error))
-    what, path = (matched["what"], matched["path"] or "$") if matched else (str(error), "$")
-    field = _FIELD.fullmatch(what)
-    within = "" if path == "$" else f"{path.removeprefix('$.')}."
-    if field is not None and field["how"] == "missing required":
-        return _made(kind, within + field["name"], None, "it is required")
-    value = _at(body, path)
-    if field is not None:
-        inside = value.get(field["name"]) if isinstance(value, dict) else None
-        return _made(kind, within + field["name"], inside, "left out: there is no such field")
-    return _made(kind, path.removeprefix("$."), value, what[:1].lower() + what[1:].replace("`", ""))
+    misfit = misfit_of(error)
+    within = f"{misfit.path}." if misfit.path else ""
+    if misfit.missing is not None:
+        return _made(kind, within + misfit.missing, None, "it is required")
+    value = _at(body, misfit.path)
+    if misfit.unknown is not None:
+        inside = value.get(misfit.unknown) if isinstance(value, dict) else None
+        return _made(kind, within + misfit.unknown, inside, "left out: there is no such field")
+    return _made(kind, misfit.path or "$", value, misfit.what)
 
 
 def _made(kind: type[StrandlineError], name: str, value: Any, wanted: str) -> StrandlineError:

@@ -19,6 +19,7 @@ from strandline.access import Grant
 from strandline.errors import BadJson, InvalidConfig, InvalidNote, InvalidParameter
 from strandline.limits import PAGE_DEFAULT_ENTRIES, PAGE_ENTRIES, TIME_BOUND_MS
 from strandline.names import NAME, is_name
+from strandline.wire.shapes import decoder_of
 
 Body = TypeVar("Body", bound=Strict)
 
@@ -94,7 +95,7 @@ async def read_as(
     if not body and empty is not None:
         return empty
     try:
-        value = decode(msgspec.json.Decoder(kind), body)
+        value = decode(decoder_of(kind), body)
     except msgspec.ValidationError as error:
         raise body_error(wrong, error, body) from None
     check_json(body)

@@ -29,10 +29,11 @@ from strandline.access import EVERYTHING, Grant, Role
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany, UnknownPath
 from strandline.limits import NOTES_PER_REQUEST
+from strandline.wire.shapes import decoder_of
 from strandline.wire.streams import note_results_to_wire
 
-_body = msgspec.json.Decoder(NoteBody)
-_raw = msgspec.json.Decoder(RawNotesBody)
+_body = decoder_of(NoteBody)
+_raw = decoder_of(RawNotesBody)
 _BEFORE, _AFTER = "/v1/streams/", "/notes"
 
 HotCall: TypeAlias = Callable[[Notes, Scope, Receive], Awaitable[bytes]]

@@ -17,6 +17,7 @@ ALLOWED_OUTSIDE = {
     "strandline.core.block": {"numpy"},
     "strandline.core.chain": {"numpy"},
     "strandline.client.http": {"httpx"},
+    "strandline.wire.shapes": {"msgspec"},
 }
 # Clocks, randomness, logging, files, processes, threads and the net, by the module of the standard library.
 IMPURE = {
@@ -24,7 +25,10 @@ IMPURE = {
     *("subprocess", "multiprocessing", "threading", "concurrent", "asyncio", "selectors", "signal"),
     *("socket", "ssl", "http", "urllib", "sqlite3"),
 }
-MAY_BE_IMPURE = {f"strandline.client.{name}" for name in ("http", "credentials")} | {"strandline.fork"}
+MAY_BE_IMPURE = {f"strandline.client.{name}" for name in ("http", "credentials")} | {
+    "strandline.fork",
+    "strandline.wire.shapes",
+}
 PURE_PARTS = {"urllib.parse"}  # of a package that is otherwise impure
 
 LOADED = "import json, sys; import {}; print(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"

@@ -66,8 +66,8 @@ def test_the_pins_are_within_what_the_project_asks_for(compiled: dict[str, str],
     assert [str(each) for each in requirements if Version(pins[each.name]) not in each.specifier] == []
 
 
-def test_a_writers_install_needs_httpx_only(pyproject: dict[str, Any]) -> None:
-    assert [Requirement(each).name for each in pyproject["project"]["dependencies"]] == ["httpx"]
+def test_a_writers_install_needs_httpx_and_msgspec_only(pyproject: dict[str, Any]) -> None:
+    assert [Requirement(each).name for each in pyproject["project"]["dependencies"]] == ["httpx", "msgspec"]
 
 
 def test_the_installed_packages_agree_with_each_other() -> None:

@@ -50,6 +50,7 @@ from strandline.wire.groups import (
     positions_to_wire,
     reader_answer_to_wire,
 )
+from strandline.wire.shapes import convert
 
 router = APIRouter(prefix="/v1/reader-groups", tags=["reader groups"])
 
@@ -215,7 +216,7 @@ def _start(value: Any) -> Start:  # what the body has
         return FromHead()
     wanted = '"head", {"time": …} or {"positions": {…}}'
     try:
-        body = msgspec.convert(value, StartBody)
+        body = convert(value, StartBody)
     except msgspec.ValidationError as error:
         raise InvalidConfig(name="start", value=value, wanted=f"{wanted}: {error}") from None
     if (body.time is UNSET) == (body.positions is UNSET):

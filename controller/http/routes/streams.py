@@ -41,6 +41,7 @@ from controller.streams.loaded_stream import LoadedStream
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import NewSegment
 from strandline.errors import InvalidConfig, InvalidNote, InvalidScale
+from strandline.wire.shapes import convert
 from strandline.wire.streams import config_to_wire, holder_to_wire, mark_to_wire, segment_to_wire
 
 router = APIRouter(prefix="/v1/streams", tags=["streams"])
@@ -185,7 +186,7 @@ def _segments(value: Any) -> int | Sequence[NewSegment] | None:  # what the body
     if type(value) is not list:
         raise InvalidConfig(name="segments", value=value, wanted=wanted)
     try:
-        bodies = msgspec.convert(value, list[SegmentBody])
+        bodies = convert(value, list[SegmentBody])
     except msgspec.ValidationError as error:
         raise InvalidConfig(name="segments", value=value, wanted=f"{wanted}: {error}") from None
     for each in bodies:

@@ -1,0 +1,101 @@
+"""Shapes: what goes over the wire, declared once as typed values, and how JSON becomes one of them.
+
+A shape is a `msgspec.Struct`, or a value of the core that is a dataclass with the same fields. Clients decode it, the
+controller encodes it, and OpenAPI describes it. Fields that a shape does not have are passed over in answers: a newer
+controller may say more. No number is made of a text, and no whole number of a fraction.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from functools import partial
+from threading import Lock
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+Value = TypeVar("Value")
+
+_MESSAGE: Final = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>[^`]*)`)?", re.DOTALL)
+_FIELD: Final = re.compile(r"Object (?P<how>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)
+
+_decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
+_making = Lock()
+
+
+def decoder_of(kind: type[Value]) -> msgspec.json.Decoder[Value]:
+    """The decoder of a type, made once. Any thread may ask for it at any time.
+
+    msgspec works out a type when a decoder for it is first made, and the process crashes where two threads do that for
+    one type at the same moment: hence the lock, and hence no decoder is made elsewhere.
+    """
+    found = _decoders.get(kind)
+    if found is None:
+        with _making:
+            found = _decoders.get(kind)
+            if found is None:
+                found = _decoders[kind] = msgspec.json.Decoder(kind)
+    return found
+
+
+def convert(value: object, kind: type[Value]) -> Value:
+    """A value that was decoded already, as one of a type. Raises msgspec.ValidationError."""
+    decoder_of(kind)  # which works the type out
+    return msgspec.convert(value, kind)
+
+
+def read(kind: type[Value], body: bytes) -> Value:
+    """An answer's body as a value; raises ValueError, which names the field that is wrong."""
+    try:
+        return decoder_of(kind).decode(body)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(misfit_of(error))) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"it is not JSON ({error}) and begins with {body[:80]!r}") from None
+
+
+def reader_of(kind: type[Value]) -> Callable[[bytes], Value]:
+    """`read` for one type."""
+    return partial(read, kind)
+
+
+class Misfit(NamedTuple):
+    """What is wrong with JSON that has not the shape of its type. `path` is where, "" for the whole; entries of an
+    object stand there as `[...]`. `missing` and `unknown` name a field of what stands there."""
+
+    path: str
+    what: str
+    missing: str | None = None
+    unknown: str | None = None
+
+    def __str__(self) -> str:
+        where = f"the answer.{self.path}" if self.path else "the answer"
+        if self.missing is not None:
+            return f"{where} has no {self.missing}"
+        return f"{where}: {self.what}"
+
+
+def misfit_of(error: msgspec.ValidationError) -> Misfit:
+    """What msgspec says is wrong, and where."""
+    matched = _MESSAGE.fullmatch(str(error))
+    what, path = (matched["what"], matched["path"] or "$") if matched else (str(error), "$")
+    path = path.removeprefix("$").removeprefix(".")
+    field = _FIELD.fullmatch(what)
+    what = what[:1].lower() + what[1:].replace("`", "")
+    if field is None:
+        return Misfit(path, what)
+    if field["how"] == "missing required":
+        return Misfit(path, what, missing=field["name"])
+    return Misfit(path, what, unknown=field["name"])
+
+
+def _renew() -> None:
+    """In a forked child: whichever thread held the lock is not there any more."""
+    global _making
+    _making = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
