@@ -13,7 +13,7 @@ from controller.limits import EPOCH_END_MS, EPOCH_FIRST_MS, POSITION_SEGMENTS_SH
 
 if TYPE_CHECKING:
     from strandline.core.aggregate import Holder
-    from strandline.wire.streams import WireMark
+    from strandline.wire.streams import HolderReply, WireMark
 
 NOTHING = "–"
 
@@ -79,7 +79,7 @@ def counts(states: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {state}" for state, count in sorted(states.items()) if count) or "none"
 
 
-def holding(holder: Holder | None) -> str:
+def holding(holder: Holder | HolderReply | None) -> str:
     """Which writer holds time back, how long it has been silent, and when it times out."""
     if holder is None:
         return "nobody"

@@ -18,7 +18,8 @@ from strandline.client.http import AsyncConnection, Connection, reach, reach_asy
 from strandline.core.order import Lag, SegmentRef
 from strandline.errors import StrandlineError
 from strandline.logs import LogReader
-from strandline.wire.groups import GroupWindow, Positions
+from strandline.wire.groups import GroupWindow
+from strandline.wire.shapes import Positions
 
 
 def _monotonic_ms() -> float:

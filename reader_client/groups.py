@@ -20,10 +20,10 @@ from strandline.wire.groups import (
     GroupLag,
     GroupSettings,
     GroupWindow,
-    Positions,
     ReaderAnswer,
     Start,
 )
+from strandline.wire.shapes import Positions
 from strandline.wire.streams import MarksAt
 
 CHANGEABLE: Final = ("streams", "backlog_threshold_ms", "reader_timeout_ms", "idle_timeout_ms", "on_all_idle")

@@ -26,7 +26,8 @@ from strandline.errors import Fenced, InvalidConfig, OutcomeUnknown, PositionWen
 from strandline.fork import OwningProcess
 from strandline.logs import LogReader, StoredEvent
 from strandline.names import check_name
-from strandline.wire.groups import GroupWindow, Positions, ReaderAnswer
+from strandline.wire.groups import GroupWindow, ReaderAnswer
+from strandline.wire.shapes import Positions
 
 WatermarkName: TypeAlias = tuple[str | None, str]  # the stream, or None for all streams, and the time key
 

@@ -57,7 +57,7 @@ class GroupFollower:
         with None where it stands. Creates it where there is none; one that is there gets the settings of the query,
         once in each run, so that what an operator changes later stays. Returns the epoch."""
         from strandline.client import calls, group_calls
-        from strandline.wire.groups import GroupSettings, group_to_wire
+        from strandline.wire.groups import GroupSettings, settings_of_group
 
         settings = GroupSettings(
             streams=(self._stream,), backlog_threshold_ms=self._backlog_threshold_ms, reader_timeout_ms=None
@@ -66,7 +66,7 @@ class GroupFollower:
             self._windows.ask(lambda: group_calls.create_group(self._group, settings))
         except GroupExists:  # the query was started with other options since
             if not self._configured:
-                changes = {name: value for name, value in group_to_wire(settings).items() if name in _CHANGED}
+                changes = {name: value for name, value in settings_of_group(settings).items() if name in _CHANGED}
                 self._windows.ask(lambda: group_calls.change_group(self._group, changes))
         self._configured = True
         stands = self._windows.ask(lambda: group_calls.group_window(self._group)).streams[self._stream].position

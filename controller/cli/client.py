@@ -28,19 +28,19 @@ from strandline.errors import (
     UnknownWriter,
 )
 from strandline.limits import PAGE_ENTRIES
-from strandline.wire.fields import Fields
-from strandline.wire.journal import JournalPage, journal_from_wire
-from strandline.wire.status import StatusPage, status_from_wire
+from strandline.wire.groups import GroupNames
+from strandline.wire.journal import JournalPage
+from strandline.wire.shapes import read
+from strandline.wire.status import StatusPage
 from strandline.wire.streams import (
     JsonObject,
     MarksAt,
     MarksPage,
     StreamDescription,
+    StreamNames,
     TimeIndexPage,
-    marks_at_from_wire,
-    marks_page_from_wire,
-    stream_from_wire,
-    time_index_from_wire,
+    WritersPage,
+    read_stream,
 )
 
 Value = TypeVar("Value")
@@ -196,12 +196,12 @@ def speaking(options: argparse.Namespace) -> Iterator[ControllerClient]:
 
 def list_streams(after: str = "", limit: int = PAGE_ENTRIES) -> Call[Listed]:
     """A page of the streams' names."""
-    return ask("GET", f"/v1/streams{query(after=after or None, limit=limit)}", _page_of("streams", _text))
+    return ask("GET", f"/v1/streams{query(after=after or None, limit=limit)}", _streams)
 
 
 def list_groups(after: str = "", limit: int = PAGE_ENTRIES) -> Call[Listed]:
     """A page of the reader groups' names."""
-    return ask("GET", f"/v1/reader-groups{query(after=after or None, limit=limit)}", _page_of("groups", _text))
+    return ask("GET", f"/v1/reader-groups{query(after=after or None, limit=limit)}", _groups)
 
 
 def journal(stream: str | None, group: str | None, *, after: int) -> Call[Journalled]:
@@ -211,20 +211,18 @@ def journal(stream: str | None, group: str | None, *, after: int) -> Call[Journa
     return ask(
         "GET",
         f"{path}/journal{asked}",
-        lambda value, where: Journalled(_object(value), journal_from_wire(value, where)),
+        lambda body: Journalled(read(dict, body), read(JournalPage, body)),
     )
 
 
 def list_writers(stream: str, after: str = "", limit: int = PAGE_ENTRIES) -> Call[Listed]:
-    """A page of a stream's writers, as JSON objects that have at least what the table of writers shows."""
+    """A page of a stream's writers, as JSON objects, each of which is a `WriterReply`."""
     path = f"{stream_path(stream)}/writers{query(after=after or None, limit=limit)}"
-    return ask("GET", path, _page_of("writers", _writer))
+    return ask("GET", path, _writers)
 
 
 def describe(stream: str) -> Call[Described]:
-    return ask(
-        "GET", stream_path(stream), lambda value, where: Described(_object(value), stream_from_wire(value, where))
-    )
+    return ask("GET", stream_path(stream), lambda body: Described(read(dict, body), read_stream(body)))
 
 
 def status(streams: Sequence[str] = (), *, limit: int) -> Call[StatusTold]:
@@ -232,7 +230,7 @@ def status(streams: Sequence[str] = (), *, limit: int) -> Call[StatusTold]:
     return ask(
         "GET",
         status_path(streams, limit=limit),
-        lambda value, where: StatusTold(_object(value), status_from_wire(value, where)),
+        lambda body: StatusTold(read(dict, body), read(StatusPage, body)),
     )
 
 
@@ -248,7 +246,7 @@ def marks_at(stream: str, key: str, time: int) -> Call[Around]:
     return ask(
         "GET",
         f"{stream_path(stream)}/marks/at{asked}",
-        lambda value, where: Around(_object(value), marks_at_from_wire(value, where)),
+        lambda body: Around(read(dict, body), read(MarksAt, body)),
     )
 
 
@@ -258,7 +256,7 @@ def time_index(stream: str, segment: str, key: str, *, from_offset: int, limit: 
     return ask(
         "GET",
         f"{stream_path(stream)}/segments/{segment}/time-index{asked}",
-        lambda value, where: Indexed(_object(value), time_index_from_wire(value, where)),
+        lambda body: Indexed(read(dict, body), read(TimeIndexPage, body)),
     )
 
 
@@ -278,39 +276,20 @@ def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> 
     return ask("POST", f"{stream_path(stream)}/tail", _marked, body)
 
 
-def _marked(value: object, where: str) -> Marked:
-    return Marked(_object(value), marks_page_from_wire(value, where))
+def _marked(body: bytes) -> Marked:
+    return Marked(read(dict, body), read(MarksPage, body))
 
 
-def _object(value: object) -> JsonObject:
-    if not isinstance(value, dict):
-        raise ValueError("the answer is no object")
-    return value
+def _streams(body: bytes) -> Listed:
+    page = read(StreamNames, body)
+    return Listed(read(dict, body), page.streams, page.next)
 
 
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{where} is no text")
-    return value
+def _groups(body: bytes) -> Listed:
+    page = read(GroupNames, body)
+    return Listed(read(dict, body), page.groups, page.next)
 
 
-def _writer(value: object, where: str) -> JsonObject:
-    given = Fields(value, where)
-    for read, names in (
-        (given.text, ("writer", "state")),
-        (given.numbers_or_none, ("times",)),
-        (given.numbers, ("position",)),
-        (given.number_or_none, ("epoch", "last_heard_at")),
-        (given.texts, ("holds",)),
-    ):
-        for name in names:
-            read(name)
-    return _object(value)
-
-
-def _page_of(name: str, read: Callable[[Any, str], Any]) -> Callable[[object, str], Listed]:
-    def page(value: object, where: str) -> Listed:
-        given = Fields(value, where)
-        return Listed(_object(value), given.list(name, read), given.text_or_none("next"))
-
-    return page
+def _writers(body: bytes) -> Listed:
+    said = read(dict, body)
+    return Listed(said, tuple(said["writers"]), read(WritersPage, body).next)

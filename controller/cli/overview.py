@@ -50,7 +50,7 @@ def look(speaker: ControllerClient, names: Sequence[str] = (), limit: int = PAGE
         seen.streams |= {each.stream: each for each in told.page.streams}
         seen.json += told.json["streams"]
         seen.unread |= told.page.unread
-        seen.known += told.page.counts.get("streams", 0)
+        seen.known += told.page.counts.streams
     return seen
 
 

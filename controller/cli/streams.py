@@ -97,9 +97,9 @@ def _page(name: str, stream: StreamDescription, status: StreamStatus | None, tim
 
 
 def _settings(stream: StreamDescription) -> list[tuple[str, str]]:
-    from strandline.wire.streams import config_to_wire
+    from strandline.wire.streams import settings_of
 
-    shown = {name: value for name, value in config_to_wire(stream.config).items() if name != "time_domain"}
+    shown = {name: value for name, value in settings_of(stream.config).items() if name != "time_domain"}
     return [(name, "null" if value is None else str(value)) for name, value in shown.items()]
 
 

@@ -22,10 +22,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
     from controller.cli.client import speaking
     from controller.format import NOTHING, Times, fields, indented, yes
     from strandline.client.calls import time_window
-    from strandline.wire.streams import time_window_to_wire
 
     times = Times(options.plain_times)
     with speaking(options) as speaker:
@@ -39,5 +40,5 @@ def run(options: argparse.Namespace) -> int:
                 ("mark", NOTHING if window.mark_seq is None else str(window.mark_seq)),
             ]
         )
-        say(indented(time_window_to_wire(window)) if options.json else "\n".join(shown))
+        say(indented(asdict(window)) if options.json else "\n".join(shown))
     return 0

@@ -44,20 +44,19 @@ def run(options: argparse.Namespace) -> int:
 
 def _row(writer: dict[str, object], times: Times) -> tuple[str, ...]:
     from controller.format import NOTHING, key_name, offsets
-    from strandline.wire.fields import Fields
+    from strandline.wire.shapes import convert
+    from strandline.wire.streams import WriterReply
 
-    given = Fields(writer)
-    epoch = given.number_or_none("epoch")
-    noted = given.numbers_or_none("times")
-    shown = [times.show(time) if key == "" else f"{key}={times.show(time)}" for key, time in noted.items()]
+    given = convert(writer, WriterReply)
+    shown = [times.show(time) if key == "" else f"{key}={times.show(time)}" for key, time in given.times.items()]
     return (
-        given.text("writer"),
-        given.text("state"),
+        given.writer,
+        given.state,
         ", ".join(shown) or NOTHING,
-        offsets(given.numbers("position")),
-        NOTHING if epoch is None else str(epoch),
-        times.show(given.number_or_none("last_heard_at")),
-        ", ".join(key_name(key) if key else "time" for key in given.texts("holds")) or NOTHING,
+        offsets(given.position),
+        NOTHING if given.epoch is None else str(given.epoch),
+        times.show(given.last_heard_at),
+        ", ".join(key_name(key) if key else "time" for key in given.holds) or NOTHING,
     )
 
 

@@ -19,7 +19,7 @@ from strandline.core.coalesce import OnAllIdle
 from strandline.core.cut import Cut
 from strandline.core.order import SegmentRef
 from strandline.core.served_time import Moment
-from strandline.wire.groups import FromHead, FromPositions, FromTime, GroupSettings, group_to_wire
+from strandline.wire.groups import FromHead, FromPositions, FromTime, GroupSettings, settings_of_group
 
 
 class LoadedGroup:
@@ -110,7 +110,7 @@ class LoadedGroup:
             commit.remove(schema.reader_group, {"name": members.name})
             return self.discard
         if touched.group or self._stored_fence != fence:
-            settings = group_to_wire(members.settings)
+            settings = settings_of_group(members.settings)
             row = group_values(
                 members.name,
                 settings,

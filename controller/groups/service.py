@@ -46,7 +46,7 @@ from strandline.wire.groups import (
     ReaderAnswer,
     SegmentLag,
     Start,
-    group_to_wire,
+    settings_of_group,
 )
 
 
@@ -119,7 +119,7 @@ class Groups:
         membership.touched.group = True
         now = self._clock.now()
         loaded = LoadedGroup(membership, now, None)
-        loaded.journal.act(Act("created", by, group_to_wire(settings)), now)
+        loaded.journal.act(Act("created", by, settings_of_group(settings)), now)
         self._cache.put(name, loaded)
         await self._committer.join(loaded)
         return True
@@ -393,7 +393,7 @@ def _comparable(value: object) -> object:
 
 def _changed(before: GroupSettings, after: GroupSettings) -> dict[str, Any]:
     """The changed settings, for the journal."""
-    wire = group_to_wire(after)
+    wire = settings_of_group(after)
     return {name: wire[name] for name in _differences(before, after)}
 
 

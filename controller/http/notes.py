@@ -22,7 +22,7 @@ from controller.http.body_errors import body_error
 from controller.http.dependencies import caller_of
 from controller.http.problems import log_denied
 from controller.http.request_bodies import check_no_name_twice, decode, read_json_body
-from controller.http.responses import noted_json, to_json
+from controller.http.responses import reply_to, to_json
 from controller.limits import NOTE_SEGMENTS, PIECE_ANSWERS, PIECE_NOTES, SMALL_BODY_BYTES
 from controller.streams.notes import Notes
 from strandline.access import EVERYTHING, Grant, Role
@@ -30,7 +30,7 @@ from strandline.core.note import DEFAULT_KEY, Note
 from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany, UnknownPath
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.wire.shapes import decoder_of
-from strandline.wire.streams import note_results_to_wire
+from strandline.wire.streams import encoded_results
 
 _body = decoder_of(NoteBody)
 _raw = decoder_of(RawNotesBody)
@@ -69,7 +69,7 @@ async def note_stream(stream: str, notes: Notes, scope: Scope, receive: Receive)
         raise
     check_writer(grant_of(scope), scope, stream, note.writer)
     noted = await notes.take(stream, note, by=caller_of(scope))
-    return to_json(noted_json(noted, keyed=given.times is not UNSET))
+    return to_json(reply_to(noted, keyed=given.times is not UNSET))
 
 
 async def note_streams(notes: Notes, scope: Scope, receive: Receive) -> bytes:
@@ -126,10 +126,10 @@ async def take_many(
             shaped = [
                 result
                 if isinstance(result, StrandlineError)
-                else noted_json(result, keyed=isinstance(each, NoteBody) and each.times is not UNSET)
+                else reply_to(result, keyed=isinstance(each, NoteBody) and each.times is not UNSET)
                 for each, result in piece
             ]
-            parts.append(to_json(note_results_to_wire(shaped)["results"])[1:-1])
+            parts.append(encoded_results(shaped))
     return b'{"results":[%s]}' % b",".join(parts)
 
 

@@ -8,11 +8,11 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from controller.http import answers as answer_shapes
 from controller.http import bodies
 from controller.http.auth import RULES, RuleScope
 from strandline.limits import KEYS_PER_STREAM, NAME_CHARACTERS, NOTES_PER_REQUEST, SEGMENTS_PER_STREAM, TIME_BOUND_MS
 from strandline.wire.problems import MEDIA_TYPE
+from strandline.wire.status import StatusPage
 
 JsonSchema = dict[str, Any]
 
@@ -107,7 +107,7 @@ def takes(kind: type[bodies.Strict], *, required: bool = True) -> JsonSchema:
     return {"requestBody": {"required": required, "content": content}}
 
 
-def answers(kind: type[answer_shapes.Answer]) -> dict[int | str, JsonSchema]:
+def answers(kind: type[msgspec.Struct]) -> dict[int | str, JsonSchema]:
     """What a route says of its answer."""
     content = {"application/json": {"schema": _ref(kind.__name__)}}
     return {200: {"description": (kind.__doc__ or "").strip(), "content": content}}
@@ -133,7 +133,7 @@ def describe(app: FastAPI) -> JsonSchema:
     one_or_many = {"oneOf": [_ref("Note"), _ref("Notes")]}
     document["paths"]["/v1/streams/{stream}/notes"] = _hot("Note a time", one_or_many, [stream])
     document["paths"]["/v1/notes"] = _hot("Note times in several streams", _ref("StreamNotes"), [])
-    described = [*_BODIES, answer_shapes.StatusAnswer]
+    described = [*_BODIES, StatusPage]
     _, found = msgspec.json.schema_components(described, ref_template="#/components/schemas/{name}")
     document["components"] = {"schemas": {**found, **_SCHEMAS}, "securitySchemes": {"token": _TOKEN}}
     problem = {"description": "A problem", "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}

@@ -1,4 +1,4 @@
-"""Domain values as the answers of the contract. What clients read as well is shaped in `strandline.wire.streams`."""
+"""Domain values as the shapes of the contract, and these as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from controller.streams.notes import Noted
 from controller.streams.reads import MarkPage, MarksAround
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
-from strandline.wire.streams import JsonObject, mark_to_wire, marks_page_to_wire, note_answer_to_wire
+from strandline.wire.streams import (
+    KeyedNoteReply,
+    MarksAt,
+    MarksPage,
+    NoteReply,
+    WireMark,
+    marks_page,
+    note_reply,
+    wire_mark,
+)
 
 _encoder = msgspec.json.Encoder()
 EVENTS: Final = b"text/event-stream"
@@ -30,27 +39,23 @@ def event_of_end(reason: str) -> bytes:
     return b"event: end\ndata: %s\n\n" % to_json({"reason": reason})
 
 
-def mark_or_null(mark: Mark | None, graph: SegmentGraph) -> JsonObject | None:
-    return None if mark is None else mark_to_wire(mark, graph)
+def mark_or_null(mark: Mark | None, graph: SegmentGraph) -> WireMark | None:
+    return None if mark is None else wire_mark(mark, graph)
 
 
-def marks_json(marks: list[Mark], graph: SegmentGraph) -> JsonObject:
-    return marks_page_to_wire(marks, graph)
+def page_of(page: MarkPage) -> MarksPage:
+    return marks_page(page.marks, page.graph, page.resting)
 
 
-def page_json(page: MarkPage) -> JsonObject:
-    return marks_page_to_wire(page.marks, page.graph, page.resting)
+def around(at: MarksAround) -> MarksAt:
+    return MarksAt(
+        floor=mark_or_null(at.floor, at.graph),
+        ceiling=mark_or_null(at.ceiling, at.graph),
+        start=at.graph.frontier(at.start),
+        exact=at.exact,
+    )
 
 
-def at_json(at: MarksAround) -> JsonObject:
-    return {
-        "floor": mark_or_null(at.floor, at.graph),
-        "ceiling": mark_or_null(at.ceiling, at.graph),
-        "start": at.graph.frontier(at.start),
-        "exact": at.exact,
-    }
-
-
-def noted_json(noted: Noted, *, keyed: bool) -> JsonObject:
+def reply_to(noted: Noted, *, keyed: bool) -> NoteReply | KeyedNoteReply:
     """An answer to a note. `keyed`: it had `times`, so floors and holders are by key."""
-    return note_answer_to_wire(noted.answer, noted.graph, noted.held_by, keyed=keyed)
+    return note_reply(noted.answer, noted.graph, noted.held_by, keyed=keyed)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from strandline.core.changes import Registered
@@ -23,9 +24,10 @@ from strandline.errors import StrandlineError, TooMany, UnexpectedAnswer
 from strandline.limits import NOTES_PER_REQUEST, WAIT_BOUND_MS
 from strandline.names import check_name
 from strandline.wire import streams
-from strandline.wire.journal import JournalPage, journal_from_wire
+from strandline.wire.journal import JournalPage
 from strandline.wire.problems import from_problem
-from strandline.wire.status import StatusPage, status_from_wire
+from strandline.wire.shapes import reader_of
+from strandline.wire.status import StatusPage
 from strandline.wire.streams import (
     Evaluated,
     JsonObject,
@@ -104,18 +106,18 @@ def create_stream(
     stream: str, segments: int | Sequence[NewSegment] | Literal["open"], config: StreamConfig | None = None
 ) -> Call[bool]:
     """Creates a stream; returns whether it is new. Raises StreamExists where there is another one of that name."""
-    asked = segments if isinstance(segments, int | str) else [streams.new_segment_to_wire(new) for new in segments]
-    settings = streams.config_to_wire(config if config is not None else StreamConfig())
+    asked = segments if isinstance(segments, int | str) else [streams.new_segment_body(new) for new in segments]
+    settings = streams.settings_of(config if config is not None else StreamConfig())
     return (yield from ask_whether_new("PUT", stream_path(stream), {"segments": asked, **settings}))
 
 
 def describe(stream: str) -> Call[StreamDescription]:
-    return (yield from ask("GET", stream_path(stream), streams.stream_from_wire))
+    return (yield from ask("GET", stream_path(stream), streams.read_stream))
 
 
 def scale(stream: str, seal: Mapping[str, int], create: Sequence[NewSegment]) -> Call[None]:
     """Seals segments at final offsets, and creates their successors."""
-    body = {"seal": dict(seal), "create": [streams.new_segment_to_wire(new) for new in create]}
+    body = {"seal": dict(seal), "create": [streams.new_segment_body(new) for new in create]}
     yield from tell("POST", f"{stream_path(stream)}/scale", body)
 
 
@@ -134,7 +136,7 @@ def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> 
     check_name("writer", reporter)
     check_position(position)
     body = {"reporter": reporter, "time": time, "position": dict(position)}
-    return (yield from ask("POST", f"{stream_path(stream)}/tail", streams.note_answer_from_wire, body))
+    return (yield from ask("POST", f"{stream_path(stream)}/tail", streams.read_note_answer, body))
 
 
 # -- writers and notes -----------------------------------------------------------------------------------------
@@ -147,29 +149,33 @@ def register(stream: str, writer: str, keys: Iterable[str] = (), registration: s
     body: JsonObject | None = {"keys": named} if named else None
     if registration is not None:
         body = {**(body or {}), "registration": check_name("registration", registration)}
-    return (yield from ask("PUT", writer_path(stream, writer), streams.registered_from_wire, body))
+    return (yield from ask("PUT", writer_path(stream, writer), streams.read_registered, body))
 
 
 def note(stream: str, note: Note) -> Call[NoteAnswer]:
     path = f"{stream_path(stream)}/notes"
-    return (yield from ask("POST", path, streams.note_answer_from_wire, streams.note_to_wire(note)))
+    return (
+        yield from ask(
+            "POST", path, partial(streams.read_note_answer, keyed=streams.is_keyed(note)), streams.note_body(note)
+        )
+    )
 
 
 def notes(stream: str, notes: Sequence[Note]) -> Call[tuple[NoteAnswer | StrandlineError, ...]]:
     """Many notes in one request: an answer or an error for each, in order. Raises TooMany for more than one request
     takes, with none of them sent."""
-    body = {"notes": [streams.note_to_wire(each) for each in _not_too_many(notes)]}
+    body = {"notes": [streams.note_body(each) for each in _not_too_many(notes)]}
     path = f"{stream_path(stream)}/notes"
-    return (yield from ask("POST", path, _results_of(len(notes)), body))
+    return (yield from ask("POST", path, _results_of(notes), body))
 
 
 def notes_of_streams(
     notes: Sequence[tuple[str, Note]],
 ) -> Call[tuple[NoteAnswer | StrandlineError, ...]]:
     """The same over several streams: pairs of a stream and a note."""
-    named = [{"stream": check_name("stream", stream), **streams.note_to_wire(each)} for stream, each in notes]
+    named = [{"stream": check_name("stream", stream), **streams.note_body(each)} for stream, each in notes]
     body: JsonObject = {"notes": _not_too_many(named)}
-    return (yield from ask("POST", "/v1/notes", _results_of(len(notes)), body))
+    return (yield from ask("POST", "/v1/notes", _results_of([each for _, each in notes]), body))
 
 
 def idle(stream: str, writer: str, epoch: int | None = None) -> Call[None]:
@@ -190,25 +196,25 @@ def marks(
     if wait_ms > WAIT_BOUND_MS:
         raise TooMany(what="milliseconds to wait", count=wait_ms, limit=WAIT_BOUND_MS)
     asked = query(key=check_key(key) or None, after=after, limit=limit, wait_ms=wait_ms or None)
-    return (yield from ask("GET", f"{stream_path(stream)}/marks{asked}", streams.marks_page_from_wire, wait_ms=wait_ms))
+    return (yield from ask("GET", f"{stream_path(stream)}/marks{asked}", reader_of(MarksPage), wait_ms=wait_ms))
 
 
 def marks_at(stream: str, time: int, *, key: str = DEFAULT_KEY) -> Call[MarksAt]:
     """The marks around a time, and where reading from it begins."""
     asked = query(time=time, key=check_key(key) or None)
-    return (yield from ask("GET", f"{stream_path(stream)}/marks/at{asked}", streams.marks_at_from_wire))
+    return (yield from ask("GET", f"{stream_path(stream)}/marks/at{asked}", reader_of(MarksAt)))
 
 
 def evaluate(stream: str, *, key: str = DEFAULT_KEY) -> Call[Evaluated]:
     """Makes a mark now, if one is possible."""
     path = f"{stream_path(stream)}/marks"
-    return (yield from ask("POST", path, streams.evaluated_from_wire, {"key": check_key(key)}))
+    return (yield from ask("POST", path, streams.read_evaluated, {"key": check_key(key)}))
 
 
 def time_window(stream: str, position: Mapping[str, int], *, key: str = DEFAULT_KEY) -> Call[TimeWindow]:
     check_position(position)
     body = {"position": dict(position), "key": check_key(key)}
-    return (yield from ask("POST", f"{stream_path(stream)}/time-window", streams.time_window_from_wire, body))
+    return (yield from ask("POST", f"{stream_path(stream)}/time-window", reader_of(TimeWindow), body))
 
 
 def time_index(
@@ -223,13 +229,13 @@ def time_index(
     """Offset and time within a segment: from an offset on, or, with a token, from where the call before left off."""
     asked = query(key=check_key(key) or None, from_offset=from_offset or None, token=token, limit=limit)
     path = f"{stream_path(stream)}/segments/{check_name('segment', segment)}/time-index{asked}"
-    return (yield from ask("GET", path, streams.time_index_from_wire))
+    return (yield from ask("GET", path, reader_of(TimeIndexPage)))
 
 
 def journal(stream: str, *, after: int = 0, limit: int | None = None) -> Call[JournalPage]:
     """What happened to a stream, after a seq of its journal."""
     path = f"{stream_path(stream)}/journal{query(after=after or None, limit=limit)}"
-    return (yield from ask("GET", path, journal_from_wire))
+    return (yield from ask("GET", path, reader_of(JournalPage)))
 
 
 # -- operations ------------------------------------------------------------------------------------------------
@@ -250,7 +256,9 @@ def status(
 ) -> Call[StatusPage]:
     """How streams, reader groups and the controller are: all streams, by name, or these. With `trouble` those that are
     in trouble, the worst first, at most `limit` of them."""
-    return (yield from ask("GET", status_path(streams, after=after, limit=limit, trouble=trouble), status_from_wire))
+    return (
+        yield from ask("GET", status_path(streams, after=after, limit=limit, trouble=trouble), reader_of(StatusPage))
+    )
 
 
 # -- what all calls are made of --------------------------------------------------------------------------------
@@ -283,7 +291,7 @@ def query(**asked: int | str | None) -> str:
 def ask(
     method: str,
     path: str,
-    read: Callable[[object, str], Value],
+    read: Callable[[bytes], Value],
     body: JsonObject | None = None,
     *,
     repeatable: bool = True,
@@ -295,7 +303,7 @@ def ask(
     if not 200 <= response.status < 300:
         raise error_of(request, response)
     try:
-        return read(_json(response), "the answer")
+        return read(response.body)
     except (ValueError, StrandlineError) as error:
         raise _unexpected(request, response, str(error)) from error
 
@@ -320,7 +328,7 @@ def ask_whether_new(method: str, path: str, body: JsonObject) -> Call[bool]:
 def error_of(request: Request, response: Response) -> StrandlineError:
     """The error that a response tells of; an UnexpectedAnswer where it tells of none that is known."""
     try:
-        problem = _json(response)
+        problem = _json(response.body)
     except ValueError as error:
         return _unexpected(request, response, str(error))
     if isinstance(problem, dict) and "code" in problem:
@@ -328,11 +336,11 @@ def error_of(request: Request, response: Response) -> StrandlineError:
     return _unexpected(request, response, "it is not a problem with a code")
 
 
-def _json(response: Response) -> Any:
+def _json(body: bytes) -> Any:
     try:
-        return json.loads(response.body)
+        return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is not JSON ({error}) and begins with {response.body[:80]!r}") from None
+        raise ValueError(f"it is not JSON ({error}) and begins with {body[:80]!r}") from None
 
 
 def _unexpected(request: Request, response: Response, reason: str) -> UnexpectedAnswer:
@@ -348,11 +356,5 @@ def _not_too_many(notes: Sequence[Each]) -> Sequence[Each]:
     return notes
 
 
-def _results_of(count: int) -> Callable[[object, str], tuple[NoteAnswer | StrandlineError, ...]]:
-    def read(value: object, where: str) -> tuple[NoteAnswer | StrandlineError, ...]:
-        results = streams.note_results_from_wire(value, where)
-        if len(results) != count:
-            raise ValueError(f"{where} has {len(results)} results for {count} notes")
-        return results
-
-    return read
+def _results_of(notes: Sequence[Note]) -> Callable[[bytes], tuple[NoteAnswer | StrandlineError, ...]]:
+    return partial(streams.read_note_results, keyed=[streams.is_keyed(each) for each in notes])

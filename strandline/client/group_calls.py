@@ -13,11 +13,11 @@ from strandline.wire.groups import (
     GroupLag,
     GroupSettings,
     GroupWindow,
-    Positions,
     ReaderAnswer,
     Start,
 )
-from strandline.wire.journal import JournalPage, journal_from_wire
+from strandline.wire.journal import JournalPage
+from strandline.wire.shapes import Positions, reader_of
 from strandline.wire.streams import MarksAt
 
 
@@ -25,18 +25,18 @@ def create_group(group: str, settings: GroupSettings) -> Call[bool]:
     """Creates a reader group; returns whether it is new."""
     for stream in settings.streams:
         check_name("stream", stream)
-    return (yield from ask_whether_new("PUT", group_path(group), groups.group_to_wire(settings)))
+    return (yield from ask_whether_new("PUT", group_path(group), groups.settings_of_group(settings)))
 
 
 def change_group(group: str, changes: Mapping[str, object], start: Start | None = None) -> Call[GroupDescription]:
     """Changes settings of a reader group; `start` is where streams that are added begin. Returns what it is now."""
-    body = dict(changes) if start is None else {**changes, "start": groups.start_to_wire(start)}
-    return (yield from ask("PATCH", group_path(group), groups.group_from_wire, body))
+    body = dict(changes) if start is None else {**changes, "start": groups.start_body(start)}
+    return (yield from ask("PATCH", group_path(group), reader_of(GroupDescription), body))
 
 
 def describe_group(group: str) -> Call[GroupDescription]:
     """What a group reads, and who reads it."""
-    return (yield from ask("GET", group_path(group), groups.group_from_wire))
+    return (yield from ask("GET", group_path(group), reader_of(GroupDescription)))
 
 
 def delete_group(group: str) -> Call[None]:
@@ -55,7 +55,7 @@ def group_position_at(group: str, time: int, key: str) -> Call[dict[str, MarksAt
 def register_reader(group: str, reader: str, positions: Positions) -> Call[ReaderAnswer]:
     """Registers a reader, with a new epoch; it takes over the segments that it names."""
     path, body = reader_path(group, reader), {"positions": _checked(positions)}
-    return (yield from ask("PUT", path, groups.reader_answer_from_wire, body))
+    return (yield from ask("PUT", path, reader_of(ReaderAnswer), body))
 
 
 def report(
@@ -64,7 +64,7 @@ def report(
     """The reader has read this far, and settled all of it, or so much. Raises Fenced for an old epoch, or a segment
     that another took over."""
     path, body = reader_path(group, reader), {"epoch": epoch, **_read_and_settled(positions, settled)}
-    return (yield from ask("PUT", path, groups.reader_answer_from_wire, body))
+    return (yield from ask("PUT", path, reader_of(ReaderAnswer), body))
 
 
 def acquire(group: str, reader: str, epoch: int, most: int) -> Call[ReaderAnswer]:
@@ -74,7 +74,7 @@ def acquire(group: str, reader: str, epoch: int, most: int) -> Call[ReaderAnswer
     the reader owns.
     """
     path, body = f"{reader_path(group, reader)}/acquire", {"epoch": epoch, "max": most}
-    return (yield from ask("POST", path, groups.reader_answer_from_wire, body, repeatable=False))
+    return (yield from ask("POST", path, reader_of(ReaderAnswer), body, repeatable=False))
 
 
 def release(
@@ -82,28 +82,28 @@ def release(
 ) -> Call[ReaderAnswer]:
     """Gives segments up, each at a position, or at what is settled of it."""
     path, body = f"{reader_path(group, reader)}/release", {"epoch": epoch, **_read_and_settled(positions, settled)}
-    return (yield from ask("POST", path, groups.reader_answer_from_wire, body))
+    return (yield from ask("POST", path, reader_of(ReaderAnswer), body))
 
 
 def offline(group: str, reader: str, positions: Positions) -> Call[GroupWindow]:
     """Puts a dead reader's segments back to where they were processed; returns where the group stands then."""
     body = {"positions": _checked(positions)}
-    return (yield from ask("POST", f"{reader_path(group, reader)}/offline", groups.offline_from_wire, body))
+    return (yield from ask("POST", f"{reader_path(group, reader)}/offline", groups.read_offline, body))
 
 
 def group_window(group: str) -> Call[GroupWindow]:
-    return (yield from ask("GET", f"{group_path(group)}/time-window", groups.group_window_from_wire))
+    return (yield from ask("GET", f"{group_path(group)}/time-window", reader_of(GroupWindow)))
 
 
 def group_lag(group: str) -> Call[GroupLag]:
     """How far the group is behind in time, segment by segment."""
-    return (yield from ask("GET", f"{group_path(group)}/lag", groups.group_lag_from_wire))
+    return (yield from ask("GET", f"{group_path(group)}/lag", reader_of(GroupLag)))
 
 
 def group_journal(group: str, *, after: int = 0, limit: int | None = None) -> Call[JournalPage]:
     """What happened to a reader group, after a seq of its journal."""
     path = f"{group_path(group)}/journal{query(after=after or None, limit=limit)}"
-    return (yield from ask("GET", path, journal_from_wire))
+    return (yield from ask("GET", path, reader_of(JournalPage)))
 
 
 def group_path(group: str) -> str:
@@ -123,4 +123,4 @@ def _checked(positions: Positions) -> dict[str, dict[str, int]]:
     for stream, position in positions.items():
         check_name("stream", stream)
         check_position(position)
-    return groups.positions_to_wire(positions)
+    return {stream: dict(position) for stream, position in positions.items()}

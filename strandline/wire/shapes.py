@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Lock
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 Value = TypeVar("Value")
+
+# What stands in many shapes. The descriptions are OpenAPI's.
+Time: TypeAlias = Annotated[int, Meta(description="whole milliseconds")]
+Offsets: TypeAlias = Annotated[Mapping[str, int], Meta(description="by segment, the next free offset")]
+Positions: TypeAlias = Annotated[Mapping[str, Mapping[str, int]], Meta(description="by stream and segment, the offset")]
+ByKey: TypeAlias = Annotated[Mapping[str, int | None], Meta(description="by time key, whole milliseconds or null")]
 
 _MESSAGE: Final = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>[^`]*)`)?", re.DOTALL)
 _FIELD: Final = re.compile(r"Object (?P<how>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL)

@@ -1,63 +1,60 @@
-"""How streams, reader groups and the controller are, as a client gets it. The same rules as in `streams.py`."""
+"""How streams, reader groups and the controller are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Annotated
 
-from strandline.core.aggregate import Holder
-from strandline.core.config import TimeDomain
-from strandline.wire.fields import Fields
-from strandline.wire.streams import holder_from_wire
+import msgspec
+from msgspec import Meta
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyStatus:
-    """A time key of a stream. `time` is what readers are told, `resting` the same of a stream at rest. The newest mark
-    leaves out `excluded_writers` writers, the first of which are `excluded`. `trouble` is `stuck`, `held`, `incomplete`
-    or null; a newer controller may know more."""
-
-    time: int | None
-    resting: int | None
-    lag_ms: int | None
-    mark_seq: int
-    marked_at: int | None
-    excluded: tuple[str, ...]
-    excluded_writers: int
-    writers: Mapping[str, int]
-    trouble: str | None
-    since: int | None
-
-    @property
-    def complete(self) -> bool:
-        return self.excluded_writers == 0
+from strandline.wire.streams import HolderReply
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamStatus:
-    """A stream, as it was at `seen_at`. `trouble` is the worst of its keys. Notes, late notes and refusals are counted
-    since the controller started."""
+class KeyStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A time key of a stream."""
+
+    time: Annotated[
+        int | None,
+        Meta(description="that readers are told: of the newest mark, or of its rest; a new writer's floor"),
+    ]
+    resting: Annotated[int | None, Meta(description="the time that it has reached at rest")]
+    lag_ms: Annotated[int | None, Meta(description="how far its time is behind the clock")]
+    event_time_lag_ms: Annotated[int | None, Meta(description="the same of the greatest noted time")]
+    mark_seq: Annotated[int, Meta(description="of the newest mark; 0 without one")]
+    marked_at: Annotated[int | None, Meta(description="when the newest mark was made")]
+    marks_per_second: Annotated[float, Meta(description="over the last minute")]
+    complete: Annotated[bool, Meta(description="whether the newest mark leaves nobody out")]
+    excluded: Annotated[tuple[str, ...], Meta(description="the first of the writers that it leaves out")]
+    excluded_writers: Annotated[int, Meta(description="how many it leaves out")]
+    incomplete_marks: Annotated[int, Meta(description="since the controller started")]
+    writers: Annotated[Mapping[str, int], Meta(description="by state")]
+    trouble: Annotated[str | None, Meta(description="`stuck`, `held`, `incomplete`, or null")]
+    since: Annotated[int | None, Meta(description="when the trouble began, where that is known")]
+
+
+class StreamStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream, as it was a moment ago."""
 
     stream: str
-    seen_at: int
-    trouble: str | None
-    since: int | None
+    seen_at: Annotated[int, Meta(description="when that was, by the controller's clock")]
+    trouble: Annotated[str | None, Meta(description="the worst of its keys: `stuck`, `held`, `incomplete`, or null")]
+    since: Annotated[int | None, Meta(description="when that began, where that is known")]
     sealed: bool
-    time_domain: TimeDomain
-    lag_ms: int | None
-    segments: int
-    writers: Mapping[str, int]
-    last_heard_at: int | None
-    notes: int
+    time_domain: str
+    lag_ms: Annotated[int | None, Meta(description="the greatest of its keys")]
+    segments: Annotated[int, Meta(description="how many")]
+    writers: Annotated[Mapping[str, int], Meta(description="by state, over all keys")]
+    last_heard_at: Annotated[int | None, Meta(description="when any writer was")]
+    notes: Annotated[int, Meta(description="since the controller started, as the next two")]
     late_notes: int
-    refusals: Mapping[str, int]
-    held_by: Mapping[str, Holder | None]
+    refusals: Annotated[Mapping[str, int], Meta(description="by code")]
+    held_by: Annotated[Mapping[str, HolderReply | None], Meta(description="by key")]
     keys: Mapping[str, KeyStatus]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupStatus:
-    """A reader group, as it was at `seen_at`."""
+class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A reader group, as it was a moment ago."""
 
     group: str
     seen_at: int
@@ -66,115 +63,52 @@ class GroupStatus:
     lag_ms: int | None
     backlog: bool
     backlog_threshold_ms: int | None
-    watermarks: Mapping[str, int | None]
-    held_by: Mapping[str, str | None]
+    watermarks: Annotated[Mapping[str, int | None], Meta(description="by key")]
+    held_by: Annotated[Mapping[str, str | None], Meta(description="by key, the stream with the least bound")]
     complete: bool
     idle: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerStatus:
-    """The controller: its version, since when it serves its store, and why it is not ready, where it is not."""
+class TroubleCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many streams are in which trouble."""
+
+    stuck: Annotated[int, Meta(description="time stands still, because of a writer that is silent")]
+    held: Annotated[int, Meta(description="time stands still: a writer is far behind, or too few have noted")]
+    incomplete: Annotated[int, Meta(description="marks leave somebody out")]
+    none: int
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How much there is. What was noted and refused is counted since the controller started."""
+
+    streams: int
+    in_memory: Annotated[int, Meta(description="of these; the others are not in `trouble` and what follows")]
+    sealed: int
+    writers: int
+    notes: int
+    late_notes: int
+    refusals: int
+    reader_groups: int
+    in_backlog: Annotated[int, Meta(description="of the reader groups")]
+
+
+class ControllerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The controller itself."""
 
     version: str
-    since: int
+    since: Annotated[int, Meta(description="when it began to serve its store")]
     ready: bool
-    reason: str | None
+    reason: Annotated[str | None, Meta(description="why it is not ready")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusPage:
-    """A page of streams with their reader groups, and numbers over all streams: how many are in which `trouble`, and
-    `counts`. `unread` streams have no status, for the problem whose code is there. `next` is the name after which to go
-    on, null where there is no more."""
+class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
+    """One census of all that the caller may see, or of the streams that were named."""
 
-    at: int
+    at: Annotated[int, Meta(description="the controller's clock")]
     controller: ControllerStatus
-    trouble: Mapping[str, int]
-    counts: Mapping[str, int]
+    trouble: TroubleCounts
+    counts: Counts
     streams: tuple[StreamStatus, ...]
-    next: str | None
-    unread: Mapping[str, str]
-    groups: tuple[GroupStatus, ...]
-
-
-def status_from_wire(value: object, where: str = "the answer") -> StatusPage:
-    given = Fields(value, where)
-    return StatusPage(
-        at=given.number("at"),
-        controller=given.read("controller", _controller),
-        trouble=given.numbers("trouble"),
-        counts=given.numbers("counts"),
-        streams=given.list("streams", _stream),
-        next=given.text_or_none("next"),
-        unread=given.by_name("unread", lambda code, _: str(code)),
-        groups=given.list("groups", _group),
-    )
-
-
-def _stream(value: object, where: str) -> StreamStatus:
-    given = Fields(value, where)
-    return StreamStatus(
-        stream=given.text("stream"),
-        seen_at=given.number("seen_at"),
-        trouble=given.text_or_none("trouble"),
-        since=given.number_or_none("since"),
-        sealed=given.flag("sealed"),
-        time_domain=TimeDomain(given.text("time_domain")),
-        lag_ms=given.number_or_none("lag_ms"),
-        segments=given.number("segments"),
-        writers=given.numbers("writers"),
-        last_heard_at=given.number_or_none("last_heard_at"),
-        notes=given.number("notes"),
-        late_notes=given.number("late_notes"),
-        refusals=given.numbers("refusals"),
-        held_by=given.by_name("held_by", _holder_or_none),
-        keys=given.by_name("keys", _key),
-    )
-
-
-def _key(value: object, where: str) -> KeyStatus:
-    given = Fields(value, where)
-    return KeyStatus(
-        time=given.number_or_none("time"),
-        resting=given.number_or_none("resting"),
-        lag_ms=given.number_or_none("lag_ms"),
-        mark_seq=given.number("mark_seq"),
-        marked_at=given.number_or_none("marked_at"),
-        excluded=given.texts("excluded"),
-        excluded_writers=given.number("excluded_writers"),
-        writers=given.numbers("writers"),
-        trouble=given.text_or_none("trouble"),
-        since=given.number_or_none("since"),
-    )
-
-
-def _holder_or_none(value: object, where: str) -> Holder | None:
-    return holder_from_wire(value, where) if value is not None else None
-
-
-def _group(value: object, where: str) -> GroupStatus:
-    given = Fields(value, where)
-    return GroupStatus(
-        group=given.text("group"),
-        seen_at=given.number("seen_at"),
-        streams=given.texts("streams"),
-        readers=given.number("readers"),
-        lag_ms=given.number_or_none("lag_ms"),
-        backlog=given.flag("backlog"),
-        backlog_threshold_ms=given.number_or_none("backlog_threshold_ms"),
-        watermarks=given.numbers_or_none("watermarks"),
-        held_by=given.texts_or_none("held_by"),
-        complete=given.flag("complete"),
-        idle=given.texts("idle"),
-    )
-
-
-def _controller(value: object, where: str) -> ControllerStatus:
-    given = Fields(value, where)
-    return ControllerStatus(
-        version=given.text("version"),
-        since=given.number("since"),
-        ready=given.flag("ready"),
-        reason=given.text_or_none("reason"),
-    )
+    next: Annotated[str | None, Meta(description="the name after which to go on")]
+    unread: Annotated[Mapping[str, str], Meta(description="streams without a status, with the code of a problem")]
+    groups: Annotated[tuple[GroupStatus, ...], Meta(description="the reader groups of these streams")]

@@ -1,16 +1,18 @@
-"""Streams, writers, notes, marks and time windows as JSON objects, and back.
+"""Streams, writers, notes, marks and time windows.
 
-For each value `x_to_wire(value)` gives the object, and `x_from_wire(object, where)` the value; where an object is not
-what it should be, a ValueError names the field. On the wire a cut is its frontier: encoding one takes the graph of
-the stream's segments, and who decodes it keeps the frontier as a plain dict. Fields that are not known are passed
-over in answers: a newer controller may say more.
+A shape is what goes over the wire, field by field. Those that clients hand out as they are have the name of the value
+(`WireMark`, `MarksPage`); the others are a `…Reply`, and a function makes the value. On the wire a cut is its frontier:
+encoding one takes the graph of the stream's segments, and who decodes it keeps the frontier as a plain dict.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_type_hints
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from strandline.core.aggregate import Holder
 from strandline.core.changes import NoteResult, Registered
@@ -19,33 +21,171 @@ from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.core.time_index import IndexEntry
-from strandline.core.window import TimeWindow
+from strandline.core.writer import WriterState
 from strandline.errors import StrandlineError
-from strandline.wire.fields import Fields
 from strandline.wire.problems import from_problem, to_problem
+from strandline.wire.shapes import ByKey, Offsets, Time, read
 
 JsonObject: TypeAlias = dict[str, Any]
 
+# -- marks ---------------------------------------------------------------------------------------------------
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WireMark:
-    """A mark as a reader gets it: like `strandline.core.mark.Mark`, but its cut is its frontier, by segment."""
+
+class WireMark(msgspec.Struct, frozen=True, kw_only=True):
+    """A mark as a reader gets it: every event older than `time` lies below `cut`, but for those of the writers in
+    `excluded`. `upper` bounds every time that had been noted for anything below the cut."""
 
     seq: int
     key: str
-    time: int
-    upper: int
-    cut: Mapping[str, int]
-    newest: int | None
+    time: Time
+    upper: Time
+    cut: Offsets
+    newest: Time | None
     complete: bool
     excluded: tuple[str, ...]
-    created_at: int
+    created_at: Time
+
+
+class MarksPage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Marks after a seq, oldest first. `resting` is the time that an ingestion stream at rest has reached."""
+
+    marks: tuple[WireMark, ...]
+    resting: Time | None = None
+
+
+class MarksAt(msgspec.Struct, frozen=True, kw_only=True):
+    """The marks around a time, and `start`, where reading from that time begins. Not `exact`: something at or after
+    the time may lie below the start."""
+
+    floor: WireMark | None
+    ceiling: WireMark | None
+    start: Offsets
+    exact: bool
+
+
+class HolderReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Who holds time back, and until when. Without a writer: fewer than `min_writers` have noted yet."""
+
+    writer: str | None
+    state: str
+    time: Time | None
+    last_heard_ms_ago: int | None
+    released_in_ms: int | None
+
+
+class EvaluatedReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What an evaluation on demand brought: the mark it made, or who holds time back."""
+
+    mark: WireMark | None
+    held_by: HolderReply | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What an evaluation on demand brought: the mark it made, or who holds time back."""
+
+    mark: WireMark | None
+    held_by: Holder | None
+
+
+class TimeIndexPage(msgspec.Struct, frozen=True):
+    """Entries of a segment's time index, rising; the next call goes on with the token."""
+
+    entries: tuple[IndexEntry, ...]
+    token: int
+
+
+def wire_mark(mark: Mark, graph: SegmentGraph) -> WireMark:
+    return WireMark(
+        seq=mark.seq,
+        key=mark.key,
+        time=mark.time,
+        upper=mark.upper,
+        cut=graph.frontier(mark.cut),
+        newest=mark.newest,
+        complete=mark.complete,
+        excluded=mark.excluded,
+        created_at=mark.created_at,
+    )
+
+
+def marks_page(marks: Sequence[Mark], graph: SegmentGraph, resting: int | None = None) -> MarksPage:
+    return MarksPage(tuple([wire_mark(mark, graph) for mark in marks]), resting)
+
+
+def holder_reply(holder: Holder) -> HolderReply:
+    writer, state, time, last_heard_ms_ago, released_in_ms = holder
+    return HolderReply(
+        writer=writer,
+        state=state,
+        time=time,
+        last_heard_ms_ago=last_heard_ms_ago,
+        released_in_ms=released_in_ms,
+    )
+
+
+def holder(reply: HolderReply) -> Holder:
+    return Holder(reply.writer, reply.state, reply.time, reply.last_heard_ms_ago, reply.released_in_ms)
+
+
+def read_evaluated(body: bytes) -> Evaluated:
+    reply = read(EvaluatedReply, body)
+    return Evaluated(reply.mark, None if reply.held_by is None else holder(reply.held_by))
+
+
+# -- writers and notes ---------------------------------------------------------------------------------------
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """The new epoch, and the time at or above which nothing that the writer has is late: that of the default key, and
+    by key."""
+
+    epoch: int
+    floor: Time | None
+    floors: ByKey
+
+
+class NoteReply(msgspec.Struct, frozen=True, kw_only=True):
+    """To a note with `time`. Late: what the writer wrote below `floor`. `held_by` is there only where time is held."""
+
+    late: bool
+    floor: Time | None
+    marks: tuple[WireMark, ...]
+    held_by: HolderReply | UnsetType = UNSET
+
+
+class KeyedNoteReply(msgspec.Struct, frozen=True, kw_only=True):
+    """To a note with `times`: as to one with `time`, but by key."""
+
+    late: bool
+    floor: Time | None
+    marks: tuple[WireMark, ...]
+    floors: ByKey
+    held_by: Mapping[str, HolderReply] | UnsetType = UNSET
+
+
+class NoteResults(msgspec.Struct, frozen=True):
+    """To many notes at once: an answer or a problem for each, in order."""
+
+    results: tuple[
+        Annotated[
+            msgspec.Raw,
+            Meta(
+                extra_json_schema={
+                    "oneOf": [
+                        {"$ref": f"#/components/schemas/{name}"} for name in ("NoteReply", "KeyedNoteReply", "Problem")
+                    ]
+                }
+            ),
+        ],
+        ...,
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class NoteAnswer:
-    """The answer to a note, as a writer gets it: `strandline.core.changes.Answer` with the marks off the wire, and who
-    holds time back, by key. A key in `floors` with a time: what the writer wrote below that is late."""
+    """The answer to a note, as a writer gets it: `strandline.core.changes.NoteResult` with the marks off the wire, and
+    who holds time back, by key. A key in `floors` with a time: what the writer wrote below that is late."""
 
     late: bool
     floors: Mapping[str, int | None]
@@ -57,39 +197,191 @@ class NoteAnswer:
         return self.floors.get(DEFAULT_KEY)
 
 
-@dataclass(frozen=True, slots=True)
-class MarksPage:
-    """Marks after a seq, oldest first. `resting` is the time that an ingestion stream at rest has reached."""
+class WriterReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A writer: its state over all of its keys and in each, the greatest time that it noted in each, and the keys that
+    it holds back."""
 
-    marks: tuple[WireMark, ...]
-    resting: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarksAt:
-    """The marks around a time, and `start`, where reading from that time begins. Not `exact`: something at or after
-    the time may lie below the start."""
-
-    floor: WireMark | None
-    ceiling: WireMark | None
-    start: Mapping[str, int]
-    exact: bool
+    writer: str
+    state: State
+    states: Mapping[str, State]
+    times: ByKey
+    position: Offsets
+    epoch: int | None
+    last_heard_at: Time | None
+    holds: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluated:
-    """What an evaluation on demand brought: the mark it made, or who holds time back."""
+class WritersPage(msgspec.Struct, frozen=True):
+    """Writers in the order of their names; `next` is the name to go on after, null where there is no more."""
 
-    mark: WireMark | None
-    held_by: Holder | None
+    writers: tuple[WriterReply, ...]
+    next: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class TimeIndexPage:
-    """Entries of a segment's time index, rising; the next call goes on with the token."""
+State: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [str(state) for state in WriterState]})]
 
-    entries: tuple[IndexEntry, ...]
-    token: int
+
+def registration(registered: Registered) -> Registration:
+    floors = registered.floors
+    return Registration(epoch=registered.epoch, floor=floors.get(DEFAULT_KEY), floors=floors)
+
+
+def read_registered(body: bytes) -> Registered:
+    reply = read(Registration, body)
+    return Registered(epoch=reply.epoch, floors=reply.floors)
+
+
+def is_keyed(note: Note) -> bool:
+    """Whether a note has `times` on the wire, and so an answer by key."""
+    return tuple(note.times) != (DEFAULT_KEY,) or not note.newest.keys() <= {DEFAULT_KEY}
+
+
+def note_body(note: Note) -> JsonObject:
+    """A note of the default key alone has `time`, any other `times`; what is not known is left out."""
+    body: JsonObject = {"writer": note.writer, "position": dict(note.position)}
+    if is_keyed(note):
+        body["times"] = dict(note.times)
+        if note.newest:
+            body["newest"] = dict(note.newest)
+    else:
+        body["time"] = note.times[DEFAULT_KEY]
+        if note.newest:
+            body["newest"] = note.newest[DEFAULT_KEY]
+    if note.epoch is not None:
+        body["epoch"] = note.epoch
+    return body
+
+
+def note_reply(
+    answer: NoteResult, graph: SegmentGraph, held_by: Mapping[str, Holder | None], *, keyed: bool
+) -> NoteReply | KeyedNoteReply:
+    """The answer to a note with `time`, or, `keyed`, to one with `times`. `held_by` is there only where time is
+    held."""
+    marks = tuple([wire_mark(mark, graph) for mark in answer.marks]) if answer.marks else ()
+    if keyed:
+        held = {key: holder_reply(each) for key, each in held_by.items() if each is not None}
+        return KeyedNoteReply(
+            late=answer.late, floor=answer.floor, marks=marks, floors=answer.floors, held_by=held or UNSET
+        )
+    default = held_by.get(DEFAULT_KEY) if held_by else None
+    return NoteReply(
+        late=answer.late,
+        floor=answer.floor,
+        marks=marks,
+        held_by=UNSET if default is None else holder_reply(default),
+    )
+
+
+def note_answer(reply: NoteReply | KeyedNoteReply) -> NoteAnswer:
+    match reply:
+        case NoteReply(late=late, floor=floor, marks=marks, held_by=held_by):
+            held = {DEFAULT_KEY: holder(held_by)} if isinstance(held_by, HolderReply) else {}
+            return NoteAnswer(late, {DEFAULT_KEY: floor}, marks, held)
+        case KeyedNoteReply(late=late, floors=floors, marks=marks, held_by=by_key):
+            held = {} if isinstance(by_key, UnsetType) else {key: holder(each) for key, each in by_key.items()}
+            return NoteAnswer(late, floors, marks, held)
+
+
+def read_note_answer(body: bytes, *, keyed: bool = False) -> NoteAnswer:
+    return note_answer(read(KeyedNoteReply, body) if keyed else read(NoteReply, body))
+
+
+def encoded_results(results: Sequence[NoteReply | KeyedNoteReply | StrandlineError]) -> bytes:
+    """Answers and problems as they stand within the list of results."""
+    shaped = [to_problem(each) if isinstance(each, StrandlineError) else each for each in results]
+    return _encoder.encode(shaped)[1:-1]
+
+
+def read_note_results(body: bytes, keyed: Sequence[bool]) -> tuple[NoteAnswer | StrandlineError, ...]:
+    """The results of many notes; `keyed` says for each whether it had `times`."""
+    results = read(NoteResults, body).results
+    if len(results) != len(keyed):
+        raise ValueError(f"the answer has {len(results)} results for {len(keyed)} notes")
+    return tuple(
+        _result(bytes(result), number, each) for number, (result, each) in enumerate(zip(results, keyed, strict=True))
+    )
+
+
+def _result(result: bytes, number: int, keyed: bool) -> NoteAnswer | StrandlineError:
+    if b'"code"' in result:
+        problem = read(dict, result)
+        if "code" in problem:
+            return from_problem(problem)
+    try:
+        return read_note_answer(result, keyed=keyed)
+    except ValueError as error:
+        raise ValueError(f"results[{number}]: {error}") from None
+
+
+# -- streams -------------------------------------------------------------------------------------------------
+
+SETTINGS: Final = tuple(each.name for each in fields(StreamConfig))
+
+
+class SegmentReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A segment. `low` and `high` bound its keys in a ranged stream; sealed, it has a final offset."""
+
+    id: str
+    low: float | None
+    high: float | None
+    predecessors: tuple[str, ...]
+    final_offset: int | None
+    created_at: Time
+    last_noted_at: Time | None
+
+
+class SegmentsReply(msgspec.Struct, frozen=True):
+    """All segments of a stream."""
+
+    segments: tuple[SegmentReply, ...]
+
+
+class HeadReply(msgspec.Struct, frozen=True):
+    """From where on the log still has its events."""
+
+    head: Offsets
+
+
+class StreamNames(msgspec.Struct, frozen=True):
+    """Names in order; `next` is the one to go on after, null where there is no more."""
+
+    streams: tuple[str, ...]
+    next: str | None
+
+
+class _NamedStream(msgspec.Struct, frozen=True, kw_only=True):
+    stream: str
+
+
+# The settings stand beside the rest, as in the body that creates a stream. An older controller may not know them all.
+if TYPE_CHECKING:
+
+    class _StreamSettings(_NamedStream, frozen=True, kw_only=True):
+        """The fields of StreamConfig, which are read by their names."""
+
+else:
+    _hints = get_type_hints(StreamConfig)
+    _StreamSettings = msgspec.defstruct(
+        "_StreamSettings",
+        [(each.name, _hints[each.name], each.default) for each in fields(StreamConfig)],
+        bases=(_NamedStream,),
+        frozen=True,
+        kw_only=True,
+    )
+
+
+class StreamReply(_StreamSettings, frozen=True, kw_only=True):
+    """A stream: its settings and segments, its newest mark and who holds time back by key, and its writers counted by
+    state. `head`: from where on the log still has its events."""
+
+    segments: tuple[SegmentReply, ...]
+    open: bool
+    sealed: bool
+    head: Offsets
+    created_at: Time
+    latest_marks: Mapping[str, WireMark]
+    writers: Mapping[str, int]
+    held_by: Mapping[str, HolderReply | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,220 +403,12 @@ class StreamDescription:
     held_by: Mapping[str, Holder | None]
 
 
-# -- marks ---------------------------------------------------------------------------------------------------
+def settings_of(config: StreamConfig) -> JsonObject:
+    """A stream's settings by name, as JSON has them."""
+    return {name: _plain(getattr(config, name)) for name in SETTINGS}
 
 
-def mark_to_wire(mark: Mark, graph: SegmentGraph) -> JsonObject:
-    return {
-        "seq": mark.seq,
-        "key": mark.key,
-        "time": mark.time,
-        "upper": mark.upper,
-        "cut": graph.frontier(mark.cut),
-        "newest": mark.newest,
-        "complete": mark.complete,
-        "excluded": list(mark.excluded),
-        "created_at": mark.created_at,
-    }
-
-
-def mark_from_wire(value: object, where: str = "the answer") -> WireMark:
-    given = Fields(value, where)
-    return WireMark(
-        seq=given.number("seq"),
-        key=given.text("key"),
-        time=given.number("time"),
-        upper=given.number("upper"),
-        cut=given.numbers("cut"),
-        newest=given.number_or_none("newest"),
-        complete=given.flag("complete"),
-        excluded=given.texts("excluded"),
-        created_at=given.number("created_at"),
-    )
-
-
-def marks_page_to_wire(marks: Sequence[Mark], graph: SegmentGraph, resting: int | None = None) -> JsonObject:
-    """`{"marks": […]}`, with the time `resting` only where there is one."""
-    page: JsonObject = {"marks": [mark_to_wire(mark, graph) for mark in marks]}
-    if resting is not None:
-        page["resting"] = resting
-    return page
-
-
-def marks_page_from_wire(value: object, where: str = "the answer") -> MarksPage:
-    given = Fields(value, where)
-    return MarksPage(marks=given.list("marks", mark_from_wire), resting=given.number_or_none("resting"))
-
-
-def marks_at_from_wire(value: object, where: str = "the answer") -> MarksAt:
-    given = Fields(value, where)
-    return MarksAt(
-        floor=given.read_or_none("floor", mark_from_wire),
-        ceiling=given.read_or_none("ceiling", mark_from_wire),
-        start=given.numbers("start"),
-        exact=given.flag("exact"),
-    )
-
-
-def holder_to_wire(holder: Holder) -> JsonObject:
-    return {
-        "writer": holder.writer,
-        "state": holder.state,
-        "time": holder.time,
-        "last_heard_ms_ago": holder.last_heard_ms_ago,
-        "released_in_ms": holder.released_in_ms,
-    }
-
-
-def holder_from_wire(value: object, where: str = "the answer") -> Holder:
-    given = Fields(value, where)
-    return Holder(
-        writer=given.text_or_none("writer"),
-        state=given.text("state"),
-        time=given.number_or_none("time"),
-        last_heard_ms_ago=given.number_or_none("last_heard_ms_ago"),
-        released_in_ms=given.number_or_none("released_in_ms"),
-    )
-
-
-def _holder_or_none(value: object, where: str) -> Holder | None:
-    return holder_from_wire(value, where) if value is not None else None
-
-
-def evaluated_from_wire(value: object, where: str = "the answer") -> Evaluated:
-    given = Fields(value, where)
-    return Evaluated(
-        mark=given.read_or_none("mark", mark_from_wire),
-        held_by=given.read_or_none("held_by", holder_from_wire),
-    )
-
-
-def time_window_to_wire(window: TimeWindow) -> JsonObject:
-    return {
-        "lower": window.lower,
-        "upper": window.upper,
-        "complete": window.complete,
-        "end_of_stream": window.end_of_stream,
-        "mark_seq": window.mark_seq,
-    }
-
-
-def time_window_from_wire(value: object, where: str = "the answer") -> TimeWindow:
-    given = Fields(value, where)
-    return TimeWindow(
-        lower=given.number_or_none("lower"),
-        upper=given.number_or_none("upper"),
-        complete=given.flag("complete"),
-        end_of_stream=given.flag("end_of_stream"),
-        mark_seq=given.number_or_none("mark_seq"),
-    )
-
-
-def time_index_to_wire(entries: Sequence[IndexEntry], token: int) -> JsonObject:
-    return {"entries": [{"offset": each.offset, "time": each.time} for each in entries], "token": token}
-
-
-def time_index_from_wire(value: object, where: str = "the answer") -> TimeIndexPage:
-    def entry(value: object, where: str) -> IndexEntry:
-        given = Fields(value, where)
-        return IndexEntry(given.number("offset"), given.number("time"))
-
-    given = Fields(value, where)
-    return TimeIndexPage(given.list("entries", entry), given.number("token"))
-
-
-# -- writers and notes ---------------------------------------------------------------------------------------
-
-
-def registered_to_wire(registered: Registered) -> JsonObject:
-    floors = dict(registered.floors)
-    return {"epoch": registered.epoch, "floor": floors.get(DEFAULT_KEY), "floors": floors}
-
-
-def registered_from_wire(value: object, where: str = "the answer") -> Registered:
-    given = Fields(value, where)
-    return Registered(epoch=given.number("epoch"), floors=given.numbers_or_none("floors"))
-
-
-def note_to_wire(note: Note) -> JsonObject:
-    """A note of the default key alone has `time`, any other `times`; what is not known is left out."""
-    body: JsonObject = {"writer": note.writer, "position": dict(note.position)}
-    if tuple(note.times) == (DEFAULT_KEY,) and note.newest.keys() <= {DEFAULT_KEY}:
-        body["time"] = note.times[DEFAULT_KEY]
-        if note.newest:
-            body["newest"] = note.newest[DEFAULT_KEY]
-    else:
-        body["times"] = dict(note.times)
-        if note.newest:
-            body["newest"] = dict(note.newest)
-    if note.epoch is not None:
-        body["epoch"] = note.epoch
-    return body
-
-
-def note_answer_to_wire(
-    answer: NoteResult, graph: SegmentGraph, held_by: Mapping[str, Holder | None], *, keyed: bool
-) -> JsonObject:
-    """The answer to a note with `time`, or, `keyed`, to one with `times`: this has `floors`, and `held_by` by key.
-    `held_by` is there only where time is held."""
-    body: JsonObject = {
-        "late": answer.late,
-        "floor": answer.floor,
-        "marks": [mark_to_wire(mark, graph) for mark in answer.marks],
-    }
-    held = {key: holder_to_wire(holder) for key, holder in held_by.items() if holder is not None}
-    if keyed:
-        body["floors"] = dict(answer.floors)
-    if held:
-        body["held_by"] = held if keyed else held[DEFAULT_KEY]
-    return body
-
-
-def note_answer_from_wire(value: object, where: str = "the answer") -> NoteAnswer:
-    given = Fields(value, where)
-    keyed = given.has("floors")
-    held: dict[str, Holder] = {}
-    if given.has("held_by"):
-        held = (
-            given.by_name("held_by", holder_from_wire)
-            if keyed
-            else {DEFAULT_KEY: given.read("held_by", holder_from_wire)}
-        )
-    return NoteAnswer(
-        late=given.flag("late"),
-        floors=given.numbers_or_none("floors") if keyed else {DEFAULT_KEY: given.number_or_none("floor")},
-        marks=given.list("marks", mark_from_wire),
-        held_by=held,
-    )
-
-
-def note_results_to_wire(results: Sequence[JsonObject | StrandlineError]) -> JsonObject:
-    """The answer to many notes at once: each an answer that is encoded already, or a problem."""
-    return {"results": [to_problem(each) if isinstance(each, StrandlineError) else each for each in results]}
-
-
-def note_results_from_wire(value: object, where: str = "the answer") -> tuple[NoteAnswer | StrandlineError, ...]:
-    def result(value: object, where: str) -> NoteAnswer | StrandlineError:
-        if isinstance(value, dict) and "code" in value:
-            return from_problem(value)
-        return note_answer_from_wire(value, where)
-
-    return Fields(value, where).list("results", result)
-
-
-# -- streams -------------------------------------------------------------------------------------------------
-
-
-def config_to_wire(config: StreamConfig) -> JsonObject:
-    return {each.name: _plain(getattr(config, each.name)) for each in fields(config)}
-
-
-def config_from_wire(value: object, where: str = "the answer") -> StreamConfig:
-    """Settings that are left out have their defaults. Raises InvalidConfig for a value that cannot be."""
-    return StreamConfig(**Fields(value, where).only(each.name for each in fields(StreamConfig)))
-
-
-def new_segment_to_wire(new: NewSegment) -> JsonObject:
+def new_segment_body(new: NewSegment) -> JsonObject:
     body: JsonObject = {"id": new.id}
     if new.low is not None:
         body["low"] = new.low
@@ -335,43 +419,45 @@ def new_segment_to_wire(new: NewSegment) -> JsonObject:
     return body
 
 
-def segment_to_wire(segment: Segment, last_noted_at: int | None) -> JsonObject:
-    return {
-        "id": segment.id,
-        "low": segment.low,
-        "high": segment.high,
-        "predecessors": list(segment.predecessors),
-        "final_offset": segment.final_offset,
-        "created_at": segment.created_at,
-        "last_noted_at": last_noted_at,
-    }
-
-
-def segment_from_wire(value: object, where: str = "the answer") -> SegmentDescription:
-    given = Fields(value, where)
-    segment = Segment(
-        id=given.text("id"),
-        low=given.share_or_none("low"),
-        high=given.share_or_none("high"),
-        predecessors=given.texts("predecessors"),
-        final_offset=given.number_or_none("final_offset"),
-        created_at=given.number("created_at"),
+def segment_reply(segment: Segment, last_noted_at: int | None) -> SegmentReply:
+    return SegmentReply(
+        id=segment.id,
+        low=segment.low,
+        high=segment.high,
+        predecessors=segment.predecessors,
+        final_offset=segment.final_offset,
+        created_at=segment.created_at,
+        last_noted_at=last_noted_at,
     )
-    return SegmentDescription(segment=segment, last_noted_at=given.number_or_none("last_noted_at"))
 
 
-def stream_from_wire(value: object, where: str = "the answer") -> StreamDescription:
-    """The settings stand beside `segments`, as in the body that created the stream."""
-    given = Fields(value, where)
+def segment_description(reply: SegmentReply) -> SegmentDescription:
+    segment = Segment(
+        id=reply.id,
+        low=reply.low,
+        high=reply.high,
+        predecessors=reply.predecessors,
+        final_offset=reply.final_offset,
+        created_at=reply.created_at,
+    )
+    return SegmentDescription(segment=segment, last_noted_at=reply.last_noted_at)
+
+
+def read_stream(body: bytes) -> StreamDescription:
+    """Raises InvalidConfig for settings that cannot be."""
+    reply = read(StreamReply, body)
     return StreamDescription(
-        config=config_from_wire(value, where),
-        segments=given.list("segments", segment_from_wire),
-        sealed=given.flag("sealed"),
-        latest_marks=given.by_name("latest_marks", mark_from_wire),
-        writers=given.numbers("writers"),
-        held_by=given.by_name("held_by", _holder_or_none),
+        config=StreamConfig(**{name: getattr(reply, name) for name in SETTINGS}),
+        segments=tuple(map(segment_description, reply.segments)),
+        sealed=reply.sealed,
+        latest_marks=reply.latest_marks,
+        writers=reply.writers,
+        held_by={key: None if each is None else holder(each) for key, each in reply.held_by.items()},
     )
 
 
 def _plain(value: object) -> object:
     return str(value) if isinstance(value, str) else value
+
+
+_encoder = msgspec.json.Encoder()

@@ -85,7 +85,7 @@ def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
 
 def call(*, repeatable: bool = True, wait_ms: int = 0) -> Call[object]:
     body = {"a": 1}
-    return ask("POST", "/v1/x?y=1", lambda value, where: value, body, repeatable=repeatable, wait_ms=wait_ms)
+    return ask("POST", "/v1/x?y=1", json.loads, body, repeatable=repeatable, wait_ms=wait_ms)
 
 
 # -- one attempt -----------------------------------------------------------------------------------------------

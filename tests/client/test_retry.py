@@ -45,7 +45,7 @@ GATEWAY = Response(502, {}, b"")
 
 
 def call(*, repeatable: bool = True, wait_ms: int = 0) -> Call[object]:
-    return ask("POST", "/v1/x?y=1", lambda value, where: value, {}, repeatable=repeatable, wait_ms=wait_ms)
+    return ask("POST", "/v1/x?y=1", json.loads, {}, repeatable=repeatable, wait_ms=wait_ms)
 
 
 class Story:

@@ -41,7 +41,7 @@ import sys
 from controller.cli import main
 main(sys.argv[1:])
 loaded = {name.split(".")[0] for name in sys.modules}
-print("loaded", *sorted(loaded & {"fastapi", "msgspec", "numpy", "sqlalchemy", "uvicorn"}))
+print("loaded", *sorted(loaded & {"fastapi", "numpy", "sqlalchemy", "uvicorn"}))
 """
 
 

@@ -17,7 +17,8 @@ import pytest
 from controller.cli.limits import STREAMS_SHOWN
 from controller.cli.overview import StreamsSeen, lines_of
 from controller.format import Times
-from strandline.wire.status import status_from_wire
+from strandline.wire.shapes import convert
+from strandline.wire.status import StatusPage
 
 NOON = 1_700_000_000_000
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -134,7 +135,7 @@ def test_a_stream_stands_out_only_where_it_is_stuck(served: Any) -> None:
     (name,) = (each["stream"] for each in told["streams"])
     for trouble in (None, "incomplete", "held", "stuck"):
         told["streams"][0]["keys"][""]["trouble"] = trouble
-        page = status_from_wire(told)
+        page = convert(told, StatusPage)
         (line,) = lines_of(name, StreamsSeen(page.at, {name: page.streams[0]}), Times())
         assert line.stands_out == (trouble == "stuck")
 

@@ -158,7 +158,7 @@ def test_the_clients_call_reads_all_of_it(troubled: InProcess) -> None:
     holder = stream.held_by[""]
     assert holder is not None and holder.writer == "slow"
     assert (stream.trouble, stream.since, stream.keys[""].time, page.next) == ("stuck", NOON, NOON, None)
-    assert page.groups[0].group == "readers" and page.controller.ready and page.counts["streams"] == 1
+    assert page.groups[0].group == "readers" and page.controller.ready and page.counts.streams == 1
 
 
 def test_a_thousand_streams_are_paged_by_name_while_they_come_and_go(controller: InProcess) -> None:

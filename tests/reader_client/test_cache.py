@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -184,7 +185,7 @@ def test_in_the_ingestion_domain_nothing_in_a_segment_is_older_than_the_segment(
 
 def test_a_stream_that_was_made_anew_begins_from_nothing() -> None:
     cache, _ = filled([(2, 2)] * 3)
-    cache.describe(described(replace(wire(3, {"0": 6, "1": 6}), time=31)))
+    cache.describe(described(msgspec.structs.replace(wire(3, {"0": 6, "1": 6}), time=31)))
     assert (cache.last_seq, cache.after) == (None, 0)
 
 

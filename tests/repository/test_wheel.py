@@ -20,11 +20,11 @@ from strandline.testing import InProcessController
 NEEDS_MORE_THAN_PYTHON = {
     "strandline.core.block",
     "strandline.core.chain",
-    "strandline.client.http",
     "strandline.logs.contract",
     "strandline.logs.kafka",
     "strandline.testing.",
-    "strandline.wire.shapes",
+    "strandline.client.",
+    "strandline.wire.",
 }
 
 IMPORT_ALL = """

@@ -1,26 +1,52 @@
-"""Values as JSON objects and back."""
+"""Values as JSON, and back."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.core.aggregate import Holder
 from strandline.core.changes import NoteResult, Registered
+from strandline.core.coalesce import OnAllIdle
 from strandline.core.config import LateWriters, StreamConfig, TimeDomain
 from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.core.window import TimeWindow
 from strandline.errors import InvalidConfig, TimeWentBack
-from strandline.wire import groups, streams
-from strandline.wire.groups import GroupLag, GroupWindow, KeyWindow, ReaderAnswer, SegmentLag, StreamWindow
-from strandline.wire.streams import NoteAnswer, SegmentDescription, WireMark
+from strandline.wire import groups, shapes, streams
+from strandline.wire.groups import (
+    FromHead,
+    FromPositions,
+    FromTime,
+    GroupDescription,
+    GroupLag,
+    GroupWindow,
+    KeyWindow,
+    ReaderAnswer,
+    SegmentLag,
+    Start,
+    StreamWindow,
+)
+from strandline.wire.journal import JournalPage
+from strandline.wire.streams import (
+    HolderReply,
+    MarksAt,
+    MarksPage,
+    NoteAnswer,
+    SegmentDescription,
+    SegmentReply,
+    StreamReply,
+    TimeIndexPage,
+    WireMark,
+)
 
 TIMES = st.integers(1 - 2**53, 2**53 - 1)
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,8}", fullmatch=True)
@@ -29,8 +55,12 @@ COUNTS = st.integers(0, 2**53 - 1)
 FLOORS = st.dictionaries(KEYS, st.none() | TIMES, max_size=3)
 
 
-def over_the_wire(value: object) -> Any:
-    return json.loads(json.dumps(value, allow_nan=False))
+def sent(value: object) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def shown(value: object) -> Any:
+    return json.loads(sent(value))
 
 
 def graph() -> SegmentGraph:
@@ -61,7 +91,7 @@ def marks(draw: st.DrawFn, key: st.SearchStrategy[str] = KEYS) -> Mark:
     )
 
 
-def read(mark: Mark) -> WireMark:
+def received(mark: Mark) -> WireMark:
     """What a reader should get of a mark."""
     return WireMark(
         seq=mark.seq,
@@ -88,19 +118,19 @@ HOLDERS = st.builds(
 
 @given(marks())
 def test_a_mark_comes_back_with_its_frontier_for_a_cut(mark: Mark) -> None:
-    assert streams.mark_from_wire(over_the_wire(streams.mark_to_wire(mark, graph()))) == read(mark)
+    assert shapes.read(WireMark, sent(streams.wire_mark(mark, graph()))) == received(mark)
 
 
 @given(marks())
 def test_the_frontier_of_a_mark_closes_to_the_same_cut(mark: Mark) -> None:
-    back = streams.mark_from_wire(over_the_wire(streams.mark_to_wire(mark, graph())))
+    back = shapes.read(WireMark, sent(streams.wire_mark(mark, graph())))
     assert graph().cut(back.cut) == mark.cut
 
 
 @given(marks())
 def test_a_mark_on_the_wire_has_what_the_contract_names(mark: Mark) -> None:
     names = ["seq", "key", "time", "upper", "cut", "newest", "complete", "excluded", "created_at"]
-    assert list(streams.mark_to_wire(mark, graph())) == names
+    assert list(shown(streams.wire_mark(mark, graph()))) == names
 
 
 def test_a_covered_predecessor_is_not_on_the_wire() -> None:
@@ -115,21 +145,21 @@ def test_a_covered_predecessor_is_not_on_the_wire() -> None:
         created_at=1,
     )
     assert mark.cut.offset("0") == 300
-    assert streams.mark_to_wire(mark, graph())["cut"] == {"2": 5}
+    assert streams.wire_mark(mark, graph()).cut == {"2": 5}
 
 
 @given(st.lists(marks(), max_size=3), st.none() | TIMES)
 def test_a_page_of_marks_comes_back(page: list[Mark], resting: int | None) -> None:
-    sent = streams.marks_page_to_wire(page, graph(), resting)
-    assert ("resting" in sent) == (resting is not None)
-    back = streams.marks_page_from_wire(over_the_wire(sent))
-    assert back.marks == tuple(map(read, page))
+    answer = streams.marks_page(page, graph(), resting)
+    assert ("resting" in shown(answer)) == (resting is not None)
+    back = shapes.read(MarksPage, sent(answer))
+    assert back.marks == tuple(map(received, page))
     assert back.resting == resting
 
 
 @given(HOLDERS)
 def test_a_holder_comes_back(holder: Holder) -> None:
-    assert streams.holder_from_wire(over_the_wire(streams.holder_to_wire(holder))) == holder
+    assert streams.holder(shapes.read(HolderReply, sent(streams.holder_reply(holder)))) == holder
 
 
 @given(st.none() | TIMES, st.none() | TIMES, st.booleans(), st.booleans(), st.integers(1, 10**9))
@@ -142,16 +172,16 @@ def test_a_time_window_comes_back(
         if lower is not None
         else TimeWindow(None, upper, True, end_of_stream, None)
     )
-    assert streams.time_window_from_wire(over_the_wire(streams.time_window_to_wire(window))) == window
+    assert shapes.read(TimeWindow, sent(window)) == window
 
 
 @given(st.integers(1, 10**9), FLOORS)
 def test_a_registration_comes_back_and_has_the_floor_of_the_default_key(
     epoch: int, floors: dict[str, int | None]
 ) -> None:
-    sent = over_the_wire(streams.registered_to_wire(Registered(epoch, floors)))
-    assert sent["floor"] == floors.get("")
-    assert streams.registered_from_wire(sent) == Registered(epoch, floors)
+    answer = streams.registration(Registered(epoch, floors))
+    assert shown(answer)["floor"] == floors.get("")
+    assert streams.read_registered(sent(answer)) == Registered(epoch, floors)
 
 
 @given(
@@ -163,32 +193,31 @@ def test_a_registration_comes_back_and_has_the_floor_of_the_default_key(
 def test_the_answer_to_a_keyed_note_comes_back(
     late: bool, floors: dict[str, int | None], brought: list[Mark], held_by: dict[str, Holder | None]
 ) -> None:
-    sent = streams.note_answer_to_wire(NoteResult(late, floors, brought), graph(), held_by, keyed=True)
+    answer = streams.note_reply(NoteResult(late, floors, brought), graph(), held_by, keyed=True)
     held = {key: holder for key, holder in held_by.items() if holder is not None}
-    assert streams.note_answer_from_wire(over_the_wire(sent)) == NoteAnswer(
-        late, floors, tuple(map(read, brought)), held
-    )
+    back = streams.read_note_answer(sent(answer), keyed=True)
+    assert back == NoteAnswer(late, floors, tuple(map(received, brought)), held)
 
 
 @given(st.booleans(), st.none() | TIMES, st.lists(marks(st.just("")), max_size=2), st.none() | HOLDERS)
 def test_the_answer_to_a_note_of_the_default_key_comes_back(
     late: bool, floor: int | None, brought: list[Mark], holder: Holder | None
 ) -> None:
-    sent = streams.note_answer_to_wire(NoteResult(late, {"": floor}, brought), graph(), {"": holder}, keyed=False)
-    assert sent.keys() - {"held_by"} == {"late", "floor", "marks"}
+    answer = streams.note_reply(NoteResult(late, {"": floor}, brought), graph(), {"": holder}, keyed=False)
+    assert shown(answer).keys() - {"held_by"} == {"late", "floor", "marks"}
     held = {} if holder is None else {"": holder}
-    back = streams.note_answer_from_wire(over_the_wire(sent))
-    assert back == NoteAnswer(late, {"": floor}, tuple(map(read, brought)), held)
+    back = streams.read_note_answer(sent(answer))
+    assert back == NoteAnswer(late, {"": floor}, tuple(map(received, brought)), held)
     assert back.floor == floor
 
 
 def test_results_are_answers_and_errors_in_order() -> None:
     error = TimeWentBack(writer="w1", key="", time=1, stored_time=2)
-    answer = streams.note_answer_to_wire(NoteResult(True, {"": 5}, []), graph(), {}, keyed=False)
-    first, second, third = streams.note_results_from_wire(
-        over_the_wire(streams.note_results_to_wire([answer, error, answer]))
-    )
-    assert first == third == NoteAnswer(True, {"": 5}, ())
+    plain = streams.note_reply(NoteResult(True, {"": 5}, []), graph(), {}, keyed=False)
+    keyed = streams.note_reply(NoteResult(True, {"a": 5}, []), graph(), {}, keyed=True)
+    body = b'{"results":[%s]}' % streams.encoded_results([plain, error, keyed])
+    first, second, third = streams.read_note_results(body, [False, False, True])
+    assert (first, third) == (NoteAnswer(True, {"": 5}, ()), NoteAnswer(True, {"a": 5}, ()))
     assert isinstance(second, TimeWentBack)
     assert second.values == error.values
 
@@ -229,7 +258,8 @@ def test_results_are_answers_and_errors_in_order() -> None:
     ],
 )
 def test_a_note_on_the_wire_is_as_the_contract_shows_it(note: Note, body: dict[str, Any]) -> None:
-    assert over_the_wire(streams.note_to_wire(note)) == body
+    assert shown(streams.note_body(note)) == body
+    assert streams.is_keyed(note) == ("times" in body)
 
 
 @given(
@@ -243,18 +273,47 @@ def test_a_note_on_the_wire_is_as_the_contract_shows_it(note: Note, body: dict[s
     )
 )
 def test_settings_come_back(config: StreamConfig) -> None:
-    assert streams.config_from_wire(over_the_wire(streams.config_to_wire(config))) == config
+    assert streams.read_stream(sent(stream_of(config))).config == config
+
+
+def stream_of(config: StreamConfig) -> StreamReply:
+    return StreamReply(
+        stream="s",
+        **streams.settings_of(config),
+        segments=tuple(streams.segment_reply(each, None) for each in graph()),
+        open=False,
+        sealed=False,
+        head={},
+        created_at=1,
+        latest_marks={},
+        writers={"active": 1},
+        held_by={"": None},
+    )
+
+
+def test_a_stream_has_every_setting_beside_its_segments() -> None:
+    answer = shown(stream_of(StreamConfig(min_writers=3)))
+    assert list(answer)[: 1 + len(streams.SETTINGS)] == ["stream", *streams.SETTINGS]
+    assert answer["min_writers"] == 3
+    described = streams.read_stream(json.dumps(answer).encode())
+    assert [each.segment for each in described.segments] == list(graph())
+
+
+def test_a_setting_that_an_older_controller_does_not_know_has_its_default() -> None:
+    answer = {name: value for name, value in shown(stream_of(StreamConfig())).items() if name != "max_writers"}
+    assert streams.read_stream(json.dumps(answer).encode()).config == StreamConfig()
 
 
 def test_a_setting_that_cannot_be_is_an_error_that_names_it() -> None:
+    answer = shown(stream_of(StreamConfig())) | {"min_writers": 0}
     with pytest.raises(InvalidConfig, match="min_writers"):
-        streams.config_from_wire({"min_writers": 0})
+        streams.read_stream(json.dumps(answer).encode())
 
 
 @pytest.mark.parametrize("segment", list(graph()))
 def test_a_segment_comes_back(segment: Segment) -> None:
-    sent = over_the_wire(streams.segment_to_wire(segment, 77))
-    assert streams.segment_from_wire(sent) == SegmentDescription(segment, 77)
+    back = shapes.read(SegmentReply, sent(streams.segment_reply(segment, 77)))
+    assert streams.segment_description(back) == SegmentDescription(segment, 77)
 
 
 GROUP_WINDOWS = st.builds(
@@ -288,8 +347,7 @@ GROUP_WINDOWS = st.builds(
 @given(st.integers(1, 10**9), st.dictionaries(NAMES, st.dictionaries(NAMES, COUNTS, max_size=2)), GROUP_WINDOWS)
 def test_the_answer_to_a_reader_comes_back(epoch: int, owned: dict[str, dict[str, int]], window: GroupWindow) -> None:
     answer = ReaderAnswer(epoch=epoch, owned=owned, share=epoch % 7, free=epoch % 5, window=window)
-    sent = over_the_wire(groups.reader_answer_to_wire(answer))
-    assert groups.reader_answer_from_wire(sent) == answer
+    assert shapes.read(ReaderAnswer, sent(answer)) == answer
 
 
 SEGMENT_LAGS = st.builds(
@@ -300,7 +358,24 @@ SEGMENT_LAGS = st.builds(
 @given(st.none() | TIMES, st.dictionaries(NAMES, st.dictionaries(NAMES, SEGMENT_LAGS, max_size=2), max_size=2))
 def test_the_lag_of_a_group_comes_back(lag_ms: int | None, streams: dict[str, dict[str, SegmentLag]]) -> None:
     lag = GroupLag(lag_ms=lag_ms, streams=streams)
-    assert groups.group_lag_from_wire(over_the_wire(groups.group_lag_to_wire(lag))) == lag
+    assert shapes.read(GroupLag, sent(lag)) == lag
+
+
+@pytest.mark.parametrize("start", [FromHead(), FromTime(5), FromPositions({"s": {"0": 7}})])
+def test_where_a_group_starts_comes_back(start: Start) -> None:
+    described = GroupDescription(
+        group="g",
+        streams=("s",),
+        backlog_threshold_ms=None,
+        reader_timeout_ms=5,
+        idle_timeout_ms=None,
+        on_all_idle=OnAllIdle.JUMP,
+        start=groups.start_shape(start),
+        created_at=1,
+        readers=(),
+    )
+    assert shown(described)["start"] == groups.start_body(start)
+    assert shapes.read(GroupDescription, sent(described)) == described
 
 
 # -- what is not as it should be -------------------------------------------------------------------------------
@@ -319,30 +394,30 @@ MARK = {
 
 
 def test_what_a_newer_controller_adds_is_passed_over() -> None:
-    assert streams.mark_from_wire(MARK | {"colour": "blue"}) == streams.mark_from_wire(MARK)
+    assert shapes.read(WireMark, sent(MARK | {"colour": "blue"})) == shapes.read(WireMark, sent(MARK))
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"time": "100"}, "the answer.marks[0].time is '100', and not a whole number"),
-        ({"time": True}, "the answer.marks[0].time is True, and not a whole number"),
-        ({"time": 1.5}, "the answer.marks[0].time is 1.5, and not a whole number"),
-        ({"time": None}, "the answer.marks[0].time is None, and not a whole number"),
+        ({"time": "100"}, "the answer.marks[0].time: expected int, got str"),
+        ({"time": True}, "the answer.marks[0].time: expected int, got bool"),
+        ({"time": 1.5}, "the answer.marks[0].time: expected int, got float"),
+        ({"time": None}, "the answer.marks[0].time: expected int, got null"),
         ({"time": ...}, "the answer.marks[0] has no time"),
-        ({"newest": "x"}, "the answer.marks[0].newest is 'x', and not a whole number"),
-        ({"complete": 1}, "the answer.marks[0].complete is 1, and not true or false"),
-        ({"cut": {"0": None}}, "the answer.marks[0].cut.0 is None, and not a whole number"),
-        ({"cut": []}, "the answer.marks[0].cut is [], and not an object"),
-        ({"excluded": [1]}, "the answer.marks[0].excluded[0] is 1, and not a text"),
-        ({"excluded": "w1"}, "the answer.marks[0].excluded is 'w1', and not a list"),
-        ({"key": None}, "the answer.marks[0].key is None, and not a text"),
+        ({"newest": "x"}, "the answer.marks[0].newest: expected int | null, got str"),
+        ({"complete": 1}, "the answer.marks[0].complete: expected bool, got int"),
+        ({"cut": {"0": None}}, "the answer.marks[0].cut[...]: expected int, got null"),
+        ({"cut": []}, "the answer.marks[0].cut: expected object, got array"),
+        ({"excluded": [1]}, "the answer.marks[0].excluded[0]: expected str, got int"),
+        ({"excluded": "w1"}, "the answer.marks[0].excluded: expected array, got str"),
+        ({"key": None}, "the answer.marks[0].key: expected str, got null"),
     ],
 )
 def test_a_field_that_is_not_what_it_should_be_is_named_with_its_place(change: dict[str, Any], said: str) -> None:
     changed = {name: value for name, value in (MARK | change).items() if value is not ...}
     with pytest.raises(ValueError) as raised:
-        streams.marks_page_from_wire({"marks": [changed]})
+        shapes.read(MarksPage, sent({"marks": [changed]}))
     assert str(raised.value) == said
 
 
@@ -356,27 +431,28 @@ JSON = st.recursive(
 )
 
 
+KINDS: list[type[object]] = [
+    *(WireMark, MarksPage, MarksAt, TimeWindow, TimeIndexPage, JournalPage),
+    *(GroupWindow, GroupDescription, GroupLag, ReaderAnswer),
+]
+
+
 @pytest.mark.parametrize(
     "reader",
     [
-        streams.mark_from_wire,
-        streams.marks_page_from_wire,
-        streams.marks_at_from_wire,
-        streams.evaluated_from_wire,
-        streams.time_window_from_wire,
-        streams.registered_from_wire,
-        streams.note_answer_from_wire,
-        streams.note_results_from_wire,
-        streams.stream_from_wire,
-        groups.group_window_from_wire,
-        groups.reader_answer_from_wire,
+        *map(shapes.reader_of, KINDS),
+        streams.read_evaluated,
+        streams.read_registered,
+        streams.read_note_answer,
+        partial(streams.read_note_answer, keyed=True),
+        partial(streams.read_note_results, keyed=[False, True]),
+        streams.read_stream,
+        groups.read_offline,
     ],
 )
 @given(value=JSON)
-def test_anything_else_is_a_value_error_and_nothing_worse(
-    reader: Callable[[object, str], object], value: object
-) -> None:
+def test_anything_else_is_a_value_error_and_nothing_worse(reader: Callable[[bytes], object], value: object) -> None:
     try:
-        reader(value, "the answer")
+        reader(json.dumps(value).encode())
     except (ValueError, InvalidConfig):
         return

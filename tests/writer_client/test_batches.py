@@ -16,7 +16,7 @@ from strandline.client.retry import Patience
 from strandline.core.note import Note
 from strandline.errors import ControllerAway, TimeWentBack, UnknownStream
 from strandline.testing import AsyncFaultyTransport
-from strandline.wire.streams import note_to_wire
+from strandline.wire.streams import note_body
 from tests.writer_client.conftest import INSTANT, Wire
 from writer_client import AsyncWriter
 from writer_client.batches import Addressed, count_for_batch
@@ -39,7 +39,7 @@ def test_a_note_takes_no_more_room_than_is_counted_for_it(
     stream: str, writer: str, times: dict[str, int], newest: dict[str, int], position: dict[str, int], epoch: int | None
 ) -> None:
     note = Note(writer=writer, times=times, newest=newest, position=position, epoch=epoch)
-    sent = json.dumps({"stream": stream, **note_to_wire(note)}, separators=(",", ":"))
+    sent = json.dumps({"stream": stream, **note_body(note)}, separators=(",", ":"))
     assert len(sent) + 1 <= Addressed(stream, note).size_bytes  # and a comma
 
 

@@ -63,7 +63,7 @@ def test_the_package_of_the_logs_costs_no_http_client() -> None:
 
 
 def test_a_writer_needs_httpx_and_nothing_of_a_server() -> None:
-    unwanted = {"fastapi", "starlette", "uvicorn", "sqlalchemy", "msgspec", "numpy", "pyarrow", "controller"}
+    unwanted = {"fastapi", "starlette", "uvicorn", "sqlalchemy", "numpy", "pyarrow", "controller"}
     script = (
         f"import sys; from writer_client import Writer; print({unwanted} & set(sys.modules), 'httpx' in sys.modules)"
     )

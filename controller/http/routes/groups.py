@@ -42,13 +42,13 @@ from strandline.wire.groups import (
     FromHead,
     FromPositions,
     FromTime,
+    GroupDescription,
+    GroupMember,
+    GroupNames,
     GroupSettings,
+    OfflineReply,
     Start,
-    group_lag_to_wire,
-    group_to_wire,
-    group_window_to_wire,
-    positions_to_wire,
-    reader_answer_to_wire,
+    start_shape,
 )
 from strandline.wire.shapes import convert
 
@@ -82,7 +82,7 @@ async def create(group: str, request: Request, controller: Served, by: Caller) -
 @router.get("", summary="List the reader groups")
 async def list_names(controller: Served, grant: Granted, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
     names, following = await names_page(controller.groups.streams_by_name, after, limit, grant)
-    return answer({"groups": names, "next": following})
+    return answer(GroupNames(tuple(names), following))
 
 
 @router.get("/{group}", summary="Describe a reader group")
@@ -117,12 +117,12 @@ async def delete(group: str, controller: Served, by: Caller) -> Response:
 
 @router.get("/{group}/time-window", summary="Where a group stands")
 async def time_window(group: str, controller: Served) -> Response:
-    return answer(group_window_to_wire(await controller.groups.window(group)))
+    return answer(await controller.groups.window(group))
 
 
 @router.get("/{group}/lag", summary="How far a group is behind in time, segment by segment")
 async def lag(group: str, controller: Served) -> Response:
-    return answer(group_lag_to_wire(await controller.groups.lag(group)))
+    return answer(await controller.groups.lag(group))
 
 
 @router.put(
@@ -139,7 +139,7 @@ async def report(group: str, reader: str, request: Request, controller: Served, 
         told = await controller.groups.register(group, reader, body.positions, by)
     else:
         told = await controller.groups.report(group, reader, body.epoch, body.positions, body.settled)
-    return answer(reader_answer_to_wire(told))
+    return answer(told)
 
 
 @router.post(
@@ -151,7 +151,7 @@ async def acquire(group: str, reader: str, request: Request, controller: Served)
     body = await read_as(request, AcquireBody, InvalidNote)
     if body.max < 0:
         raise InvalidNote(name="max", value=body.max, wanted="how many segments at most, 0 or more")
-    return answer(reader_answer_to_wire(await controller.groups.acquire(group, reader, body.epoch, body.max)))
+    return answer(await controller.groups.acquire(group, reader, body.epoch, body.max))
 
 
 @router.post(
@@ -162,7 +162,7 @@ async def acquire(group: str, reader: str, request: Request, controller: Served)
 async def release(group: str, reader: str, request: Request, controller: Served) -> Response:
     body = await read_as(request, ReleaseBody, InvalidNote)
     told = await controller.groups.release(group, reader, body.epoch, body.positions, body.settled)
-    return answer(reader_answer_to_wire(told))
+    return answer(told)
 
 
 @router.post(
@@ -172,29 +172,34 @@ async def release(group: str, reader: str, request: Request, controller: Served)
 )
 async def offline(group: str, reader: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, OfflineBody, InvalidNote)
-    window = await controller.groups.offline(group, reader, body.positions, by)
-    return answer({"window": group_window_to_wire(window)})
+    return answer(OfflineReply(await controller.groups.offline(group, reader, body.positions, by)))
 
 
-def describe(loaded: LoadedGroup, moment: Moment) -> dict[str, Any]:
+def describe(loaded: LoadedGroup, moment: Moment) -> GroupDescription:
     """What `GET` tells of a group. A silent reader owns nothing any more, whether or not a call has let it go yet."""
     members = loaded.membership
-    readers = [
-        {
-            "reader": name,
-            "epoch": reader.epoch,
-            "last_heard_at": reader.heard_at,
-            "owned": {} if members.is_silent(name, moment) else positions_to_wire(members.owned(name)),
-            "settled": {} if members.is_silent(name, moment) else positions_to_wire(members.settled(name)),
-        }
-        for name, reader in sorted(members.readers.items())
-    ]
-    return {
-        "group": members.name,
-        **group_to_wire(members.settings),
-        "created_at": loaded.created_at,
-        "readers": readers,
-    }
+    settings = members.settings
+    silent = {name for name in members.readers if members.is_silent(name, moment)}
+    return GroupDescription(
+        group=members.name,
+        streams=settings.streams,
+        backlog_threshold_ms=settings.backlog_threshold_ms,
+        reader_timeout_ms=settings.reader_timeout_ms,
+        idle_timeout_ms=settings.idle_timeout_ms,
+        on_all_idle=settings.on_all_idle,
+        start=start_shape(settings.start),
+        created_at=loaded.created_at,
+        readers=tuple(
+            GroupMember(
+                reader=name,
+                epoch=reader.epoch,
+                last_heard_at=reader.heard_at,
+                owned={} if name in silent else members.owned(name),
+                settled={} if name in silent else members.settled(name),
+            )
+            for name, reader in sorted(members.readers.items())
+        ),
+    )
 
 
 def _whole(name: str, value: Any) -> int | None:  # what the body has

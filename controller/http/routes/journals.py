@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Response
 
 from controller.http.dependencies import DEFAULT_LIMIT, Limit, Seq, Served
 from controller.http.responses import answer
 from controller.status.journal_reads import JournalSlice
-from controller.storage.journal import StoredEntry
+from strandline.wire.journal import JournalEntry, JournalPage
 
 router = APIRouter(tags=["journal"])
 
 
 @router.get("/v1/streams/{stream}/journal", summary="What happened to a stream")
 async def of_stream(stream: str, controller: Served, after: Seq = 0, limit: Limit = DEFAULT_LIMIT) -> Response:
-    return answer(_page_json(await controller.journals.of_stream(stream, after, limit)))
+    return answer(_shaped(await controller.journals.of_stream(stream, after, limit)))
 
 
 @router.get("/v1/reader-groups/{group}/journal", summary="What happened to a reader group")
 async def of_group(group: str, controller: Served, after: Seq = 0, limit: Limit = DEFAULT_LIMIT) -> Response:
-    return answer(_page_json(await controller.journals.of_group(group, after, limit)))
+    return answer(_shaped(await controller.journals.of_group(group, after, limit)))
 
 
-def _page_json(page: JournalSlice) -> dict[str, Any]:
-    return {"entries": [_entry_json(each) for each in page.entries], "next": page.next, "omitted": page.omitted}
-
-
-def _entry_json(entry: StoredEntry) -> dict[str, Any]:
-    return {
-        "seq": entry.seq,
-        "at": entry.at,
-        "topic": entry.topic,
-        "kind": entry.kind,
-        "by": entry.by,
-        "details": entry.details,
-    }
+def _shaped(page: JournalSlice) -> JournalPage:
+    entries = tuple(
+        JournalEntry(seq=entry.seq, at=entry.at, topic=entry.topic, kind=entry.kind, by=entry.by, details=entry.details)
+        for entry in page.entries
+    )
+    return JournalPage(entries, page.next, page.omitted)

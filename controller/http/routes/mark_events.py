@@ -18,13 +18,12 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Annotated, Any, assert_never
 
-import msgspec
 from fastapi import APIRouter, Header, Response
 from starlette.types import Receive, Scope, Send
 
 from controller.controller import Controller
 from controller.http.dependencies import Key, Seq, Served
-from controller.http.responses import EVENTS, event_of_end
+from controller.http.responses import EVENTS, event_of_end, to_json
 from controller.limits import EVENT_SEND_DEADLINE_S
 from controller.streams.mark_feed import Event, FeedOver, NewMarks, Resting, StillHere
 from strandline.core.mark import Mark
@@ -32,7 +31,7 @@ from strandline.core.note import DEFAULT_KEY
 from strandline.core.segment import SegmentGraph
 from strandline.errors import InvalidParameter, StrandlineError
 from strandline.limits import TIME_BOUND_MS
-from strandline.wire.streams import mark_to_wire
+from strandline.wire.streams import wire_mark
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["marks"])
 
@@ -111,7 +110,7 @@ async def _framed(events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, 
 
 def encode(mark: Mark, graph: SegmentGraph) -> bytes:
     """A mark as an event."""
-    return b"id: %d\nevent: mark\ndata: %s\n\n" % (mark.seq, msgspec.json.encode(mark_to_wire(mark, graph)))
+    return b"id: %d\nevent: mark\ndata: %s\n\n" % (mark.seq, to_json(wire_mark(mark, graph)))
 
 
 async def _gone(receive: Receive) -> None:

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query, Request, Response
 from controller.http.bodies import EvaluateBody, WindowBody
 from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Served, read_as
 from controller.http.openapi import takes
-from controller.http.responses import answer, at_json, mark_or_null, page_json
+from controller.http.responses import answer, around, mark_or_null, page_of
 from strandline.core.note import DEFAULT_KEY, check_key, check_position
 from strandline.errors import InvalidNote
 from strandline.limits import OFFSET_BOUND, TIME_BOUND_MS, WAIT_BOUND_MS
-from strandline.wire.streams import holder_to_wire, time_index_to_wire, time_window_to_wire
+from strandline.wire.streams import EvaluatedReply, TimeIndexPage, holder_reply
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["marks"])
 
@@ -27,7 +27,7 @@ async def marks(
     limit: Limit = DEFAULT_LIMIT,
     wait_ms: Annotated[int, Query(ge=0, le=WAIT_BOUND_MS)] = 0,
 ) -> Response:
-    return answer(page_json(await controller.reading.marks(stream, key, after, limit, wait_ms)))
+    return answer(page_of(await controller.reading.marks(stream, key, after, limit, wait_ms)))
 
 
 @router.get("/marks/at", summary="The marks around a time, and where reading from it begins")
@@ -37,22 +37,22 @@ async def marks_at(
     time: Annotated[int, Query(gt=-TIME_BOUND_MS, lt=TIME_BOUND_MS)],
     key: Key = DEFAULT_KEY,
 ) -> Response:
-    return answer(at_json(await controller.reading.at(stream, key, time)))
+    return answer(around(await controller.reading.at(stream, key, time)))
 
 
 @router.post("/marks", summary="Make a mark now, if one is possible", openapi_extra=takes(EvaluateBody, required=False))
 async def evaluate(stream: str, request: Request, controller: Served) -> Response:
     body = await read_as(request, EvaluateBody, empty=EvaluateBody())
     mark, holder, graph = await controller.streams.evaluate(stream, check_key(body.key))
-    held_by = None if holder is None else holder_to_wire(holder)
-    return answer({"mark": mark_or_null(mark, graph), "held_by": held_by})
+    held_by = None if holder is None else holder_reply(holder)
+    return answer(EvaluatedReply(mark=mark_or_null(mark, graph), held_by=held_by))
 
 
 @router.post("/time-window", summary="Where a position stands among the marks", openapi_extra=takes(WindowBody))
 async def time_window(stream: str, request: Request, controller: Served) -> Response:
     body = await read_as(request, WindowBody, InvalidNote)
     check_position(body.position)
-    return answer(time_window_to_wire(await controller.reading.window(stream, body.key, body.position)))
+    return answer(await controller.reading.window(stream, body.key, body.position))
 
 
 @router.get("/segments/{segment}/time-index", summary="Offset and time within a segment")
@@ -66,4 +66,4 @@ async def time_index(
     limit: Limit = DEFAULT_LIMIT,
 ) -> Response:
     entries, token = await controller.indexing.time_index(stream, segment, key, from_offset, token, limit)
-    return answer(time_index_to_wire(entries, token))
+    return answer(TimeIndexPage(tuple(entries), token))

@@ -9,16 +9,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from controller.controller import Controller
-from controller.http.answers import (
-    ControllerAnswer,
-    CountsAnswer,
-    GroupStatusAnswer,
-    HolderAnswer,
-    KeyStatusAnswer,
-    StatusAnswer,
-    StreamStatusAnswer,
-    TroubleAnswer,
-)
 from controller.http.auth import check_streams
 from controller.http.dependencies import DEFAULT_LIMIT, After, Granted, Limit, Served, names_page
 from controller.http.openapi import answers
@@ -30,6 +20,8 @@ from strandline.access import EVERYTHING, Grant
 from strandline.core.aggregate import Holder
 from strandline.errors import InvalidParameter
 from strandline.names import check_name
+from strandline.wire import status as wire
+from strandline.wire.streams import HolderReply, holder_reply
 
 router = APIRouter(tags=["operations"])
 
@@ -41,7 +33,7 @@ class _Page:
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
-@router.get("/v1/status", summary="Show how streams, groups and the controller are", responses=answers(StatusAnswer))
+@router.get("/v1/status", summary="Show how streams, groups and the controller are", responses=answers(wire.StatusPage))
 async def get_status(
     request: Request,
     controller: Served,
@@ -75,17 +67,17 @@ async def get_status(
     for each in page.streams:
         streams.append(_stream(each))
         await slices.turn()
-    told = StatusAnswer(
+    told = wire.StatusPage(
         at=controller.clock.now(),
-        controller=ControllerAnswer(
+        controller=wire.ControllerStatus(
             version=controller.version, since=controller.since, ready=reason is None, reason=reason
         ),
-        trouble=TroubleAnswer(**{each.name.lower(): summary.trouble.get(each, 0) for each in Trouble}),
+        trouble=wire.TroubleCounts(**{each.name.lower(): summary.trouble.get(each, 0) for each in Trouble}),
         counts=_counts(summary),
-        streams=streams,
+        streams=tuple(streams),
         next=page.next,
         unread=dict(page.unread),
-        groups=[_group(each) for each in groups if not shown.isdisjoint(each.window.streams)],
+        groups=tuple(_group(each) for each in groups if not shown.isdisjoint(each.window.streams)),
     )
     return answer(told)
 
@@ -129,8 +121,8 @@ async def _by_name(controller: Controller, after: str, limit: int, grant: Grant 
     return _Page(found.streams, following, found.unread)
 
 
-def _stream(status: StreamStatus) -> StreamStatusAnswer:
-    return StreamStatusAnswer(
+def _stream(status: StreamStatus) -> wire.StreamStatus:
+    return wire.StreamStatus(
         stream=status.name,
         seen_at=status.seen_at,
         trouble=_word(status.trouble),
@@ -149,9 +141,9 @@ def _stream(status: StreamStatus) -> StreamStatusAnswer:
     )
 
 
-def _key(status: KeyStatus) -> KeyStatusAnswer:
+def _key(status: KeyStatus) -> wire.KeyStatus:
     excluded = status.excluded
-    return KeyStatusAnswer(
+    return wire.KeyStatus(
         time=status.time,
         resting=status.resting,
         lag_ms=status.lag_ms,
@@ -160,7 +152,7 @@ def _key(status: KeyStatus) -> KeyStatusAnswer:
         marked_at=status.marked_at,
         marks_per_second=status.marks_per_second,
         complete=not excluded,
-        excluded=list(excluded[:STATUS_EXCLUDED]),
+        excluded=tuple(excluded[:STATUS_EXCLUDED]),
         excluded_writers=len(excluded),
         incomplete_marks=status.incomplete_marks,
         writers=dict(status.writers),
@@ -173,16 +165,16 @@ def _word(trouble: Trouble) -> str | None:
     return trouble.name.lower() if trouble else None
 
 
-def _holder(holder: Holder | None) -> HolderAnswer | None:
-    return None if holder is None else HolderAnswer(**holder._asdict())
+def _holder(holder: Holder | None) -> HolderReply | None:
+    return None if holder is None else holder_reply(holder)
 
 
-def _group(status: GroupStatus) -> GroupStatusAnswer:
+def _group(status: GroupStatus) -> wire.GroupStatus:
     window = status.window
-    return GroupStatusAnswer(
+    return wire.GroupStatus(
         group=status.name,
         seen_at=status.seen_at,
-        streams=list(window.streams),
+        streams=tuple(window.streams),
         readers=status.readers,
         lag_ms=window.lag_ms,
         backlog=window.backlog,
@@ -190,12 +182,12 @@ def _group(status: GroupStatus) -> GroupStatusAnswer:
         watermarks=dict(window.watermarks),
         held_by=dict(window.held_by),
         complete=window.complete,
-        idle=list(window.idle),
+        idle=tuple(window.idle),
     )
 
 
-def _counts(summary: Summary) -> CountsAnswer:
-    return CountsAnswer(
+def _counts(summary: Summary) -> wire.Counts:
+    return wire.Counts(
         streams=summary.streams,
         in_memory=summary.in_memory,
         sealed=summary.sealed,

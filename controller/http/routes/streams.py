@@ -33,7 +33,7 @@ from controller.http.dependencies import (
     read_as,
 )
 from controller.http.openapi import takes
-from controller.http.responses import answer, marks_json, noted_json
+from controller.http.responses import answer, reply_to
 from controller.limits import JOURNAL_NAMES
 from controller.records.journal import Act, few
 from controller.status.stream_status import StreamStatus
@@ -42,7 +42,18 @@ from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import NewSegment
 from strandline.errors import InvalidConfig, InvalidNote, InvalidScale
 from strandline.wire.shapes import convert
-from strandline.wire.streams import config_to_wire, holder_to_wire, mark_to_wire, segment_to_wire
+from strandline.wire.streams import (
+    HeadReply,
+    SegmentReply,
+    SegmentsReply,
+    StreamNames,
+    StreamReply,
+    holder_reply,
+    marks_page,
+    segment_reply,
+    settings_of,
+    wire_mark,
+)
 
 router = APIRouter(prefix="/v1/streams", tags=["streams"])
 
@@ -68,7 +79,7 @@ async def list_names(controller: Served, grant: Granted, after: After = "", limi
         return {name: (name,) for name in await controller.streams.names(after, count)}
 
     names, following = await names_page(read, after, limit, grant)
-    return answer({"streams": names, "next": following})
+    return answer(StreamNames(tuple(names), following))
 
 
 @router.get("/{stream}", summary="Describe a stream, and who holds its time back")
@@ -102,7 +113,7 @@ async def scale(stream: str, request: Request, controller: Served, by: Caller) -
     await controller.streams.change(stream, lambda each, now: each.scale(body.seal, create, now), act)
     with kept():
         loaded = await controller.streams.get(stream)
-    return answer({"segments": _segments_json(loaded)})
+    return answer(SegmentsReply(_segment_replies(loaded)))
 
 
 @router.delete("/{stream}/segments/{segment}", summary="Drop a segment that the log does not have", status_code=204)
@@ -118,7 +129,7 @@ async def seal(stream: str, request: Request, controller: Served, by: Caller) ->
     graph = (await controller.streams.get(stream)).stream.graph
     act = Act("sealed", by, {"final": few(body.final)})
     marks = await controller.streams.change(stream, lambda each, now: each.seal(body.final, now), act)
-    return answer(marks_json(marks, graph))
+    return answer(marks_page(marks, graph))
 
 
 @router.post(
@@ -127,7 +138,7 @@ async def seal(stream: str, request: Request, controller: Served, by: Caller) ->
 async def truncate(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, TruncateBody)
     head, graph = await controller.retention.truncate(stream, body.head, by)
-    return answer({"head": graph.frontier(head)})
+    return answer(HeadReply(graph.frontier(head)))
 
 
 @router.post(
@@ -137,32 +148,32 @@ async def tail(stream: str, request: Request, controller: Served, by: Caller) ->
     body = await read_as(request, TailBody, InvalidNote)
     note = Note(writer=body.reporter, times={DEFAULT_KEY: body.time}, position=body.position, epoch=body.epoch)
     check_writer(grant_of(request.scope), request.scope, stream, note.writer)
-    return answer(noted_json(await controller.notes.take(stream, note, tail=True, by=by), keyed=False))
+    return answer(reply_to(await controller.notes.take(stream, note, tail=True, by=by), keyed=False))
 
 
-def describe(loaded: LoadedStream, status: StreamStatus) -> dict[str, Any]:
+def describe(loaded: LoadedStream, status: StreamStatus) -> StreamReply:
     """What `GET` tells of a stream. The default key has a holder here also where nobody uses it."""
     stream = loaded.stream
     holders = {DEFAULT_KEY: stream.held_by(DEFAULT_KEY, status.seen_at)} | {
         each.key: each.holder for each in status.keys
     }
-    marks = {each.key: mark_to_wire(each.mark, stream.graph) for each in status.keys if each.mark is not None}
-    return {
-        "stream": status.name,
-        **config_to_wire(stream.config),
-        "segments": _segments_json(loaded),
-        "open": stream.graph.open,
-        "sealed": status.sealed,
-        "head": stream.graph.frontier(stream.head),
-        "created_at": loaded.origin.created_at,
-        "latest_marks": marks,
-        "writers": status.writers,
-        "held_by": {key: None if each is None else holder_to_wire(each) for key, each in holders.items()},
-    }
+    marks = {each.key: wire_mark(each.mark, stream.graph) for each in status.keys if each.mark is not None}
+    return StreamReply(
+        stream=status.name,
+        **settings_of(stream.config),
+        segments=_segment_replies(loaded),
+        open=stream.graph.open,
+        sealed=status.sealed,
+        head=stream.graph.frontier(stream.head),
+        created_at=loaded.origin.created_at,
+        latest_marks=marks,
+        writers=status.writers,
+        held_by={key: None if each is None else holder_reply(each) for key, each in holders.items()},
+    )
 
 
-def _segments_json(loaded: LoadedStream) -> list[dict[str, Any]]:
-    return [segment_to_wire(segment, loaded.noted_at.get(segment.id)) for segment in loaded.stream.graph]
+def _segment_replies(loaded: LoadedStream) -> tuple[SegmentReply, ...]:
+    return tuple(segment_reply(segment, loaded.noted_at.get(segment.id)) for segment in loaded.stream.graph)
 
 
 def _scaling(body: ScaleBody) -> dict[str, Any]:

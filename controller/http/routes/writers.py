@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -11,13 +10,13 @@ from controller.controller import Controller
 from controller.http.bodies import RegisterBody
 from controller.http.dependencies import DEFAULT_LIMIT, After, Caller, Epoch, Limit, Served, read_as
 from controller.http.openapi import takes
-from controller.http.responses import answer, marks_json
+from controller.http.responses import answer
 from controller.records.journal import Act
 from controller.records.operator_log import log_event
 from strandline.core.mark import Mark
 from strandline.core.stream import Stream
 from strandline.core.writer import Writer, WriterState
-from strandline.wire.streams import registered_to_wire
+from strandline.wire.streams import WriterReply, WritersPage, marks_page, registration
 
 router = APIRouter(prefix="/v1/streams/{stream}/writers", tags=["writers"])
 
@@ -27,7 +26,7 @@ async def register(stream: str, writer: str, request: Request, controller: Serve
     body = await read_as(request, RegisterBody, empty=RegisterBody())
     registered = await controller.streams.register(stream, writer, body.keys, by, body.registration)
     log_event("writer_registered", stream=stream, writer=writer, epoch=registered.epoch)
-    return answer(registered_to_wire(registered))
+    return answer(registration(registered))
 
 
 @router.get("", summary="List the writers")
@@ -36,12 +35,8 @@ async def list_writers(stream: str, controller: Served, after: After = "", limit
     names = sorted(name for name in found.writers if name > after)
     now = controller.clock.now()
     held = {key: holder.writer for key in found.keys if (holder := found.held_by(key, now)) is not None}
-    return answer(
-        {
-            "writers": [_writer_json(found, found.writers[name], held) for name in names[:limit]],
-            "next": names[limit - 1] if len(names) > limit else None,
-        }
-    )
+    replies = tuple(_reply(found, found.writers[name], held) for name in names[:limit])
+    return answer(WritersPage(replies, names[limit - 1] if len(names) > limit else None))
 
 
 @router.post("/{writer}/idle", summary="The writer writes nothing for now")
@@ -75,7 +70,7 @@ async def _change(
 ) -> Response:
     """Applies a call; answers with the marks that it brought about."""
     graph = (await controller.streams.get(stream)).stream.graph
-    return answer(marks_json(await controller.streams.change(stream, call, act), graph))
+    return answer(marks_page(await controller.streams.change(stream, call, act), graph))
 
 
 # Of several keys with different states, the one that says most about a writer.
@@ -96,15 +91,14 @@ def state_of(stream: Stream, writer: Writer) -> WriterState:
     return next(state for state in _TELLING if state in states)
 
 
-def _writer_json(stream: Stream, writer: Writer, held: dict[str, str | None]) -> dict[str, Any]:
-    times = {key: key_state.time for key, key_state in sorted(writer.key_states.items())}
-    return {
-        "writer": writer.name,
-        "state": state_of(stream, writer),
-        "states": stream.states(writer),
-        "times": times,
-        "position": stream.graph.frontier(writer.position),
-        "epoch": writer.epoch,
-        "last_heard_at": writer.heard_at,
-        "holds": sorted(key for key, name in held.items() if name == writer.name),
-    }
+def _reply(stream: Stream, writer: Writer, held: dict[str, str | None]) -> WriterReply:
+    return WriterReply(
+        writer=writer.name,
+        state=state_of(stream, writer),
+        states=stream.states(writer),
+        times={key: key_state.time for key, key_state in sorted(writer.key_states.items())},
+        position=stream.graph.frontier(writer.position),
+        epoch=writer.epoch,
+        last_heard_at=writer.heard_at,
+        holds=tuple(sorted(key for key, name in held.items() if name == writer.name)),
+    )
