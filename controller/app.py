@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
@@ -22,13 +22,16 @@ from controller.clock import HostClock
 from controller.controller import Controller
 from controller.dashboard.mount import add_dashboard
 from controller.http import documentation
+from controller.http.auth import Rules
 from controller.http.browser_gate import BrowserGate
+from controller.http.declared import DeclaredRoute, Routes
 from controller.http.metrics_text import MetricsText
 from controller.http.middleware import Middleware
+from controller.http.notes import DECLARED as NOTE_ROUTES
 from controller.http.notes import AnsweredBefore
 from controller.http.openapi import describe
 from controller.http.problems import answer_with
-from controller.http.routes import groups, journals, mark_events, marks, operations, status, streams, writers
+from controller.http.routes import ROUTERS, declared_by
 from controller.settings import Settings
 from controller.storage.refusals import StoreRefused
 from strandline.errors import (
@@ -57,9 +60,11 @@ class SystemClock:
 class Application(FastAPI):
     """FastAPI inside of the middleware: a note does not pass even through FastAPI's outermost layers."""
 
-    def __init__(self, gate: BrowserGate, *, dashboard: bool, **settings: Any) -> None:
+    def __init__(self, gate: BrowserGate, rules: Rules, *, dashboard: bool, **settings: Any) -> None:
         super().__init__(**settings)
-        self._envelope = Middleware(super().__call__, self, gate, run_id=secrets.token_hex(4), dashboard=dashboard)
+        self._envelope = Middleware(
+            super().__call__, self, gate, rules, run_id=secrets.token_hex(4), dashboard=dashboard
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
@@ -84,6 +89,7 @@ def create_app(
     owner: str | None = None,
     dashboard: bool = False,
     by_hand: bool = False,
+    routers: Sequence[Routes] = ROUTERS,
 ) -> FastAPI:
     """The controller as an ASGI application.
 
@@ -91,7 +97,7 @@ def create_app(
     controller's never does. With a clock that is moved `by_hand`, nothing happens before `Controller.run_due`.
     `stopwatch` returns seconds, and measures how long the store takes. `owner` is the name of this controller in the
     store. The store is opened when the application starts. At most one application in a process can have the
-    `dashboard`.
+    `dashboard`. A request is looked up in the `routers` in this order.
     """
 
     host = SystemClock() if clock is None else clock
@@ -112,8 +118,10 @@ def create_app(
         finally:
             await controller.stop()
 
+    routes = declared_by(routers)
     app = Application(
         BrowserGate(settings.allowed_hosts, settings.host),
+        Rules(routes),
         dashboard=dashboard,
         title="Strandline",
         summary="Notes in, marks out: exact watermarks for partitioned logs.",
@@ -127,21 +135,20 @@ def create_app(
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RequestValidationError, _bad_parameter)
     app.add_exception_handler(Exception, _failed)
-    for path in ("/v1/streams/{stream}/notes", "/v1/notes"):
-        app.router.routes.append(Route(path, AnsweredBefore(), methods=["POST"]))
-    # Looked through in this order.
-    for part in (marks, streams, writers, mark_events, journals, groups, status, operations):
-        app.router.routes.extend(part.router.routes)  # `include_router` makes each of them again for each application
+    for each in NOTE_ROUTES:
+        app.router.routes.append(Route(each.path, AnsweredBefore(), methods=[each.method]))
+    for router in routers:
+        app.router.routes.extend(router.routes)  # `include_router` makes each of them again for each application
     app.add_route("/docs", partial(_documentation, app), include_in_schema=False)
     if dashboard:
         add_dashboard(app)
-    app.openapi = partial(_openapi, app)  # type: ignore[method-assign]  # FastAPI's own way to extend it
+    app.openapi = partial(_openapi, app, routes)  # type: ignore[method-assign]  # FastAPI's own way to extend it
     return app
 
 
-def _openapi(app: FastAPI) -> dict[str, Any]:
+def _openapi(app: FastAPI, routes: Sequence[DeclaredRoute]) -> dict[str, Any]:
     if app.openapi_schema is None:
-        app.openapi_schema = describe(app)
+        app.openapi_schema = describe(app, routes)
     return app.openapi_schema
 
 

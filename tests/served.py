@@ -23,6 +23,7 @@ from strandline.client.calls import Call
 from strandline.client.http import Connection
 from strandline.core.config import StreamConfig
 from strandline.testing import NOON, InProcessController, ManualClock
+from tests.answers import check_answer
 
 Value = TypeVar("Value")
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,6 +41,13 @@ class InProcess(InProcessController):
     async def _application(self, scope: Any, receive: Any, send: Any) -> None:
         given = scope if self.caller is None else {**scope, "strandline.caller": self.caller}
         await super()._application(given, receive, send)
+
+    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """The answer to any request, which has to be of the shape that is declared for its route."""
+        response = super().request(method, path, **more)
+        if response.is_success:
+            check_answer(method, path, response)
+        return response
 
     def call(self, method: str, path: str, body: object = None, *, expect: int | None = None) -> Any:
         """The answer's JSON; with `expect`, the status has to be that one, else any below 300."""

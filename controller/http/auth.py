@@ -1,163 +1,115 @@
-"""Which role each route takes, and which streams have to be allowed.
+"""Who may call: the role that each route takes, and which streams have to be allowed.
 
-Every request comes by here, notes too. With tokens in the store a path or a method that no rule names is never routed:
-a route that somebody forgets here is closed, not open.
-
-    stream   the stream in the path has to fit the token's pattern
-    group    all streams of the group in the path have to
-    each     the handler judges each stream of the body, or shows only those that fit
-    every    the pattern has to be one that fits every name
+Every request comes by here, notes too. With tokens in the store a path or a method that no declared route has is never
+routed: a route that stands in the application and was not declared is closed, not open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Final
 
 from fastapi import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from controller.controller import Controller
+from controller.http.declared import DeclaredRoute, Rule, RuleScope
 from controller.http.problems import answer_with
 from controller.http.responses import EVENTS, event_of_end
 from controller.tokens import NONE_SHOWN, NOT_KNOWN, Tokens
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, InvalidName, MethodNotAllowed, Unauthenticated, UnknownGroup, UnknownPath
 
-
-class RuleScope(Enum):
-    """Which streams a call is about."""
-
-    STREAM = auto()
-    GROUP = auto()
-    EACH = auto()
-    EVERY = auto()
+# What is no call, and says nothing of anybody's streams. A browser that opens /docs cannot send a token.
+PAGES: Final = frozenset({"/docs", "/openapi.json"})
 
 
-class Rule(NamedTuple):
-    role: Role
-    over: RuleScope
-
-
-_STREAM: Final = "/v1/streams/{stream}"
-_GROUP: Final = "/v1/reader-groups/{group}"
-_BY_ROLE: Final = {
-    (Role.WRITER, RuleScope.STREAM): (
-        f"POST {_STREAM}/notes",
-        f"POST {_STREAM}/tail",
-        f"PUT {_STREAM}/writers/{{writer}}",
-        f"DELETE {_STREAM}/writers/{{writer}}",
-        f"POST {_STREAM}/writers/{{writer}}/idle",
-    ),
-    (Role.WRITER, RuleScope.EACH): ("POST /v1/notes",),
-    (Role.READER, RuleScope.STREAM): (
-        f"GET {_STREAM}",
-        f"GET {_STREAM}/journal",
-        f"GET {_STREAM}/writers",
-        f"GET {_STREAM}/marks",
-        f"POST {_STREAM}/marks",
-        f"GET {_STREAM}/marks/at",
-        f"GET {_STREAM}/marks/live",
-        f"POST {_STREAM}/time-window",
-        f"GET {_STREAM}/segments/{{segment}}/time-index",
-    ),
-    (Role.READER, RuleScope.EACH): ("GET /v1/streams", "GET /v1/reader-groups", "GET /v1/status"),
-    (Role.READER, RuleScope.GROUP): (
-        f"PUT {_GROUP}",
-        f"GET {_GROUP}",
-        f"PATCH {_GROUP}",
-        f"DELETE {_GROUP}",
-        f"GET {_GROUP}/journal",
-        f"GET {_GROUP}/time-window",
-        f"GET {_GROUP}/lag",
-        f"PUT {_GROUP}/readers/{{reader}}",
-        f"POST {_GROUP}/readers/{{reader}}/acquire",
-        f"POST {_GROUP}/readers/{{reader}}/release",
-        f"POST {_GROUP}/readers/{{reader}}/offline",
-    ),
-    (Role.READER, RuleScope.EVERY): ("GET /metrics",),
-    (Role.ADMIN, RuleScope.STREAM): (
-        f"PUT {_STREAM}",
-        f"PATCH {_STREAM}",
-        f"DELETE {_STREAM}",
-        f"POST {_STREAM}/scale",
-        f"POST {_STREAM}/seal",
-        f"POST {_STREAM}/truncate",
-        f"DELETE {_STREAM}/segments/{{segment}}",
-        f"POST {_STREAM}/writers/{{writer}}/exclude",
-        f"DELETE {_STREAM}/writers/{{writer}}/exclude",
-    ),
-}
-RULES: Final = {route: Rule(role, over) for (role, over), routes in _BY_ROLE.items() for route in routes}
-
-# What says nothing of anybody's streams. A browser that opens /docs cannot send a token.
-OPEN: Final = frozenset({"/healthz", "/readyz", "/docs", "/openapi.json"})
-# The first parts of the API's paths. Where there is a dashboard all others are its own, and it asks for tokens itself.
-_FIRST_PARTS: Final = frozenset(path.split("/")[1] for path in (*OPEN, *(route.split(" ")[1] for route in RULES)))
-
-
-class _Place:
+class _PathNode:
     """Where a path has come, part by part."""
 
     __slots__ = ("any", "named", "rules")
 
     def __init__(self) -> None:
-        self.named: dict[str, _Place] = {}
-        self.any: _Place | None = None
+        self.named: dict[str, _PathNode] = {}
+        self.any: _PathNode | None = None
         self.rules: dict[str, Rule] = {}
 
 
-def _places() -> _Place:
-    root = _Place()
-    for route, rule in RULES.items():
-        method, path = route.split(" ")
-        place = root
+class Rules:
+    """The rules of declared routes. `by_route` has them by method and path, `open` the paths that need no token."""
+
+    def __init__(self, routes: Iterable[DeclaredRoute]) -> None:
+        declared = list(routes)
+        self.by_route = {each.name: each.rule for each in declared if each.rule is not None}
+        self.open = PAGES | {each.path for each in declared if each.rule is None}
+        # The first parts of the API's paths. Where there is a dashboard all others are its own, and it asks for tokens
+        # itself.
+        self._first_parts = {path.split("/")[1] for path in PAGES} | {each.path.split("/")[1] for each in declared}
+        self._root = _PathNode()
+        for each in declared:
+            if each.rule is not None:
+                self._add(each.method, each.path, each.rule)
+
+    def is_open(self, path: str, *, dashboard: bool) -> bool:
+        """Whether a path is served without `admit`; a `dashboard` has those that are not the API's."""
+        if path.startswith("/v1/"):
+            return False
+        return path in self.open or (dashboard and path.split("/")[1] not in self._first_parts)
+
+    def admit(self, scope: Scope, tokens: Tokens) -> str | None:
+        """Lets a request in, or raises Unauthenticated, Forbidden, UnknownPath or MethodNotAllowed. Takes a few µs.
+
+        Whose token it was stands in the scope then, as `strandline.caller`, and what it allows as `strandline.grant`.
+        Returns the name of a reader group of which `check_group` still has to look at the streams.
+        """
+        if not tokens.required:
+            return None
+        grant = tokens.check(shown_token(scope))
+        scope["strandline.grant"] = grant
+        scope["strandline.caller"] = grant.name
+        rule, names = self._find(scope)
+        name = names[0] if names else ""
+        if not grant.role.covers(rule.role):
+            raise forbidden(grant, scope, rule.role)
+        if rule.over is RuleScope.STREAM:
+            if not grant.allows(name):
+                raise forbidden(grant, scope, rule.role, name)
+            if rule.role is Role.WRITER and len(names) > 1:
+                check_writer(grant, scope, name, names[1])
+        elif rule.over is RuleScope.GROUP:
+            return name
+        elif rule.over is RuleScope.EVERY and not grant.allows_every_stream:
+            raise forbidden(grant, scope, rule.role, EVERYTHING)
+        return None
+
+    def _add(self, method: str, path: str, rule: Rule) -> None:
+        node = self._root
         for part in path[1:].split("/"):
             if part.startswith("{"):
-                place.any = place.any or _Place()
-                place = place.any
+                node.any = node.any or _PathNode()
+                node = node.any
             else:
-                place = place.named.setdefault(part, _Place())
-        place.rules[method] = rule
-    return root
+                node = node.named.setdefault(part, _PathNode())
+        node.rules[method] = rule
 
-
-_ROOT: Final = _places()
-
-
-def is_open(path: str, *, dashboard: bool) -> bool:
-    """Whether a path is served without `admit`; a `dashboard` has those that are not the API's."""
-    if path.startswith("/v1/"):
-        return False
-    return path in OPEN or (dashboard and path.split("/")[1] not in _FIRST_PARTS)
-
-
-def admit(scope: Scope, tokens: Tokens) -> str | None:
-    """Lets a request in, or raises Unauthenticated, Forbidden, UnknownPath or MethodNotAllowed. Takes a few µs.
-
-    Whose token it was stands in the scope then, as `strandline.caller`, and what it allows as `strandline.grant`.
-    Returns the name of a reader group of which `check_group` still has to look at the streams.
-    """
-    if not tokens.required:
-        return None
-    grant = tokens.check(shown_token(scope))
-    scope["strandline.grant"] = grant
-    scope["strandline.caller"] = grant.name
-    rule, names = _find(scope)
-    name = names[0] if names else ""
-    if not grant.role.covers(rule.role):
-        raise forbidden(grant, scope, rule.role)
-    if rule.over is RuleScope.STREAM:
-        if not grant.allows(name):
-            raise forbidden(grant, scope, rule.role, name)
-        if rule.role is Role.WRITER and len(names) > 1:
-            check_writer(grant, scope, name, names[1])
-    elif rule.over is RuleScope.GROUP:
-        return name
-    elif rule.over is RuleScope.EVERY and not grant.allows_every_stream:
-        raise forbidden(grant, scope, rule.role, EVERYTHING)
-    return None
+    def _find(self, scope: Scope) -> tuple[Rule, list[str]]:
+        """The rule of a request, and the names that stand in its path."""
+        path: str = scope["path"]
+        node, names = self._root, list[str]()
+        for part in path[1:].split("/"):
+            found = node.named.get(part)
+            if found is None:
+                found = node.any
+                if found is None or not part:
+                    raise UnknownPath(path=path)
+                names.append(part)
+            node = found
+        rule = node.rules.get(scope["method"])
+        if rule is None:
+            if not node.rules:
+                raise UnknownPath(path=path)
+            raise MethodNotAllowed(method=scope["method"], path=path, allowed=tuple(node.rules))
+        return rule, names
 
 
 def shown_token(scope: Scope) -> bytes:
@@ -169,26 +121,6 @@ def shown_token(scope: Scope) -> bytes:
                 return token
             break
     raise Unauthenticated(reason=NONE_SHOWN)
-
-
-def _find(scope: Scope) -> tuple[Rule, list[str]]:
-    """The rule of a request, and the names that stand in its path."""
-    path: str = scope["path"]
-    place, names = _ROOT, list[str]()
-    for part in path[1:].split("/"):
-        found = place.named.get(part)
-        if found is None:
-            found = place.any
-            if found is None or not part:
-                raise UnknownPath(path=path)
-            names.append(part)
-        place = found
-    rule = place.rules.get(scope["method"])
-    if rule is None:
-        if not place.rules:
-            raise UnknownPath(path=path)
-        raise MethodNotAllowed(method=scope["method"], path=path, allowed=tuple(place.rules))
-    return rule, names
 
 
 async def check_group(scope: Scope, controller: Controller, group: str) -> None:

@@ -15,6 +15,7 @@ from strandline.limits import (
     STANDINGS_PER_STREAM,
     TIME_BOUND_MS,
 )
+from strandline.wire.groups import StartShape
 
 Offsets: TypeAlias = dict[str, int]
 
@@ -165,9 +166,8 @@ class GroupChangesBody(Strict, frozen=True, kw_only=True):
     start: GroupStart = UNSET
 
 
-class StartBody(Strict, frozen=True):
-    time: int | UnsetType = UNSET
-    positions: Positions | UnsetType = UNSET
+class StartBody(StartShape, Strict, frozen=True):
+    """Where a group starts, one of the two."""
 
 
 class ReaderBody(Strict, frozen=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
 from fastapi import Depends, Query, Request
@@ -58,9 +58,7 @@ After: TypeAlias = Annotated[
     AfterValidator(_check_after),
     Query(description="the name after which to go on", json_schema_extra={"pattern": f"^({NAME.pattern})?$"}),
 ]
-THERE_ALREADY: dict[int | str, dict[str, Any]] = {
-    200: {"description": "It was there already", "content": {"application/json": {}}}
-}
+THERE_ALREADY = {200: "It was there already"}
 DEFAULT_LIMIT = PAGE_DEFAULT_ENTRIES
 
 

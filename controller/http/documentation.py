@@ -60,11 +60,21 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
     for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
         parts.append(f"<p>Body, as <code>{escape(media_type)}</code>:</p>{_json(content['schema'])}")
     answers = "".join(
-        f"<tr><td><code>{escape(str(status))}</code><td>{escape(answer['description'])}</tr>"
+        f"<tr><td><code>{escape(str(status))}</code><td>{escape(answer['description'])}{_content(answer)}</tr>"
         for status, answer in operation["responses"].items()
     )
     parts.append(f"<table><tr><th>answer<th></tr>{answers}</table>")
     return _folded(operation.get("operationId", f"{method} {path}"), head, "".join(parts))
+
+
+def _content(answer: Mapping[str, Any]) -> str:
+    """What an answer is, and examples of it."""
+    parts = []
+    for content in answer.get("content", {}).values():
+        parts.append(_json(content["schema"]))
+        for name, example in content.get("examples", {}).items():
+            parts.append(f"<details><summary>{escape(name)}</summary>{_json(example['value'])}</details>")
+    return "".join(parts)
 
 
 def _parameter(parameter: Mapping[str, Any]) -> str:

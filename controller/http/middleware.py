@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.controller import Controller
-from controller.http.auth import admit, check_group, guarded, is_open
+from controller.http.auth import Rules, check_group, guarded
 from controller.http.browser_gate import BrowserGate
 from controller.http.browser_policies import NAMED_PROTECTIONS, PROTECTIONS, protected
 from controller.http.notes import hot_call
@@ -35,11 +35,12 @@ class Middleware:
     """Wraps every request, the hot path's too."""
 
     def __init__(
-        self, app: ASGIApp, owner: Starlette, gate: BrowserGate, run_id: str, *, dashboard: bool = False
+        self, app: ASGIApp, owner: Starlette, gate: BrowserGate, rules: Rules, run_id: str, *, dashboard: bool = False
     ) -> None:
-        """`app` answers what is no note, `owner` holds the controller, `run_id` begins the ids that we give out. A
-        `dashboard` checks tokens for its own paths."""
+        """`app` answers what is no note, `owner` holds the controller, `rules` say who may call, `run_id` begins the
+        ids that we give out. A `dashboard` checks tokens for its own paths."""
         self._gate = gate
+        self._rules = rules
         self._dashboard = dashboard
         self._app = app
         self._owner = owner
@@ -80,10 +81,10 @@ class Middleware:
             if not scope["path"].startswith("/"):
                 await _answer_about_server(scope)(scope, receive, send_with_headers)
                 return
-            is_free = is_open(scope["path"], dashboard=self._dashboard)
+            is_free = self._rules.is_open(scope["path"], dashboard=self._dashboard)
             if controller.replaced is not None and not is_free:
                 raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is of the past
-            group = None if is_free else admit(scope, controller.tokens)
+            group = None if is_free else self._rules.admit(scope, controller.tokens)
             call = hot_call(scope)
             if call is None:
                 if group is not None:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from controller.http.auth import check_writer, does_not_speak_for, forbidden, grant_of
 from controller.http.bodies import NoteBody, RawNotesBody
 from controller.http.body_errors import body_error
+from controller.http.declared import DeclaredRoute, Rule, RuleScope
 from controller.http.dependencies import caller_of
 from controller.http.problems import log_denied
 from controller.http.request_bodies import check_no_name_twice, decode, read_json_body
@@ -30,11 +31,31 @@ from strandline.core.note import DEFAULT_KEY, Note
 from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany, UnknownPath
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.wire.shapes import decoder_of
-from strandline.wire.streams import encoded_results
+from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults, encoded_results
 
 _body = decoder_of(NoteBody)
 _raw = decoder_of(RawNotesBody)
 _BEFORE, _AFTER = "/v1/streams/", "/notes"
+DECLARED: Final = (
+    DeclaredRoute(
+        method="POST",
+        path="/v1/streams/{stream}/notes",
+        summary="Note a time",
+        rule=Rule(Role.WRITER, RuleScope.STREAM),
+        takes=("Note", "Notes"),
+        gives=(NoteReply, KeyedNoteReply, NoteResults),
+        says="An answer, or one result for each of many",
+    ),
+    DeclaredRoute(
+        method="POST",
+        path="/v1/notes",
+        summary="Note times in several streams",
+        rule=Rule(Role.WRITER, RuleScope.EACH),
+        takes=("StreamNotes",),
+        gives=(NoteResults,),
+        says="One result for each",
+    ),
+)
 
 HotCall: TypeAlias = Callable[[Notes, Scope, Receive], Awaitable[bytes]]
 

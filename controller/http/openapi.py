@@ -1,20 +1,26 @@
-"""What /openapi.json says beyond what FastAPI finds out by itself: bodies, problems, and the hot path."""
+"""What /openapi.json says beyond what FastAPI finds out by itself: bodies, answers, examples of both, and problems."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from msgspec import NODEFAULT, UNSET
 
 from controller.http import bodies
-from controller.http.auth import RULES, RuleScope
+from controller.http.declared import JSON, DeclaredRoute, RuleScope
 from strandline.limits import KEYS_PER_STREAM, NAME_CHARACTERS, NOTES_PER_REQUEST, SEGMENTS_PER_STREAM, TIME_BOUND_MS
 from strandline.wire.problems import MEDIA_TYPE
-from strandline.wire.status import StatusPage
 
 JsonSchema = dict[str, Any]
+_TEMPLATE: Final = "#/components/schemas/{name}"
 
 _NAME: Final[JsonSchema] = {"type": "string", "pattern": rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_CHARACTERS - 1}}}$"}
 _TIME: Final[JsonSchema] = {
@@ -92,60 +98,123 @@ _SCHEMAS: Final[dict[str, JsonSchema]] = {
     "StreamNote": _note(stream=True),
     "StreamNotes": _notes("StreamNote"),
 }
-_BODIES: Final = [
-    kind
-    for kind in vars(bodies).values()
-    if isinstance(kind, type)
-    and issubclass(kind, bodies.Strict)
-    and kind not in (bodies.Strict, bodies.NoteBody, bodies.RawNotesBody)
-]
+# What hand-written schemas refer to.
+_PARTS: Final = (bodies.SegmentBody, bodies.StartBody)
+_EXAMPLES: Final = Path(__file__).with_name("examples.json")
 
 
-def takes(kind: type[bodies.Strict], *, required: bool = True) -> JsonSchema:
-    """What a route says of the body that it reads by itself."""
-    content = {"application/json": {"schema": _ref(kind.__name__)}}
-    return {"requestBody": {"required": required, "content": content}}
+def describe(app: FastAPI, routes: Sequence[DeclaredRoute]) -> JsonSchema:
+    """The OpenAPI document of an application and its declared routes."""
+    document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+    taken = [kind for route in routes for kind in route.takes if isinstance(kind, type)]
+    _, found = msgspec.json.schema_components([*taken, *_PARTS], ref_template=_TEMPLATE)
+    answers = _schemas_of_answers([kind for route in routes for kind in route.gives])
+    for schema in (found | answers).values():
+        if "description" in schema:
+            schema["description"] = " ".join(schema["description"].split())
+    document["components"] = {"schemas": {**found, **answers, **_SCHEMAS}, "securitySchemes": {"token": _TOKEN}}
+    examples = examples_by_route()
+    for route in routes:
+        path = document["paths"].setdefault(route.path, {})
+        operation = path.setdefault(route.method.lower(), _undocumented(route))
+        _complete(operation, route, examples.get(route.name, []))
+    return document
 
 
-def answers(kind: type[msgspec.Struct]) -> dict[int | str, JsonSchema]:
-    """What a route says of its answer."""
-    content = {"application/json": {"schema": _ref(kind.__name__)}}
-    return {200: {"description": (kind.__doc__ or "").strip(), "content": content}}
+@cache
+def examples_by_route() -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """Real calls by the route that they took, as `make reference` writes them: `name`, `body`, `status`, `answer`."""
+    found: Mapping[str, Sequence[Mapping[str, Any]]] = json.loads(_EXAMPLES.read_bytes())
+    return found
 
 
-def _hot(summary: str, schema: JsonSchema, parameters: list[JsonSchema]) -> JsonSchema:
+def _undocumented(route: DeclaredRoute) -> JsonSchema:
+    """What FastAPI would say of a route that is answered before it."""
+    names = re.findall(r"{(\w+)}", route.path)
     return {
-        "post": {
-            "tags": ["notes"],
-            "summary": summary,
-            "operationId": summary.lower().replace(" ", "_"),
-            "parameters": parameters,
-            "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
-            "responses": {"200": {"description": "An answer, or one result for each of many"}},
-        }
+        "tags": ["notes"],
+        "summary": route.summary,
+        "operationId": route.summary.lower().replace(" ", "_"),
+        "parameters": [{"name": name, "in": "path", "required": True, "schema": _NAME} for name in names],
     }
 
 
-def describe(app: FastAPI) -> JsonSchema:
-    """The OpenAPI document."""
-    document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-    stream = {"name": "stream", "in": "path", "required": True, "schema": _NAME}
-    one_or_many = {"oneOf": [_ref("Note"), _ref("Notes")]}
-    document["paths"]["/v1/streams/{stream}/notes"] = _hot("Note a time", one_or_many, [stream])
-    document["paths"]["/v1/notes"] = _hot("Note times in several streams", _ref("StreamNotes"), [])
-    described = [*_BODIES, StatusPage]
-    _, found = msgspec.json.schema_components(described, ref_template="#/components/schemas/{name}")
-    document["components"] = {"schemas": {**found, **_SCHEMAS}, "securitySchemes": {"token": _TOKEN}}
-    problem = {"description": "A problem", "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}
-    for path, operations in document["paths"].items():
-        for method, operation in operations.items():
-            rule = RULES.get(f"{method.upper()} {path}")
-            operation["security"] = [] if rule is None else [{"token": []}]
-            if rule is not None:
-                operation["description"] = f"Takes a token with the role `{rule.role}`{_OVER[rule.over]}."
-            operation["responses"].pop("422", None)  # as FastAPI would tell it
-            operation["responses"]["default"] = problem
-            for parameter in operation.get("parameters", ()):
-                if parameter["in"] == "path":
-                    parameter["schema"] = _NAME
-    return document
+def _complete(operation: JsonSchema, route: DeclaredRoute, examples: Sequence[Mapping[str, Any]]) -> None:
+    """Adds to an operation what was declared of its route."""
+    rule = route.rule
+    operation["security"] = [] if rule is None else [{"token": []}]
+    if rule is not None:
+        operation["description"] = f"Takes a token with the role `{rule.role}`{_OVER[rule.over]}."
+    for parameter in operation.get("parameters", ()):
+        if parameter["in"] == "path":
+            parameter["schema"] = _NAME
+    if route.takes:
+        names = [kind if isinstance(kind, str) else kind.__name__ for kind in route.takes]
+        asked = {each["name"]: {"value": each["body"]} for each in examples if "body" in each}
+        content = {JSON: _content(names, asked)}
+        operation["requestBody"] = {"required": route.needs_body, "content": content}
+    responses: JsonSchema = {str(route.status): {"description": route.says}}
+    responses |= {str(status): {"description": says} for status, says in route.also.items()}
+    for status, response in responses.items():
+        answered = {each["name"]: {"value": each["answer"]} for each in examples if str(each["status"]) == status}
+        if route.gives:
+            response["content"] = {JSON: _content([kind.__name__ for kind in route.gives], answered)}
+        elif route.media_type != JSON and int(status) != 204:
+            response["content"] = {route.media_type: {"schema": {"type": "string"}, **_examples(answered)}}
+    responses["default"] = {"description": "A problem", "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}
+    operation["responses"] = dict(sorted(responses.items()))
+
+
+def _content(names: Sequence[str], examples: JsonSchema) -> JsonSchema:
+    """What a body may be: one of some schemas."""
+    refs = [_ref(name) for name in names]
+    return {"schema": refs[0] if len(refs) == 1 else {"oneOf": refs}, **_examples(examples)}
+
+
+def _examples(found: JsonSchema) -> JsonSchema:
+    return {"examples": found} if found else {}
+
+
+def _schemas_of_answers(kinds: Sequence[type[Any]]) -> dict[str, JsonSchema]:
+    """The schemas of shapes that are answered. Whoever reads them can count on every field, but for those that a shape
+    leaves out; a default says what a reader makes of an older controller, which is of no interest here."""
+    _, found = msgspec.json.schema_components(kinds, ref_template=_TEMPLATE)
+    for shape in shapes_within(kinds):
+        schema = found[shape.__name__]
+        left_out = fields_left_out(shape)
+        schema["required"] = [name for name in schema["properties"] if name not in left_out]
+        for field in schema["properties"].values():
+            field.pop("default", None)
+    return found
+
+
+def shapes_within(kinds: Sequence[type[Any]]) -> set[type[Any]]:
+    """The Structs and dataclasses that some types are made of."""
+    found: set[type[Any]] = set()
+
+    def walk(value: object) -> None:
+        if isinstance(value, msgspec.inspect.StructType | msgspec.inspect.DataclassType):
+            if value.cls in found:
+                return
+            found.add(value.cls)
+        if isinstance(value, msgspec.inspect.Type | msgspec.inspect.Field):
+            for name in value.__struct_fields__:
+                walk(getattr(value, name))
+        elif isinstance(value, tuple | list):
+            for each in value:
+                walk(each)
+
+    walk(msgspec.inspect.multi_type_info(kinds))
+    return found
+
+
+def fields_left_out(shape: type[Any]) -> set[str]:
+    """The fields that are not there where they have nothing to say."""
+    if not issubclass(shape, msgspec.Struct):
+        return set()
+    omits = shape.__struct_config__.omit_defaults
+    return {
+        field.encode_name
+        for field in msgspec.structs.fields(shape)
+        if field.default is UNSET or (omits and field.default is not NODEFAULT)
+    }

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from controller.http.auth import RULES
+from controller.http.routes import declared_by
 from controller.storage.tokens import add_token, digest_of, open_tokens
 from strandline.access import Grant, Role
 from strandline.redaction import TOKEN_PREFIX
@@ -42,7 +42,7 @@ NAMES: Final = (
     "s", "s", "s", "w", "g", "none", "%00", "%ff", "%1b[2J", "%2e%2e", "a" * 249, "a" * 300, "..", "{stream}",
 )  # fmt: skip
 ODD_NAMES: Final = ("ä", "\x1b[2J", "", "%", "\r", " ", "#", "?")
-ROUTES: Final = tuple(re.sub(r"{\w+}", "{}", route) for route in RULES)
+ROUTES: Final = tuple(re.sub(r"{\w+}", "{}", each.name) for each in declared_by() if each.rule is not None)
 PATHS: Final = (
     "/v1/streams/{}/marks/at?time={}", "/v1/streams/{}/segments/{}/time-index?token={}",
     "/v1/streams/{}/journal?after={}&limit={}", "/healthz", "/readyz", "/metrics", "/docs", "/openapi.json", "/",

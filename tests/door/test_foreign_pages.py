@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.http.auth import RULES
+from controller.http.routes import declared_by
 from tests.door.raw import Answer, ask
 from tests.served import OwnProcess
 from tests.tokens.test_serving import create
@@ -156,7 +156,12 @@ def test_beyond_the_machine_it_answers_to_the_address_that_was_called_and_with_t
 def test_no_route_that_changes_something_takes_a_foreign_page(served: OwnProcess, headers: tuple[str, ...]) -> None:
     before = state(served)
     names = {"{stream}": "s", "{group}": "g", "{writer}": "w", "{reader}": "r", "{segment}": "0"}
-    routes = [*RULES, "POST /sign-in", "POST /sign-out", "POST /_nicegui_ws/socket.io/?EIO=4&transport=polling"]
+    routes = [
+        *(each.name for each in declared_by() if each.rule is not None),
+        "POST /sign-in",
+        "POST /sign-out",
+        "POST /_nicegui_ws/socket.io/?EIO=4&transport=polling",
+    ]
     for route in routes:
         method, path = route.split(" ")
         for parameter, name in names.items():

@@ -17,7 +17,10 @@ ALLOWED_OUTSIDE = {
     "strandline.core.block": {"numpy"},
     "strandline.core.chain": {"numpy"},
     "strandline.client.http": {"httpx"},
-    **{f"strandline.wire.{name}": {"msgspec"} for name in ("groups", "journal", "shapes", "status", "streams")},
+    **{
+        f"strandline.wire.{name}": {"msgspec"}
+        for name in ("groups", "journal", "operations", "shapes", "status", "streams")
+    },
 }
 # Clocks, randomness, logging, files, processes, threads and the net, by the module of the standard library.
 IMPURE = {

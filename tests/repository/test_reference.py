@@ -10,13 +10,14 @@ import msgspec
 import pytest
 
 from controller.cli import COMMANDS
-from controller.http.auth import RULES
 from controller.http.bodies import GroupBody
+from controller.http.routes import declared_by
 from controller.status.metric_families import FAMILIES
 from spark_integration.options import OPTIONS
 from strandline.core.config import StreamConfig
 from strandline.wire.problems import BY_CODE
 from tools import reference
+from tools.reference.examples import FILE, examples
 from tools.reference.measured import ALERTS
 
 VARIABLES = ["STRANDLINE_DATABASE", "STRANDLINE_TOKEN", "STRANDLINE_CA_FILE"]
@@ -33,12 +34,17 @@ def test_no_page_is_stale(name: str, pages: dict[str, str], root: Path) -> None:
     assert (root / "docs" / "reference" / name).read_text() == pages[name]
 
 
+def test_the_examples_are_what_a_controller_answers() -> None:
+    """Else: make reference."""
+    assert FILE.read_text() == examples()
+
+
 def test_there_is_no_other_page(pages: dict[str, str], root: Path) -> None:
     assert {file.name for file in (root / "docs" / "reference").iterdir()} == set(pages)
 
 
 def test_every_route_command_and_code_is_there(pages: dict[str, str]) -> None:
-    assert [route for route in RULES if f"### `{route}`" not in pages["http.md"] and route != "GET /metrics"] == []
+    assert [each.name for each in declared_by() if f"### `{each.name}`" not in pages["http.md"]] == []
     assert [name for name in COMMANDS if f"## `strandline {name}`" not in pages["command-line.md"]] == []
     assert [code for code in BY_CODE if f"| `{code}` |" not in pages["errors.md"]] == []
 

@@ -11,12 +11,15 @@ from pathlib import Path
 
 from tools.reference.bounds import limits
 from tools.reference.commands import command_line
+from tools.reference.examples import FILE as EXAMPLES
+from tools.reference.examples import examples
 from tools.reference.measured import metrics
 from tools.reference.problems import errors
 from tools.reference.routes import http
 from tools.reference.settings import options
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs" / "reference"
 
 
 def pages() -> dict[str, str]:
@@ -31,9 +34,14 @@ def pages() -> dict[str, str]:
     }
 
 
+def files() -> dict[Path, str]:
+    """Everything that is written, the examples before the page that shows them."""
+    return {EXAMPLES: examples()} | {FOLDER / name: text for name, text in pages().items()}
+
+
 def stale() -> list[str]:
-    """The pages that differ from the code, or are missing."""
-    return [name for name, text in pages().items() if not _holds(FOLDER / name, text)]
+    """The files that differ from the code, or are missing."""
+    return [str(file.relative_to(ROOT)) for file, text in files().items() if not _holds(file, text)]
 
 
 def _holds(file: Path, text: str) -> bool:

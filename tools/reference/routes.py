@@ -9,35 +9,35 @@ from typing import Any
 from controller.app import create_app
 from controller.settings import Settings
 from strandline.core.config import StreamConfig
-from tools.reference.text import code, number, page, table
+from tools.reference.text import code, json_block, number, page, table, wrapped
 
 NEW_STREAM = ("put", "/v1/streams/{stream}")
+LEFT_OUT = "left out where it has nothing to say"
 FIRST_SECTIONS = ("streams", "writers")  # the others follow in the router's order
 
 
-def http() -> str:
-    """Each route with its role, parameters and body, and with its answer where the document describes that."""
-    document = create_app(Settings()).openapi()
+def http(document: Mapping[str, Any] | None = None) -> str:
+    """Each route with its role, parameters, body, answers and an example, and the shapes of answers."""
+    document = create_app(Settings()).openapi() if document is None else document
     schemas: dict[str, Any] = document["components"]["schemas"]
     sections: dict[str, list[str]] = {}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             section = operation.get("tags", ["operations"])[0]
             sections.setdefault(section, []).append(_route(method, path, operation, schemas))
+    parts = [
+        f"## {name.capitalize()}\n\n" + "\n\n".join(routes)
+        for name, routes in sorted(sections.items(), key=lambda each: each[0] not in FIRST_SECTIONS)
+    ]
     introduction = (
         "Requests and answers are JSON. Every answer has the controller's clock in the header `Strandline-Time`; times "
         "are whole milliseconds, a position is an offset by segment. Unknown fields are refused. An error is answered "
         "as a problem, see [errors.md](errors.md). The controller serves the same for machines at `/openapi.json`, and "
-        "as a page at `/docs`. Roles apply once there are tokens: [tokens-and-tls.md](../how-to/tokens-and-tls.md)."
+        "as a page at `/docs`. Roles apply once there are tokens: [tokens-and-tls.md](../how-to/tokens-and-tls.md). "
+        "The examples are real answers; only their clock is made up. An answer has all its fields except those that "
+        "are marked. A newer controller may add fields: ignore those that you do not know."
     )
-    return page(
-        "The HTTP API",
-        introduction,
-        (
-            f"## {name.capitalize()}\n\n" + "\n\n".join(routes)
-            for name, routes in sorted(sections.items(), key=lambda each: each[0] not in FIRST_SECTIONS)
-        ),
-    )
+    return page("The HTTP API", introduction, [*parts, _answers(document["paths"], schemas)])
 
 
 def _route(method: str, path: str, operation: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
@@ -63,19 +63,86 @@ def _route(method: str, path: str, operation: Mapping[str, Any], schemas: Mappin
         for rows in (_fields(shape, schemas, defaults) for shape in _shapes(body or {}, schemas))
         if rows
     ]
-    answer = operation["responses"].get("200", {}).get("content", {}).get("application/json", {}).get("schema", {})
-    return "\n\n".join([*parts, *_answer("It answers with", answer, schemas)])
+    return "\n\n".join([*parts, *_answered(operation)])
 
 
-def _answer(head: str, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[str]:
-    """A table for an answer, and one for each object in it."""
-    for shape in _shapes(schema, schemas):
-        told = shape["properties"].items()
-        rows = [(code(name), _kind(one, schemas), one.get("description", "")) for name, one in told]
-        yield f"{head}:\n\n{table(('field', 'type', 'what it says'), rows)}"
-        for name, one in told:
-            each = one.get("items") or one.get("additionalProperties") or one
-            yield from _answer(f"{'Each of' if each is not one else 'In'} `{name}`", each, schemas)
+def _answered(operation: Mapping[str, Any]) -> Iterator[str]:
+    """What a route answers, and real calls."""
+    given = [(status, each) for status, each in operation["responses"].items() if status != "default"]
+    given.sort(key=lambda each: {"201": 0, "200": 1}.get(each[0], 2))
+    rows = []
+    examples: dict[str, Any] = {}
+    for status, response in given:
+        content = response.get("content", {})
+        for media_type, body in content.items():
+            names = [_link(name) for name in _named(body["schema"])] or [code(media_type)]
+            rows.append((status, " or ".join(names), response["description"]))
+            for name, example in body.get("examples", {}).items():
+                if example not in examples.values():
+                    examples[name] = example
+        if not content:
+            rows.append((status, "nothing", response["description"]))
+    yield table(("status", "answer", "when"), rows)
+    asked = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("examples", {})
+    for name, example in examples.items():
+        title = "For example" if len(examples) == 1 else f"For example, {name}"
+        if name in asked:
+            yield f"{title}:\n\n{json_block(asked[name]['value'])}\n\nis answered with"
+        else:
+            yield f"{title}:"
+        value = example["value"]
+        yield f"```text\n{value.rstrip()}\n```" if isinstance(value, str) else json_block(value)
+
+
+def _answers(paths: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
+    """The shapes of all answers, and what these are made of."""
+    found: dict[str, None] = {}
+
+    def walk(value: object) -> None:
+        for name in _named(value):
+            if name not in found and "properties" in schemas[name]:
+                found[name] = None
+                walk(schemas[name])
+
+    for operations in paths.values():
+        for operation in operations.values():
+            walk(operation["responses"])
+    return "## Answers\n\n" + "\n\n".join(_answer(name, schemas[name], schemas) for name in sorted(found))
+
+
+def _answer(name: str, schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
+    rows = [
+        (
+            code(field),
+            _kind(of, schemas, linked=True),
+            "; ".join([*_about(of), *([] if field in schema["required"] else [LEFT_OUT])]),
+        )
+        for field, of in schema["properties"].items()
+    ]
+    return f"### {name}\n\n{wrapped(schema.get('description', ''))}\n\n" + table(("field", "type", "meaning"), rows)
+
+
+def _about(schema: Mapping[str, Any]) -> list[str]:
+    """What a field's schema says of it, or of what else than null it may be."""
+    found = [each["description"] for each in (schema, *schema.get("anyOf", ())) if "description" in each]
+    return found[:1]
+
+
+def _named(value: object) -> Iterator[str]:
+    """The schemas that are referred to, wherever they stand."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"].rpartition("/")[2]
+        for name, each in value.items():
+            if name != "examples":
+                yield from _named(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _named(each)
+
+
+def _link(name: str) -> str:
+    return f"[{name}](#{name.lower()})"
 
 
 def _shapes(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -104,13 +171,14 @@ def _fields(
     ]
 
 
-def _kind(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    """The type and bounds of a value, in a few words."""
+def _kind(schema: Mapping[str, Any], schemas: Mapping[str, Any], *, linked: bool = False) -> str:
+    """The type and bounds of a value, in a few words; `linked`: shapes by name, as links to their fields."""
     if "$ref" in schema:
-        return _kind(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+        name = schema["$ref"].rpartition("/")[2]
+        return _link(name) if linked and "properties" in schemas[name] else _kind(schemas[name], schemas)
     for several in ("anyOf", "oneOf"):
         if several in schema:
-            return " or ".join(dict.fromkeys(_kind(one, schemas) for one in schema[several]))
+            return " or ".join(dict.fromkeys(_kind(one, schemas, linked=linked) for one in schema[several]))
     if "enum" in schema:
         return " or ".join(f'"{value}"' if isinstance(value, str) else str(value).lower() for value in schema["enum"])
     if "const" in schema:
@@ -118,11 +186,11 @@ def _kind(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
     if "properties" in schema:
         return "{" + ", ".join(schema["properties"]) + "}"
     if isinstance(schema.get("additionalProperties"), dict):
-        return f"object of {_kind(schema['additionalProperties'], schemas)}"
+        return f"object of {_kind(schema['additionalProperties'], schemas, linked=linked)}"
     kind = schema.get("type", "any")
     kinds = list(kind) if isinstance(kind, list) else [kind]
     if "array" in kinds:
-        kinds[kinds.index("array")] = f"list of {_kind(schema.get('items', {}), schemas)}"
+        kinds[kinds.index("array")] = f"list of {_kind(schema.get('items', {}), schemas, linked=linked)}"
     bounds = [
         f"{word} {number(schema[key])}"
         for key, word in (("minimum", "from"), ("maximum", "to"), ("maxItems", "at most"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+JSON_COLUMNS = 110
 NOTICE = "<!-- Written by `make reference` from the code: change it there. -->"
 
 
@@ -30,6 +32,22 @@ def code(text: str) -> str:
 
 def number(value: float) -> str:
     return f"{value:,}".replace(",", " ")
+
+
+def json_block(value: object) -> str:
+    """JSON as a block of a page, no line of it longer than it has to be."""
+    return f"```json\n{_json(value, 0)}\n```"
+
+
+def _json(value: object, depth: int) -> str:
+    short = json.dumps(value)
+    if len(short) + 2 * depth <= JSON_COLUMNS or not isinstance(value, dict | list) or not value:
+        return short
+    pad = "  " * (depth + 1)
+    if isinstance(value, dict):
+        inner = [f"{pad}{json.dumps(name)}: {_json(each, depth + 1)}" for name, each in value.items()]
+        return "{\n" + ",\n".join(inner) + "\n" + pad[2:] + "}"
+    return "[\n" + ",\n".join(pad + _json(each, depth + 1) for each in value) + "\n" + pad[2:] + "]"
 
 
 def source_of(module: str) -> str:

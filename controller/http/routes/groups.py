@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from msgspec import UNSET
 
 from controller.commit.store import kept
@@ -20,6 +20,7 @@ from controller.http.bodies import (
     ReleaseBody,
     StartBody,
 )
+from controller.http.declared import Routes, RuleScope
 from controller.http.dependencies import (
     DEFAULT_LIMIT,
     THERE_ALREADY,
@@ -31,8 +32,8 @@ from controller.http.dependencies import (
     names_page,
     read_as,
 )
-from controller.http.openapi import takes
 from controller.http.responses import answer
+from strandline.access import Role
 from strandline.core.coalesce import OnAllIdle
 from strandline.core.note import check_position, check_time
 from strandline.core.served_time import Moment
@@ -43,24 +44,31 @@ from strandline.wire.groups import (
     FromPositions,
     FromTime,
     GroupDescription,
+    GroupLag,
     GroupMember,
     GroupNames,
     GroupSettings,
+    GroupWindow,
     OfflineReply,
+    ReaderAnswer,
     Start,
     start_shape,
 )
 from strandline.wire.shapes import convert
 
-router = APIRouter(prefix="/v1/reader-groups", tags=["reader groups"])
+router = Routes("reader groups", prefix="/v1/reader-groups")
 
 
-@router.put(
-    "/{group}",
-    summary="Create a reader group",
-    status_code=201,
-    responses=THERE_ALREADY,
-    openapi_extra=takes(GroupBody),
+@router.declare(
+    "PUT /{group}",
+    "Create a reader group",
+    Role.READER,
+    RuleScope.GROUP,
+    takes=[GroupBody],
+    gives=[GroupDescription],
+    status=201,
+    also=THERE_ALREADY,
+    says="It is new",
 )
 async def create(group: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, GroupBody, InvalidConfig)
@@ -79,18 +87,25 @@ async def create(group: str, request: Request, controller: Served, by: Caller) -
     return answer(describe(loaded, controller.clock.moment()), 201 if created else 200)
 
 
-@router.get("", summary="List the reader groups")
+@router.declare("GET", "List the reader groups", Role.READER, RuleScope.EACH, gives=[GroupNames])
 async def list_names(controller: Served, grant: Granted, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
     names, following = await names_page(controller.groups.streams_by_name, after, limit, grant)
     return answer(GroupNames(tuple(names), following))
 
 
-@router.get("/{group}", summary="Describe a reader group")
+@router.declare("GET /{group}", "Describe a reader group", Role.READER, RuleScope.GROUP, gives=[GroupDescription])
 async def get(group: str, controller: Served) -> Response:
     return answer(describe(await controller.groups.get(group), controller.clock.moment()))
 
 
-@router.patch("/{group}", summary="Change a reader group's streams and settings", openapi_extra=takes(GroupChangesBody))
+@router.declare(
+    "PATCH /{group}",
+    "Change a reader group's streams and settings",
+    Role.READER,
+    RuleScope.GROUP,
+    takes=[GroupChangesBody],
+    gives=[GroupDescription],
+)
 async def configure(group: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, GroupChangesBody, InvalidConfig)
     changes: dict[str, Any] = {}
@@ -109,26 +124,36 @@ async def configure(group: str, request: Request, controller: Served, by: Caller
     return answer(describe(loaded, controller.clock.moment()))
 
 
-@router.delete("/{group}", summary="Delete a reader group", status_code=204)
+@router.declare("DELETE /{group}", "Delete a reader group", Role.READER, RuleScope.GROUP, status=204)
 async def delete(group: str, controller: Served, by: Caller) -> Response:
     await controller.groups.delete(group, by)
     return Response(status_code=204)
 
 
-@router.get("/{group}/time-window", summary="Where a group stands")
+@router.declare("GET /{group}/time-window", "Where a group stands", Role.READER, RuleScope.GROUP, gives=[GroupWindow])
 async def time_window(group: str, controller: Served) -> Response:
     return answer(await controller.groups.window(group))
 
 
-@router.get("/{group}/lag", summary="How far a group is behind in time, segment by segment")
+@router.declare(
+    "GET /{group}/lag",
+    "How far a group is behind in time, segment by segment",
+    Role.READER,
+    RuleScope.GROUP,
+    gives=[GroupLag],
+)
 async def lag(group: str, controller: Served) -> Response:
     return answer(await controller.groups.lag(group))
 
 
-@router.put(
-    "/{group}/readers/{reader}",
-    summary="Register a reader, or, with its epoch, tell how far it has read",
-    openapi_extra=takes(ReaderBody, required=False),
+@router.declare(
+    "PUT /{group}/readers/{reader}",
+    "Register a reader, or, with its epoch, tell how far it has read",
+    Role.READER,
+    RuleScope.GROUP,
+    takes=[ReaderBody],
+    needs_body=False,
+    gives=[ReaderAnswer],
 )
 async def report(group: str, reader: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, ReaderBody, InvalidNote, empty=ReaderBody())
@@ -142,10 +167,13 @@ async def report(group: str, reader: str, request: Request, controller: Served, 
     return answer(told)
 
 
-@router.post(
-    "/{group}/readers/{reader}/acquire",
-    summary="Take free segments, those furthest behind first",
-    openapi_extra=takes(AcquireBody),
+@router.declare(
+    "POST /{group}/readers/{reader}/acquire",
+    "Take free segments, those furthest behind first",
+    Role.READER,
+    RuleScope.GROUP,
+    takes=[AcquireBody],
+    gives=[ReaderAnswer],
 )
 async def acquire(group: str, reader: str, request: Request, controller: Served) -> Response:
     body = await read_as(request, AcquireBody, InvalidNote)
@@ -154,10 +182,13 @@ async def acquire(group: str, reader: str, request: Request, controller: Served)
     return answer(await controller.groups.acquire(group, reader, body.epoch, body.max))
 
 
-@router.post(
-    "/{group}/readers/{reader}/release",
-    summary="Give segments up, each at a position",
-    openapi_extra=takes(ReleaseBody),
+@router.declare(
+    "POST /{group}/readers/{reader}/release",
+    "Give segments up, each at a position",
+    Role.READER,
+    RuleScope.GROUP,
+    takes=[ReleaseBody],
+    gives=[ReaderAnswer],
 )
 async def release(group: str, reader: str, request: Request, controller: Served) -> Response:
     body = await read_as(request, ReleaseBody, InvalidNote)
@@ -165,10 +196,13 @@ async def release(group: str, reader: str, request: Request, controller: Served)
     return answer(told)
 
 
-@router.post(
-    "/{group}/readers/{reader}/offline",
-    summary="Put a dead reader's segments back to what was processed",
-    openapi_extra=takes(OfflineBody),
+@router.declare(
+    "POST /{group}/readers/{reader}/offline",
+    "Put a dead reader's segments back to what was processed",
+    Role.READER,
+    RuleScope.GROUP,
+    takes=[OfflineBody],
+    gives=[OfflineReply],
 )
 async def offline(group: str, reader: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, OfflineBody, InvalidNote)

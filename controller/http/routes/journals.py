@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
+from controller.http.declared import Routes, RuleScope
 from controller.http.dependencies import DEFAULT_LIMIT, Limit, Seq, Served
 from controller.http.responses import answer
 from controller.status.journal_reads import JournalSlice
+from strandline.access import Role
 from strandline.wire.journal import JournalEntry, JournalPage
 
-router = APIRouter(tags=["journal"])
+router = Routes("journal")
 
 
-@router.get("/v1/streams/{stream}/journal", summary="What happened to a stream")
+@router.declare("GET /v1/streams/{stream}/journal", "What happened to a stream", Role.READER, gives=[JournalPage])
 async def of_stream(stream: str, controller: Served, after: Seq = 0, limit: Limit = DEFAULT_LIMIT) -> Response:
     return answer(_shaped(await controller.journals.of_stream(stream, after, limit)))
 
 
-@router.get("/v1/reader-groups/{group}/journal", summary="What happened to a reader group")
+@router.declare(
+    "GET /v1/reader-groups/{group}/journal",
+    "What happened to a reader group",
+    Role.READER,
+    RuleScope.GROUP,
+    gives=[JournalPage],
+)
 async def of_group(group: str, controller: Served, after: Seq = 0, limit: Limit = DEFAULT_LIMIT) -> Response:
     return answer(_shaped(await controller.journals.of_group(group, after, limit)))
 

@@ -16,16 +16,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from typing import Annotated, Any, assert_never
+from typing import Annotated, assert_never
 
-from fastapi import APIRouter, Header, Response
+from fastapi import Header, Response
 from starlette.types import Receive, Scope, Send
 
 from controller.controller import Controller
+from controller.http.declared import Routes
 from controller.http.dependencies import Key, Seq, Served
 from controller.http.responses import EVENTS, event_of_end, to_json
 from controller.limits import EVENT_SEND_DEADLINE_S
 from controller.streams.mark_feed import Event, FeedOver, NewMarks, Resting, StillHere
+from strandline.access import Role
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.segment import SegmentGraph
@@ -33,16 +35,20 @@ from strandline.errors import InvalidParameter, StrandlineError
 from strandline.limits import TIME_BOUND_MS
 from strandline.wire.streams import wire_mark
 
-router = APIRouter(prefix="/v1/streams/{stream}", tags=["marks"])
+router = Routes("marks", prefix="/v1/streams/{stream}")
 
 MEDIA_TYPE = EVENTS.decode()
-ANSWERS: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Server-sent events, without end", "content": {MEDIA_TYPE: {}}},
-    204: {"description": "The stream is sealed, and everything after that seq was told"},
-}
+OVER = {204: "The stream is sealed, and everything after that seq was told"}
 
 
-@router.get("/marks/live", summary="The marks after a seq, then each as it is made", responses=ANSWERS)
+@router.declare(
+    "GET /marks/live",
+    "The marks after a seq, then each as it is made",
+    Role.READER,
+    media_type=MEDIA_TYPE,
+    says="Server-sent events, without end",
+    also=OVER,
+)
 async def live_marks(
     stream: str,
     controller: Served,

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from controller.http.bodies import EvaluateBody, WindowBody
+from controller.http.declared import Routes
 from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Served, read_as
-from controller.http.openapi import takes
 from controller.http.responses import answer, around, mark_or_null, page_of
+from strandline.access import Role
 from strandline.core.note import DEFAULT_KEY, check_key, check_position
+from strandline.core.window import TimeWindow
 from strandline.errors import InvalidNote
 from strandline.limits import OFFSET_BOUND, TIME_BOUND_MS, WAIT_BOUND_MS
-from strandline.wire.streams import EvaluatedReply, TimeIndexPage, holder_reply
+from strandline.wire.streams import EvaluatedReply, MarksAt, MarksPage, TimeIndexPage, holder_reply
 
-router = APIRouter(prefix="/v1/streams/{stream}", tags=["marks"])
+router = Routes("marks", prefix="/v1/streams/{stream}")
 
 
-@router.get("/marks", summary="The marks after a seq, oldest first; waits for the next one if asked to")
+@router.declare(
+    "GET /marks",
+    "The marks after a seq, oldest first; waits for the next one if asked to",
+    Role.READER,
+    gives=[MarksPage],
+)
 async def marks(
     stream: str,
     controller: Served,
@@ -30,7 +37,9 @@ async def marks(
     return answer(page_of(await controller.reading.marks(stream, key, after, limit, wait_ms)))
 
 
-@router.get("/marks/at", summary="The marks around a time, and where reading from it begins")
+@router.declare(
+    "GET /marks/at", "The marks around a time, and where reading from it begins", Role.READER, gives=[MarksAt]
+)
 async def marks_at(
     stream: str,
     controller: Served,
@@ -40,7 +49,14 @@ async def marks_at(
     return answer(around(await controller.reading.at(stream, key, time)))
 
 
-@router.post("/marks", summary="Make a mark now, if one is possible", openapi_extra=takes(EvaluateBody, required=False))
+@router.declare(
+    "POST /marks",
+    "Make a mark now, if one is possible",
+    Role.READER,
+    takes=[EvaluateBody],
+    needs_body=False,
+    gives=[EvaluatedReply],
+)
 async def evaluate(stream: str, request: Request, controller: Served) -> Response:
     body = await read_as(request, EvaluateBody, empty=EvaluateBody())
     mark, holder, graph = await controller.streams.evaluate(stream, check_key(body.key))
@@ -48,14 +64,18 @@ async def evaluate(stream: str, request: Request, controller: Served) -> Respons
     return answer(EvaluatedReply(mark=mark_or_null(mark, graph), held_by=held_by))
 
 
-@router.post("/time-window", summary="Where a position stands among the marks", openapi_extra=takes(WindowBody))
+@router.declare(
+    "POST /time-window", "Where a position stands among the marks", Role.READER, takes=[WindowBody], gives=[TimeWindow]
+)
 async def time_window(stream: str, request: Request, controller: Served) -> Response:
     body = await read_as(request, WindowBody, InvalidNote)
     check_position(body.position)
     return answer(await controller.reading.window(stream, body.key, body.position))
 
 
-@router.get("/segments/{segment}/time-index", summary="Offset and time within a segment")
+@router.declare(
+    "GET /segments/{segment}/time-index", "Offset and time within a segment", Role.READER, gives=[TimeIndexPage]
+)
 async def time_index(
     stream: str,
     segment: str,

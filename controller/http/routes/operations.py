@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from fastapi import Request, Response
 
-from fastapi import APIRouter, Request, Response
-
+from controller.http.declared import Routes, RuleScope
 from controller.http.dependencies import Served
 from controller.http.metrics_text import CONTENT_TYPE, MetricsText
 from controller.http.responses import answer
+from strandline.access import Role
+from strandline.wire.operations import ClockReply, Health, Readiness
 
-router = APIRouter(tags=["operations"])
-
-METRICS: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Prometheus' text format", "content": {CONTENT_TYPE: {}}},
-}
+router = Routes("operations")
 
 
-@router.get("/healthz", summary="Whether the process answers")
+@router.declare("GET /healthz", "Whether the process answers", None, gives=[Health])
 async def health() -> Response:
-    return answer({"status": "ok"})
+    return answer(Health())
 
 
-@router.get("/readyz", summary="Whether the store is reachable and its schema current; how the clock is")
+@router.declare(
+    "GET /readyz", "Whether the store is reachable and its schema current; how the clock is", None, gives=[Readiness]
+)
 async def ready(controller: Served) -> Response:
     await controller.check_ready()
     clock = controller.clock
-    shown = {"state": clock.state, "host_ahead_ms": clock.host_ahead_ms}
-    return answer({"status": "ready", "clock": shown})
+    return answer(Readiness(clock=ClockReply(state=clock.state, host_ahead_ms=clock.host_ahead_ms)))
 
 
-@router.get("/metrics", summary="What there is to measure, for Prometheus", responses=METRICS)
+@router.declare(
+    "GET /metrics",
+    "What there is to measure, for Prometheus",
+    Role.READER,
+    RuleScope.EVERY,
+    media_type=CONTENT_TYPE,
+    says="Prometheus' text format",
+)
 async def metrics(request: Request) -> Response:
     exposition: MetricsText = request.app.state.exposition
     return Response(await exposition.text(), headers={"Content-Type": CONTENT_TYPE})

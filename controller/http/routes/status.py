@@ -6,24 +6,24 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from controller.controller import Controller
 from controller.http.auth import check_streams
+from controller.http.declared import Routes, RuleScope
 from controller.http.dependencies import DEFAULT_LIMIT, After, Granted, Limit, Served, names_page
-from controller.http.openapi import answers
 from controller.http.responses import answer
 from controller.limits import STATUS_EXCLUDED
 from controller.status.status_reader import StreamsFound, Summary, summarize
 from controller.status.stream_status import GroupStatus, KeyStatus, StreamStatus, Trouble, by_trouble
-from strandline.access import EVERYTHING, Grant
+from strandline.access import EVERYTHING, Grant, Role
 from strandline.core.aggregate import Holder
 from strandline.errors import InvalidParameter
 from strandline.names import check_name
 from strandline.wire import status as wire
 from strandline.wire.streams import HolderReply, holder_reply
 
-router = APIRouter(tags=["operations"])
+router = Routes("operations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,13 @@ class _Page:
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
-@router.get("/v1/status", summary="Show how streams, groups and the controller are", responses=answers(wire.StatusPage))
+@router.declare(
+    "GET /v1/status",
+    "Show how streams, groups and the controller are",
+    Role.READER,
+    RuleScope.EACH,
+    gives=[wire.StatusPage],
+)
 async def get_status(
     request: Request,
     controller: Served,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from msgspec import UNSET
 
 from controller.commit.store import kept
@@ -21,6 +21,7 @@ from controller.http.bodies import (
     TailBody,
     TruncateBody,
 )
+from controller.http.declared import Routes, RuleScope
 from controller.http.dependencies import (
     DEFAULT_LIMIT,
     THERE_ALREADY,
@@ -32,18 +33,20 @@ from controller.http.dependencies import (
     names_page,
     read_as,
 )
-from controller.http.openapi import takes
 from controller.http.responses import answer, reply_to
 from controller.limits import JOURNAL_NAMES
 from controller.records.journal import Act, few
 from controller.status.stream_status import StreamStatus
 from controller.streams.loaded_stream import LoadedStream
+from strandline.access import Role
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import NewSegment
 from strandline.errors import InvalidConfig, InvalidNote, InvalidScale
 from strandline.wire.shapes import convert
 from strandline.wire.streams import (
     HeadReply,
+    MarksPage,
+    NoteReply,
     SegmentReply,
     SegmentsReply,
     StreamNames,
@@ -55,15 +58,18 @@ from strandline.wire.streams import (
     wire_mark,
 )
 
-router = APIRouter(prefix="/v1/streams", tags=["streams"])
+router = Routes("streams", prefix="/v1/streams")
 
 
-@router.put(
-    "/{stream}",
-    summary="Create a stream",
-    status_code=201,
-    responses=THERE_ALREADY,
-    openapi_extra=takes(StreamBody),
+@router.declare(
+    "PUT /{stream}",
+    "Create a stream",
+    Role.ADMIN,
+    takes=[StreamBody],
+    gives=[StreamReply],
+    status=201,
+    also=THERE_ALREADY,
+    says="It is new",
 )
 async def create(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, StreamBody, InvalidConfig)
@@ -73,7 +79,7 @@ async def create(stream: str, request: Request, controller: Served, by: Caller) 
     return answer(described, 201 if created else 200)
 
 
-@router.get("", summary="List the streams")
+@router.declare("GET", "List the streams", Role.READER, RuleScope.EACH, gives=[StreamNames])
 async def list_names(controller: Served, grant: Granted, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
     async def read(after: str, count: int) -> dict[str, tuple[str]]:
         return {name: (name,) for name in await controller.streams.names(after, count)}
@@ -82,12 +88,12 @@ async def list_names(controller: Served, grant: Granted, after: After = "", limi
     return answer(StreamNames(tuple(names), following))
 
 
-@router.get("/{stream}", summary="Describe a stream, and who holds its time back")
+@router.declare("GET /{stream}", "Describe a stream, and who holds its time back", Role.READER, gives=[StreamReply])
 async def get(stream: str, controller: Served) -> Response:
     return answer(describe(*await controller.status.of_now(stream)))
 
 
-@router.patch("/{stream}", summary="Change a stream's settings", openapi_extra=takes(SettingsBody))
+@router.declare("PATCH /{stream}", "Change a stream's settings", Role.ADMIN, takes=[SettingsBody], gives=[StreamReply])
 async def configure(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, SettingsBody, InvalidConfig)
     settings = _settings(body)
@@ -98,14 +104,20 @@ async def configure(stream: str, request: Request, controller: Served, by: Calle
     return answer(described)
 
 
-@router.delete("/{stream}", summary="Delete a stream with everything about it", status_code=204)
+@router.declare("DELETE /{stream}", "Delete a stream with everything about it", Role.ADMIN, status=204)
 async def delete(stream: str, controller: Served, by: Caller) -> Response:
     await controller.streams.delete(stream, by)
     controller.groups.stream_deleted(stream, by)
     return Response(status_code=204)
 
 
-@router.post("/{stream}/scale", summary="Seal segments and create their successors", openapi_extra=takes(ScaleBody))
+@router.declare(
+    "POST /{stream}/scale",
+    "Seal segments and create their successors",
+    Role.ADMIN,
+    takes=[ScaleBody],
+    gives=[SegmentsReply],
+)
 async def scale(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, ScaleBody)
     create = [_new_segment(each) for each in body.create]
@@ -116,14 +128,18 @@ async def scale(stream: str, request: Request, controller: Served, by: Caller) -
     return answer(SegmentsReply(_segment_replies(loaded)))
 
 
-@router.delete("/{stream}/segments/{segment}", summary="Drop a segment that the log does not have", status_code=204)
+@router.declare(
+    "DELETE /{stream}/segments/{segment}", "Drop a segment that the log does not have", Role.ADMIN, status=204
+)
 async def drop_segment(stream: str, segment: str, controller: Served, by: Caller) -> Response:
     await controller.streams.drop_segment(stream, segment, by)
     controller.following.forget(stream)
     return Response(status_code=204)
 
 
-@router.post("/{stream}/seal", summary="End a stream", openapi_extra=takes(SealBody, required=False))
+@router.declare(
+    "POST /{stream}/seal", "End a stream", Role.ADMIN, takes=[SealBody], needs_body=False, gives=[MarksPage]
+)
 async def seal(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, SealBody, empty=SealBody())
     graph = (await controller.streams.get(stream)).stream.graph
@@ -132,8 +148,12 @@ async def seal(stream: str, request: Request, controller: Served, by: Caller) ->
     return answer(marks_page(marks, graph))
 
 
-@router.post(
-    "/{stream}/truncate", summary="Tell from where on the log still has its events", openapi_extra=takes(TruncateBody)
+@router.declare(
+    "POST /{stream}/truncate",
+    "Tell from where on the log still has its events",
+    Role.ADMIN,
+    takes=[TruncateBody],
+    gives=[HeadReply],
 )
 async def truncate(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, TruncateBody)
@@ -141,8 +161,12 @@ async def truncate(stream: str, request: Request, controller: Served, by: Caller
     return answer(HeadReply(graph.frontier(head)))
 
 
-@router.post(
-    "/{stream}/tail", summary="Report the end offset of every segment (ingestion domain)", openapi_extra=takes(TailBody)
+@router.declare(
+    "POST /{stream}/tail",
+    "Report the end offset of every segment (ingestion domain)",
+    Role.WRITER,
+    takes=[TailBody],
+    gives=[NoteReply],
 )
 async def tail(stream: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, TailBody, InvalidNote)

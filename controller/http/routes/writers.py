@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from controller.controller import Controller
 from controller.http.bodies import RegisterBody
+from controller.http.declared import Routes
 from controller.http.dependencies import DEFAULT_LIMIT, After, Caller, Epoch, Limit, Served, read_as
-from controller.http.openapi import takes
 from controller.http.responses import answer
 from controller.records.journal import Act
 from controller.records.operator_log import log_event
+from strandline.access import Role
 from strandline.core.mark import Mark
 from strandline.core.stream import Stream
 from strandline.core.writer import Writer, WriterState
-from strandline.wire.streams import WriterReply, WritersPage, marks_page, registration
+from strandline.wire.streams import MarksPage, Registration, WriterReply, WritersPage, marks_page, registration
 
-router = APIRouter(prefix="/v1/streams/{stream}/writers", tags=["writers"])
+router = Routes("writers", prefix="/v1/streams/{stream}/writers")
 
 
-@router.put("/{writer}", summary="Register a writer", openapi_extra=takes(RegisterBody, required=False))
+@router.declare(
+    "PUT /{writer}", "Register a writer", Role.WRITER, takes=[RegisterBody], needs_body=False, gives=[Registration]
+)
 async def register(stream: str, writer: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, RegisterBody, empty=RegisterBody())
     registered = await controller.streams.register(stream, writer, body.keys, by, body.registration)
@@ -29,7 +32,7 @@ async def register(stream: str, writer: str, request: Request, controller: Serve
     return answer(registration(registered))
 
 
-@router.get("", summary="List the writers")
+@router.declare("GET", "List the writers", Role.READER, gives=[WritersPage])
 async def list_writers(stream: str, controller: Served, after: After = "", limit: Limit = DEFAULT_LIMIT) -> Response:
     found = (await controller.streams.get(stream)).stream
     names = sorted(name for name in found.writers if name > after)
@@ -39,27 +42,27 @@ async def list_writers(stream: str, controller: Served, after: After = "", limit
     return answer(WritersPage(replies, names[limit - 1] if len(names) > limit else None))
 
 
-@router.post("/{writer}/idle", summary="The writer writes nothing for now")
+@router.declare("POST /{writer}/idle", "The writer writes nothing for now", Role.WRITER, gives=[MarksPage])
 async def idle(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> Response:
     answered = await _change(controller, stream, lambda each, now: each.idle(writer, epoch, now))
     log_event("writer_idle", stream=stream, writer=writer)
     return answered
 
 
-@router.delete("/{writer}", summary="The writer is done")
+@router.declare("DELETE /{writer}", "The writer is done", Role.WRITER, gives=[MarksPage])
 async def close(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> Response:
     answered = await _change(controller, stream, lambda each, now: each.close(writer, epoch, now))
     log_event("writer_closed", stream=stream, writer=writer)
     return answered
 
 
-@router.post("/{writer}/exclude", summary="Set a writer aside")
+@router.declare("POST /{writer}/exclude", "Set a writer aside", Role.ADMIN, gives=[MarksPage])
 async def exclude(stream: str, writer: str, controller: Served, by: Caller) -> Response:
     act = Act("excluded", by, {"writer": writer})
     return await _change(controller, stream, lambda each, now: each.exclude(writer, now), act)
 
 
-@router.delete("/{writer}/exclude", summary="Bring a writer back")
+@router.declare("DELETE /{writer}/exclude", "Bring a writer back", Role.ADMIN, gives=[MarksPage])
 async def include(stream: str, writer: str, controller: Served, by: Caller) -> Response:
     act = Act("included", by, {"writer": writer})
     return await _change(controller, stream, lambda each, now: each.include(writer, now), act)

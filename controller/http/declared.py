@@ -1,0 +1,88 @@
+"""Routes, each declared where its handler stands: who may call it, what it takes and gives, and a sentence about it.
+
+Who may call is what `auth.py` goes by; the rest is what OpenAPI and docs/reference/http.md say.
+
+    stream   the stream in the path has to fit the token's pattern
+    group    all streams of the group in the path have to
+    each     the handler judges each stream of the body, or shows only those that fit
+    every    the pattern has to be one that fits every name
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, Final, NamedTuple, TypeVar
+
+from fastapi import APIRouter
+
+from controller.http.bodies import Strict
+from strandline.access import Role
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+JSON: Final = "application/json"
+
+
+class RuleScope(Enum):
+    """Which streams a call is about."""
+
+    STREAM = auto()
+    GROUP = auto()
+    EACH = auto()
+    EVERY = auto()
+
+
+class Rule(NamedTuple):
+    role: Role
+    over: RuleScope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredRoute:
+    """One route. `rule` is None for what is open to everybody.
+
+    `takes` are the shapes of which a body has one, by name where OpenAPI's schema is written by hand; none: there is no
+    body. `gives` are those of the answer with `status`, in `media_type`; `also` says what other statuses mean, of which
+    those below 204 have the same body.
+    """
+
+    method: str
+    path: str
+    summary: str
+    rule: Rule | None
+    takes: Sequence[type[Strict] | str] = ()
+    needs_body: bool = True
+    gives: Sequence[type[Any]] = ()
+    status: int = 200
+    also: Mapping[int, str] = field(default_factory=dict)
+    media_type: str = JSON
+    says: str = "Done"
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+class Routes(APIRouter):
+    """A router whose routes are declared."""
+
+    def __init__(self, tag: str, *, prefix: str = "") -> None:
+        super().__init__(prefix=prefix, tags=[tag])
+        self.declared: list[DeclaredRoute] = []
+
+    def declare(
+        self, route: str, summary: str, role: Role | None, over: RuleScope = RuleScope.STREAM, **more: Any
+    ) -> Callable[[Handler], Handler]:
+        """Declares a handler: `route` is its method and, behind the router's prefix, its path; `more` is as in
+        `DeclaredRoute`."""
+        method, _, path = route.partition(" ")
+        rule = None if role is None else Rule(role, over)
+        made = DeclaredRoute(method=method, path=self.prefix + path, summary=summary, rule=rule, **more)
+
+        def declared(handler: Handler) -> Handler:
+            self.declared.append(made)
+            self.add_api_route(path, handler, methods=[method], summary=summary, status_code=made.status)
+            return handler
+
+        return declared

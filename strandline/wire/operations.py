@@ -1,0 +1,27 @@
+"""Whether a controller lives, and whether it can serve."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Health(msgspec.Struct, frozen=True):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class ClockReply(msgspec.Struct, frozen=True, kw_only=True):
+    """How the controller's clock stands to its host's: its state, and by how much the host's is ahead of it."""
+
+    state: str
+    host_ahead_ms: int
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """The store is reachable and its schema current."""
+
+    status: Literal["ready"] = "ready"
+    clock: ClockReply
