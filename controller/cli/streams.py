@@ -97,9 +97,9 @@ def _page(name: str, stream: StreamDescription, status: StreamStatus | None, tim
 
 
 def _settings(stream: StreamDescription) -> list[tuple[str, str]]:
-    from strandline.wire.streams import settings_of
+    from strandline.wire.streams import settings_by_name
 
-    shown = {name: value for name, value in settings_of(stream.config).items() if name != "time_domain"}
+    shown = {name: value for name, value in settings_by_name(stream.config).items() if name != "time_domain"}
     return [(name, "null" if value is None else str(value)) for name, value in shown.items()]
 
 

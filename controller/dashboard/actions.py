@@ -12,7 +12,7 @@ from controller.dashboard.visitors import Visitor
 from controller.dashboard.widgets import heading
 from controller.format import Times
 from controller.records.journal import Act
-from strandline.core.config import StreamConfig
+from strandline.core.config import SETTINGS, Setting, StreamConfig
 from strandline.errors import InvalidConfig, StrandlineError
 
 Doing = Callable[[], Awaitable[str]]
@@ -88,40 +88,35 @@ async def configure(controller: Controller, stream: str, settings: dict[str, Any
     return "the configuration is changed: " + ", ".join(f"{name} = {value}" for name, value in settings.items())
 
 
-# What may be changed while a stream runs, whether null is a value, and what it means.
-SETTINGS: dict[str, tuple[bool, str]] = {
-    "writer_timeout_ms": (True, "a writer silent for so long is let go; empty: never"),
-    "min_writers": (False, "no mark before so many have noted"),
-    "mark_interval_ms": (True, "at least so long between marks; empty: only on demand"),
-    "max_ahead_ms": (True, "times further ahead of the clock are refused; empty: no limit"),
-    "idle_lag_ms": (False, "how far behind the clock a stream at rest follows"),
-    "clock_skew_ms": (False, "taken off reported times, for brokers that keep their own clock"),
-    "forget_after_ms": (False, "how long marks go on naming a lost writer, before it may be forgotten"),
-    "max_writers": (False, "one writer more is refused; closed and forgotten ones do not count"),
-    "mark_retention_ms": (True, "marks are kept so long; empty: all above the head"),
-}
+FORM = [setting for setting in SETTINGS.values() if not setting.says.stays]
 
 
 async def edit(config: StreamConfig) -> dict[str, Any] | None:
     """A form with the settings; returns those that were changed, None where it was given up."""
-    fields: dict[str, ui.number] = {}
+    fields: dict[str, ui.number | ui.select] = {}
     with ui.dialog() as dialog, ui.card().style("width: 560px; max-width: 96vw; gap: 8px"):
         heading("Change the configuration")
         with ui.column().classes("w-full").style("max-height: 62vh; overflow-y: auto; gap: 6px; flex-wrap: nowrap"):
-            late = ui.select(["hold", "skip"], label="late_writers", value=str(config.late_writers)).classes("w-full")
-            for name, (_, meaning) in SETTINGS.items():
-                fields[name] = (
-                    ui.number(name, value=getattr(config, name), format="%d")
-                    .props(f'dense hint="{meaning}"')
-                    .classes("w-full")
-                )
+            for setting in FORM:
+                fields[setting.name] = _field(setting, getattr(config, setting.name))
         with ui.row().classes("w-full justify-end"):
             ui.button("Cancel", on_click=lambda: dialog.submit(False)).props("flat no-caps color=secondary")
             ui.button("Save", on_click=lambda: dialog.submit(True)).props("unelevated no-caps")
     sure = await dialog
-    given = {name: field.value for name, field in fields.items()} | {"late_writers": late.value}
+    given = {name: field.value for name, field in fields.items()}
     dialog.delete()
     return changed(config, given) if sure else None
+
+
+def _field(setting: Setting, value: Any) -> ui.number | ui.select:
+    """The field of the form for a setting."""
+    made = (
+        ui.number(setting.name, value=value, format="%d")
+        if setting.choices is None
+        else ui.select([str(choice) for choice in setting.choices], label=setting.name, value=str(value))
+    )
+    made.props(f'dense hint="{setting.says.meaning}"').classes("w-full")
+    return made
 
 
 def changed(config: StreamConfig, given: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +127,6 @@ def changed(config: StreamConfig, given: dict[str, Any]) -> dict[str, Any]:
             if value != int(value):
                 raise InvalidConfig(name=name, value=value, wanted="a whole number")
             value = int(value)
-        now = getattr(config, name)
-        if value != (str(now) if name == "late_writers" else now):
+        if value != getattr(config, name):  # a choice is equal to its text
             found[name] = value
     return found

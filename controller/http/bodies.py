@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from strandline.core.coalesce import OnAllIdle
-from strandline.core.config import LateWriters, TimeDomain
+from strandline.core.config import SETTINGS, Setting
 from strandline.limits import (
     READER_TIMEOUT_DEFAULT_MS,
     SEGMENTS_PER_STREAM,
-    STANDINGS_PER_STREAM,
     TIME_BOUND_MS,
 )
 from strandline.wire.groups import StartShape
@@ -57,17 +57,8 @@ class SegmentBody(Strict, frozen=True):
     predecessors: list[str] | None = None
 
 
-# A setting is decoded as it stands, and checked by the configuration itself, which says what would be right. What
-# OpenAPI tells of it stands here.
 _WHOLE = {"type": "integer", "minimum": 0, "exclusiveMaximum": TIME_BOUND_MS}
-Whole: TypeAlias = Annotated[Any, Meta(extra_json_schema=_WHOLE)]
-WholeOrNull: TypeAlias = Annotated[Any, Meta(extra_json_schema={**_WHOLE, "type": ["integer", "null"]})]
-Count: TypeAlias = Annotated[Any, Meta(extra_json_schema={**_WHOLE, "minimum": 1})]
-_WRITERS = {"type": "integer", "minimum": 1, "maximum": STANDINGS_PER_STREAM}
-WriterCount: TypeAlias = Annotated[Any, Meta(extra_json_schema=_WRITERS)]
-LateWritersChoice: TypeAlias = Annotated[Any, Meta(extra_json_schema={"enum": list(LateWriters)})]
 OnAllIdleChoice: TypeAlias = Annotated[Any, Meta(extra_json_schema={"enum": list(OnAllIdle)})]
-DomainChoice: TypeAlias = Annotated[Any, Meta(extra_json_schema={"enum": list(TimeDomain)})]
 _FIRST_SEGMENTS = [
     {"type": "integer", "minimum": 1, "maximum": SEGMENTS_PER_STREAM},
     {"const": "open"},
@@ -76,24 +67,45 @@ _FIRST_SEGMENTS = [
 FirstSegments: TypeAlias = Annotated[Any, Meta(extra_json_schema={"oneOf": _FIRST_SEGMENTS})]
 
 
-class SettingsBody(Strict, frozen=True, kw_only=True):
-    """What `PATCH` may change."""
-
-    writer_timeout_ms: WholeOrNull = UNSET
-    min_writers: Count = UNSET
-    mark_interval_ms: WholeOrNull = UNSET
-    late_writers: LateWritersChoice = UNSET
-    max_ahead_ms: WholeOrNull = UNSET
-    idle_lag_ms: Whole = UNSET
-    clock_skew_ms: Whole = UNSET
-    forget_after_ms: Whole = UNSET
-    max_writers: WriterCount = UNSET
-    mark_retention_ms: WholeOrNull = UNSET
+def settings_body(name: str, about: str, settings: Iterable[Setting], base: type[Strict] = Strict) -> type[Strict]:
+    """A body with settings. Each is decoded as it stands, and checked by the configuration itself, which says what
+    would be right."""
+    fields = [(each.name, Annotated[Any, Meta(extra_json_schema=_schema(each))], UNSET) for each in settings]
+    made = msgspec.defstruct(
+        name, fields, bases=(base,), namespace={"__doc__": about}, module=__name__, frozen=True, kw_only=True
+    )
+    assert issubclass(made, Strict)
+    return made
 
 
-class StreamBody(SettingsBody, frozen=True, kw_only=True):
+def _schema(setting: Setting) -> dict[str, Any]:
+    """What OpenAPI tells of a setting."""
+    if setting.choices is not None:
+        return {"enum": [str(choice) for choice in setting.choices]}
+    most = setting.says.most
+    end = {"exclusiveMaximum": TIME_BOUND_MS} if most is None else {"maximum": most}
+    return {"type": ["integer", "null"] if setting.or_null else "integer", "minimum": setting.says.least, **end}
+
+
+if TYPE_CHECKING:
+
+    class SettingsBody(Strict, frozen=True):
+        """Its fields are read by the names of the settings."""
+
+    class _AllSettingsBody(SettingsBody, frozen=True):
+        """The same."""
+
+else:
+    _CHANGE = [each for each in SETTINGS.values() if not each.says.stays]
+    _STAY = [each for each in SETTINGS.values() if each.says.stays]
+    SettingsBody = settings_body("SettingsBody", "What `PATCH` may change.", _CHANGE)
+    _AllSettingsBody = settings_body("_AllSettingsBody", "All settings.", _STAY, SettingsBody)
+
+
+class StreamBody(_AllSettingsBody, frozen=True, kw_only=True):
+    """A new stream."""
+
     segments: FirstSegments
-    time_domain: DomainChoice = UNSET
 
 
 class RegisterBody(Strict, frozen=True):

@@ -32,7 +32,7 @@ from strandline.core.served_time import Moment
 from strandline.core.stream import Stream
 from strandline.errors import Refused, StoreCorrupt, StreamExists, StreamLoading, UnknownStream
 from strandline.names import check_name
-from strandline.wire.streams import settings_of
+from strandline.wire.streams import settings_by_name
 
 
 class Streams:
@@ -276,7 +276,7 @@ class Streams:
         stream = Stream(name, config, graph, now=now, unserved=self._clock.unserved)
         counts = self._counts_of(name)
         loaded = LoadedStream(stream, origin, stored_fence=None, watch=self._watch, counts=counts)
-        loaded.journal.act(Act("created", by, settings_of(config)), now)
+        loaded.journal.act(Act("created", by, settings_by_name(config)), now)
         self._cache.put(name, loaded)
         await self.touch(loaded)
         return True

@@ -107,7 +107,7 @@ def create_stream(
 ) -> Call[bool]:
     """Creates a stream; returns whether it is new. Raises StreamExists where there is another one of that name."""
     asked = segments if isinstance(segments, int | str) else [streams.new_segment_body(new) for new in segments]
-    settings = streams.settings_of(config if config is not None else StreamConfig())
+    settings = streams.settings_by_name(config if config is not None else StreamConfig())
     return (yield from ask_whether_new("PUT", stream_path(stream), {"segments": asked, **settings}))
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from strandline.core.aggregate import Holder
 from strandline.core.changes import NoteResult, Registered
-from strandline.core.config import StreamConfig
+from strandline.core.config import SETTINGS, StreamConfig
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY, Note
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
@@ -315,8 +315,6 @@ def _result(result: bytes, number: int, keyed: bool) -> NoteAnswer | StrandlineE
 
 # -- streams -------------------------------------------------------------------------------------------------
 
-SETTINGS: Final = tuple(each.name for each in fields(StreamConfig))
-
 
 class SegmentReply(msgspec.Struct, frozen=True, kw_only=True):
     """A segment. `low` and `high` bound its keys in a ranged stream; sealed, it has a final offset."""
@@ -403,7 +401,7 @@ class StreamDescription:
     held_by: Mapping[str, Holder | None]
 
 
-def settings_of(config: StreamConfig) -> JsonObject:
+def settings_by_name(config: StreamConfig) -> JsonObject:
     """A stream's settings by name, as JSON has them."""
     return {name: _plain(getattr(config, name)) for name in SETTINGS}
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from strandline.core.aggregate import Holder
 from strandline.core.changes import NoteResult, Registered
 from strandline.core.coalesce import OnAllIdle
-from strandline.core.config import LateWriters, StreamConfig, TimeDomain
+from strandline.core.config import SETTINGS, LateWriters, StreamConfig, TimeDomain
 from strandline.core.mark import Mark
 from strandline.core.note import Note
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
@@ -279,7 +279,7 @@ def test_settings_come_back(config: StreamConfig) -> None:
 def stream_of(config: StreamConfig) -> StreamReply:
     return StreamReply(
         stream="s",
-        **streams.settings_of(config),
+        **streams.settings_by_name(config),
         segments=tuple(streams.segment_reply(each, None) for each in graph()),
         open=False,
         sealed=False,
@@ -293,7 +293,7 @@ def stream_of(config: StreamConfig) -> StreamReply:
 
 def test_a_stream_has_every_setting_beside_its_segments() -> None:
     answer = shown(stream_of(StreamConfig(min_writers=3)))
-    assert list(answer)[: 1 + len(streams.SETTINGS)] == ["stream", *streams.SETTINGS]
+    assert list(answer)[: 1 + len(SETTINGS)] == ["stream", *SETTINGS]
     assert answer["min_writers"] == 3
     described = streams.read_stream(json.dumps(answer).encode())
     assert [each.segment for each in described.segments] == list(graph())

@@ -54,7 +54,7 @@ from strandline.wire.streams import (
     holder_reply,
     marks_page,
     segment_reply,
-    settings_of,
+    settings_by_name,
     wire_mark,
 )
 
@@ -184,7 +184,7 @@ def describe(loaded: LoadedStream, status: StreamStatus) -> StreamReply:
     marks = {each.key: wire_mark(each.mark, stream.graph) for each in status.keys if each.mark is not None}
     return StreamReply(
         stream=status.name,
-        **settings_of(stream.config),
+        **settings_by_name(stream.config),
         segments=_segment_replies(loaded),
         open=stream.graph.open,
         sealed=status.sealed,
