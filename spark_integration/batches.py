@@ -1,4 +1,4 @@
-"""How far the next batch goes, and how its work is divided. Pure functions over plain data."""
+"""Plans the end of the next batch, and divides its work. Pure functions over plain data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from strandline.core.segment import Segment
 def plan_end(
     start: Mapping[str, int], ends: Mapping[str, int], segments: Sequence[Segment], budget: int | None
 ) -> dict[str, int]:
-    """The positions at which the next batch ends: at most `budget` rows past `start`, no segment beyond `ends`.
+    """Returns the positions at which the next batch ends: at most `budget` rows past `start`, no segment beyond `ends`.
 
-    A segment is started only when all before it are read to their final offset: a position that names a
-    successor says that its predecessors are done, and the controller would take our word for it.
+    A segment is started only when its predecessors are read to their final offsets: to the controller, a position that
+    names a successor says that its predecessors are read.
     """
     planned = {segment.id: start.get(segment.id, 0) for segment in segments}
     finals = {segment.id: segment.final_offset for segment in segments}
@@ -37,12 +37,12 @@ def plan_end(
 
 
 def share(budget: int | None, waiting: Mapping[str, int]) -> dict[str, int]:
-    """Divides a budget of rows evenly; what one segment cannot use goes to the others. None: everything."""
+    """Divides a budget of rows evenly among segments; others get what one cannot use. None: no limit."""
     if budget is None:
         return dict(waiting)
     granted = {}
     remaining = budget
-    # The least waiting first: each takes no more than an even part of what is left, so its rest goes on.
+    # The segment with the fewest rows first: each takes at most an even part of the rest, so later ones get more.
     for taken, (segment, rows) in enumerate(sorted(waiting.items(), key=lambda item: (item[1], item[0]))):
         granted[segment] = min(rows, remaining // (len(waiting) - taken))
         remaining -= granted[segment]
@@ -50,7 +50,7 @@ def share(budget: int | None, waiting: Mapping[str, int]) -> dict[str, int]:
 
 
 def split(start: int, end: int, most: int) -> list[tuple[int, int]]:
-    """The range as pieces of at most `most` rows and equal size, give or take one."""
+    """Splits a range into pieces of at most `most` rows, whose sizes differ by at most one."""
     rows = end - start
     pieces = -(-rows // most)
     bounds = [start + rows * piece // pieces for piece in range(pieces)] + [end] if pieces else []

@@ -1,4 +1,4 @@
-"""Times and durations as Spark's users write them: milliseconds, or words."""
+"""Parses times and durations of Spark's options: milliseconds, or text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DURATION: Final = re.compile(r"(\d+)\s*([a-z]*)")
 
 
 def duration_ms(name: str, value: str) -> int:
-    """ "1500", "1500 ms", "5 minutes" or "1h" as milliseconds. Raises InvalidOption."""
+    """Parses "1500", "1500 ms", "5 minutes" or "1h"; returns milliseconds. Raises InvalidOption."""
     found = _DURATION.fullmatch(value.strip().lower())
     if found is not None:
         number, unit = int(found[1]), found[2]
@@ -28,7 +28,7 @@ def duration_ms(name: str, value: str) -> int:
 
 
 def time_ms(name: str, value: str) -> int:
-    """Epoch milliseconds, or a moment as 2026-03-01T12:00:00Z; without an offset it is UTC. Raises InvalidOption."""
+    """Parses epoch milliseconds, or a time as 2026-03-01T12:00:00Z, by default in UTC. Raises InvalidOption."""
     text = value.strip()
     if re.fullmatch(r"-?\d+", text):
         time = int(text)

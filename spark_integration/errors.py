@@ -16,8 +16,8 @@
         ├── JavaMissing              java_missing
         └── PythonMismatch           python_mismatch
 
-What is raised while a query runs is raised in a Python process that Spark starts; on the driver it is the
-text of a StreamingQueryException, so every sentence here is written to be read there.
+While a query runs, errors are raised in a Python process that Spark starts. On the driver they are the text of a
+StreamingQueryException, so every message must be clear there.
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ class MarkDropped(Conflict):
     @property
     def detail(self) -> str:
         return (
-            f"the DataFrame has no column 'mark' (it has {', '.join(self.columns)}): "
-            f"the watermark travels in it, so select it along with your own "
-            f"columns, and exact_watermark takes it away"
+            f"the DataFrame has no column 'mark' (it has {', '.join(self.columns)}): it carries the watermark, so "
+            f"select it along with your own columns; exact_watermark drops it"
         )
 
 
@@ -64,7 +63,7 @@ class InvalidOffset(Invalid):
 
     @property
     def detail(self) -> str:
-        return f"the offset {self.offset!r} is not one of the strandline source: {self.wanted}"
+        return f"the offset {self.offset!r} is not valid for the strandline source: {self.wanted}"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -86,12 +85,12 @@ class UnsupportedLimit(Invalid):
 
     @property
     def detail(self) -> str:
-        return f"Spark asked for a batch with the limit {self.limit}, which the strandline source does not know"
+        return f"Spark requested a batch with the limit {self.limit}, which the strandline source does not support"
 
 
 @dataclass(kw_only=True, eq=False)
 class NoWindow(Unavailable):
-    """The controller was asked for a time window for as long as it may be, and gave none."""
+    """The controller gave no time window within `controllerWaitMs`."""
 
     code: ClassVar[str] = "no_window"
     controller: str
@@ -101,15 +100,15 @@ class NoWindow(Unavailable):
     @property
     def detail(self) -> str:
         return (
-            f"the controller at {self.controller} gave no time window in {self.waited_ms} ms: see that it "
+            f"the controller at {self.controller} gave no time window in {self.waited_ms} ms: check that it "
             f"runs and can be reached from Spark's driver, then start the query again from its checkpoint; "
-            f"option controllerWaitMs sets how long to wait. What came last: {self.reason}"
+            f"option controllerWaitMs sets how long to wait. The last error: {self.reason}"
         )
 
 
 @dataclass(kw_only=True, eq=False)
 class NotYetComplete(Unavailable):
-    """A batch read was to end at a time that the stream has not reached."""
+    """The stream has not reached the time at which a batch read ends."""
 
     code: ClassVar[str] = "not_yet_complete"
     stream: str
@@ -121,10 +120,10 @@ class NotYetComplete(Unavailable):
     @property
     def detail(self) -> str:
         reached = "it has no mark yet" if self.reached is None else f"its marks have reached {self.reached}"
-        held = "" if self.held_by is None else f", and {self.held_by} holds time back"
+        held = "" if self.held_by is None else f", and {self.held_by} holds it back"
         return (
-            f"stream {self.stream!r} is not complete up to {self.time}: {reached}{held}. Read to a time that is "
-            f"complete, or set option endingWait to wait for it (this time: {self.waited_ms} ms)"
+            f"stream {self.stream!r} is not complete up to {self.time}: {reached}{held}. Read up to an earlier time, "
+            f"or set option endingWait to wait longer (this read waited {self.waited_ms} ms)"
         )
 
 

@@ -1,4 +1,4 @@
-"""Positions of Spark's file streams: how many of the numbered files of each segment a query has read."""
+"""Positions of Spark's file streams: how many numbered files of each segment a query has read."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _log = logging.getLogger(__name__)
 
 
 class FilePositions:
-    """Reads positions off the list of files that Spark keeps in a query's checkpoint.
+    """Reads positions from the list of files in a query's checkpoint; pass it to `attach` as `positions`.
 
-    A file is named SEGMENT-NUMBER with any ending (`till-3-000017.json`), each segment's are numbered from 0 without a
-    gap, and a writer's note has as position how many files of the segment there are. A file without rows counts too,
-    and Spark may take files in any order: a position ends at the first one that is missing.
+    A file is named SEGMENT-NUMBER with any ending (`till-3-000017.json`). The files of a segment are numbered from 0
+    without a gap, and a writer notes their number as its position. Files without rows count too. Spark may read files
+    in any order: a position ends at the first missing one.
 
-    `checkpoint` is the query's checkpointLocation, in a file system that this process sees as a folder. It looks at
-    what is new only; after a restart at what the last compaction left, and since.
+    `checkpoint` is the query's checkpointLocation, which this process must see as a folder. Each call reads only new
+    entries; the first one after a restart reads from the last compaction on.
     """
 
     def __init__(self, checkpoint: str | Path) -> None:
         self._checkpoint = Path(checkpoint)
-        self._batch = -1  # the last of Spark's own numbers of this source's batches that was looked at
-        self._read: dict[str, set[int]] = {}  # beyond the positions
+        self._batch = -1  # the last batch that was read, by Spark's numbers for this source
+        self._read: dict[str, set[int]] = {}  # the files read beyond the positions
         self._positions: dict[str, int] = {}
 
     def __call__(self, source: SourceProgress, index: int) -> Mapping[str, int] | None:
         batch = _batch_of(source.endOffset)
         if batch is None:
             return None
-        if batch < self._batch:  # another query, with another checkpoint in the same place
+        if batch < self._batch:  # another query, with another checkpoint in the same folder
             self._batch, self._read, self._positions = -1, {}, {}
         folder = self._checkpoint / "sources" / str(index)
         for name in _files(folder, self._batch + 1, batch):
@@ -51,7 +51,7 @@ class FilePositions:
     def _take(self, name: str) -> None:
         found = _NAME.fullmatch(name)
         if found is None:
-            _log.warning("file %r is not named SEGMENT-NUMBER: no position counts it", name)
+            _log.warning("file %r is not named SEGMENT-NUMBER: positions ignore it", name)
             return
         segment = found["segment"]
         read = self._read.setdefault(segment, set())
@@ -74,7 +74,7 @@ def _batch_of(offset: str | None) -> int | None:
 
 
 def _files(folder: Path, first: int, last: int) -> Iterator[str]:
-    """The names of the files in the batches from `first` to `last`, of which a compaction may have joined the first."""
+    """Yields the names of the files in the batches `first` to `last`. A compaction may have merged the first ones."""
     start = first
     for batch in range(last, first - 1, -1):
         if (folder / f"{batch}.compact").is_file():
@@ -92,6 +92,6 @@ def _lines(folder: Path, batch: int) -> list[str]:
         if path.is_file():
             version, *lines = path.read_text().splitlines()
             if version != "v1":
-                raise InvalidOffset(offset=version, wanted=f"{path} is of a version that is not known: v1 is")
+                raise InvalidOffset(offset=version, wanted=f"{path} has an unknown version: v1 is known")
             return lines
-    raise InvalidOffset(offset=batch, wanted=f"the checkpoint's list of files is in {folder}: check its place")
+    raise InvalidOffset(offset=batch, wanted=f"the checkpoint's list of files should be in {folder}: check the path")

@@ -1,4 +1,4 @@
-"""Tells a reader group of the controller how far a query has read, so that operators see it, and its backlog."""
+"""Reports a query's positions to a reader group of the controller, which shows operators its progress and backlog."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from strandline.wire.groups import GroupWindow
 
 READER: Final = "spark"
-_CHANGED: Final = ("streams", "backlog_threshold_ms", "reader_timeout_ms")  # of a group that is there already
+_CHANGED: Final = ("streams", "backlog_threshold_ms", "reader_timeout_ms")  # the settings that an existing group gets
 
 
 class GroupFollower:
-    """Reports the positions of one query, the one reader of its group.
+    """Reports the positions of one query, the only reader of its group.
 
-    Two queries that report to one group would tear it to and fro: the one that registered last fences the other, which
-    then fails with Fenced.
+    If two queries report to one group, the one that registered last fences the other, which fails with Fenced.
     """
 
     def __init__(
@@ -36,26 +35,27 @@ class GroupFollower:
         self._told: dict[str, int] | None = None
 
     def report(self, positions: Mapping[str, int]) -> None:
-        """Everything below these positions is processed. The first time it registers; said again it costs nothing."""
+        """Reports that all events below these positions are processed. The first call registers; a report without a
+        change makes no call."""
         if self._epoch is None:
             self._epoch = self.register(positions)
         elif dict(positions) != self._told:
             try:
                 report(self._windows, self._group, self._stream, self._epoch, positions)
-            except (UnknownGroup, UnknownReader, PositionWentBack):  # made again, or an operator moved it
+            except (UnknownGroup, UnknownReader, PositionWentBack):  # it was created again, or an operator moved it
                 self._epoch = self.register(positions)
         self._told = dict(positions)
 
     def threshold_ms(self) -> int | None:
-        """The group's backlog threshold as it is now: an operator may have changed it since the query began."""
+        """Returns the group's current backlog threshold: an operator may have changed it since the query started."""
         from strandline.client import group_calls
 
         return self._windows.ask(lambda: group_calls.describe_group(self._group)).backlog_threshold_ms
 
     def register(self, positions: Mapping[str, int] | None) -> int:
-        """Takes the group over, from these positions on, also where they are further back than what was reported;
-        with None where it stands. Creates it where there is none; one that is there gets the settings of the query,
-        once in each run, so that what an operator changes later stays. Returns the epoch."""
+        """Takes over the group at these positions, even if they are before the reported ones, or with None at its own.
+        Creates the group if there is none. An existing group gets the query's settings once in each run, so that later
+        changes by an operator stay. Returns the epoch."""
         from strandline.client import calls, group_calls
         from strandline.wire.groups import GroupSettings, settings_of_group
 
@@ -64,7 +64,7 @@ class GroupFollower:
         )
         try:
             self._windows.ask(lambda: group_calls.create_group(self._group, settings))
-        except GroupExists:  # the query was started with other options since
+        except GroupExists:  # the group has other settings
             if not self._configured:
                 changes = {name: value for name, value in settings_of_group(settings).items() if name in _CHANGED}
                 self._windows.ask(lambda: group_calls.change_group(self._group, changes))
@@ -81,7 +81,7 @@ class GroupFollower:
 def report(
     windows: ControllerWindows, group: str, stream: str, epoch: int, positions: Mapping[str, int]
 ) -> GroupWindow:
-    """Says for the registration `epoch` how far is read; returns where the group stands. Raises Fenced for an old one,
+    """Reports positions for the registration `epoch`; returns the group's window. Raises Fenced for an older epoch, and
     PositionWentBack."""
     from strandline.client import group_calls
 
@@ -90,9 +90,9 @@ def report(
 
 
 def _named(positions: Mapping[str, int], stands: Iterable[str], segments: Iterable[Segment]) -> dict[str, int]:
-    """The positions to register at: with the segments that go back to 0, but for those that would say too much.
+    """Returns the positions to register at, including segments that go back to 0.
 
-    Who names a successor, at 0 even, says that all before it is read.
+    It omits a successor whose predecessors are not read: to name it, even at 0, says that they are.
     """
     graph = SegmentGraph(segments, open=True)
     named = begun(positions)

@@ -1,4 +1,4 @@
-"""Keeps late rows in a folder of Parquet files, on their way to the operators that drop them."""
+"""Writes late rows to a folder of Parquet files before Spark drops them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 def keep_late(events: DataFrame, event_time: str, folder: str) -> DataFrame:
-    """The same rows; those older than their `floor` are also written to a folder. Raises WrongColumn."""
+    """Returns the same rows, and writes those older than their `floor` to a folder. Raises WrongColumn."""
     for column in (FLOOR, "segment", "offset"):
         if column not in events.columns:
             raise WrongColumn(
                 column=column,
                 found="is not there",
-                wanted="late_to names the files that it writes after it, so select it along with your own columns",
+                wanted="late_to names its files after it, so select it along with your own columns",
             )
     return events.mapInArrow(LateKeeper(folder, event_time), events.schema)
 
 
 @dataclass(frozen=True)
 class LateKeeper:
-    """Passes Arrow batches on, and writes what is late in each. It travels to the executors."""
+    """Passes Arrow batches on, and writes the late rows of each. It travels to the executors."""
 
     folder: str
     event_time: str
@@ -50,7 +50,7 @@ class LateKeeper:
         table = pa.Table.from_batches([late]).drop_columns([FLOOR])
         for segment in pc.unique(table["segment"]).to_pylist():
             rows = table.filter(pc.equal(table["segment"], segment))
-            # Named after what it holds: a task that runs again, for whatever reason, writes the same file.
+            # The name depends only on the rows, so a task that runs again writes the same file.
             name = f"{segment}-{rows['offset'][0].as_py():016d}.parquet"
             files, path = (
                 fs.FileSystem.from_uri(self.folder) if "://" in self.folder else (fs.LocalFileSystem(), self.folder)

@@ -1,13 +1,13 @@
-"""Listens to the queries of a session: with one listener of Spark's in a classic one, by asking through Spark Connect.
+"""Listens to the queries of a session: a classic session with one Spark listener, Spark Connect by polling.
 
-pyspark builds each report field by field, some hundred calls to Java for each listener of a session and each batch of
-each query; with six queries its thread falls behind without bound. So a classic session has one listener from us. It
-takes an event as one JSON text, parses it once, and tells everyone here who listens to the session (decision 0089).
+pyspark builds each report field by field, with some hundred calls to Java for each listener and each batch of each
+query; with six queries its thread falls behind without bound. So a classic session has one listener from us. It takes
+each event as JSON, parses it once, and passes it to all listeners of this package (decision 0089).
 
-A client of Spark Connect hears events in a thread of pyspark's that hangs for ever when the last listener is taken away
-while an event is on its way (SPARK-59623, open in 4.3), that keeps the process from ending as long as there is one, and
-that drops every listener, with a warning, when the connection fails once. So there the queries are asked how far they
-are, and a listener is told what Spark would have told it.
+In a Spark Connect client, pyspark's event thread hangs for ever if the last listener is removed while an event is on
+its way (SPARK-59623, open in 4.3). It also keeps the process from ending as long as there is a listener, and drops all
+listeners, with a warning, when the connection fails once. So there a thread polls the queries, and calls listeners as
+Spark would.
 """
 
 from __future__ import annotations
@@ -39,36 +39,36 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 
-_NOT_DEALT_WITH: Final = "what a query reported could not be dealt with"
+_LISTENER_FAILED: Final = "a listener failed on a query's event"
 
 _log = logging.getLogger(__name__)
 
 
 class QueryListener(Protocol):
-    """A listener that is told of the session's queries, until it is closed."""
+    """The subscription of a listener to a session's queries."""
 
     def follow(self, query: StreamingQuery) -> None:
-        """Tells of this query too, though it may have ended before it was seen to run."""
+        """Includes this query, even if it ends before the next poll."""
         ...
 
     def close(self) -> None:
-        """Tells no more."""
+        """Ends the subscription."""
         ...
 
 
 def is_classic(spark: SparkSession) -> bool:
-    """Whether this process is Spark's driver, and not a client of a Spark Connect server."""
+    """Whether this process is Spark's driver, not a Spark Connect client."""
     return hasattr(spark, "_jsparkSession")
 
 
 def listen(spark: SparkSession, listener: StreamingQueryListener) -> QueryListener:
-    """Tells a listener of each batch of the session's queries; through Spark Connect of the last one each time it
-    looks. Close it before the session stops."""
+    """Calls a listener for each batch of the session's queries; with Spark Connect, for the last batch at each poll.
+    Close the result before the session stops."""
     return _listener_of(spark).add(listener) if is_classic(spark) else PollingListener(spark, listener)
 
 
 def progress_from(report: dict[str, Any]) -> StreamingQueryProgress:
-    """A batch's report out of Spark's JSON, which leaves out a rate that is no number: it is NaN here."""
+    """Parses a batch's report from Spark's JSON. Spark omits a rate that is not a number: it is NaN here."""
     for source in report["sources"]:
         source.setdefault("inputRowsPerSecond", math.nan)
         source.setdefault("processedRowsPerSecond", math.nan)
@@ -76,15 +76,15 @@ def progress_from(report: dict[str, Any]) -> StreamingQueryProgress:
 
 
 class SessionListener(StreamingQueryListener):
-    """The listener that a classic session has from us while somebody listens; it tells all of them, in their order.
+    """Our one listener of a classic session, which calls all listeners of this package in order.
 
-    One that fails is logged and keeps nothing from the others.
+    It logs the error of a listener, and calls the others.
     """
 
     def __init__(self, queries: StreamingQueryManager) -> None:
         self._queries = queries
         self._changing = threading.Lock()
-        self._told: tuple[StreamingQueryListener, ...] = ()  # replaced as a whole: Spark's thread takes no lock
+        self._told: tuple[StreamingQueryListener, ...] = ()  # replaced as a whole, since Spark's thread takes no lock
         self._java: Any = None
 
     def add(self, listener: StreamingQueryListener) -> EventListener:
@@ -102,11 +102,11 @@ class SessionListener(StreamingQueryListener):
 
     @property
     def _jlistener(self) -> Any:
-        """What pyspark hands to Java. Were it to look elsewhere, it would still tell this listener, in its slow way."""
+        """The object that pyspark passes to Java. Without this attribute pyspark would use its slow way."""
         if self._java is None:
             from pyspark import SparkContext
 
-            assert SparkContext._jvm is not None  # pyspark has asked for this through it
+            assert SparkContext._jvm is not None  # pyspark has used it before it reads this attribute
             self._java = SparkContext._jvm.PythonStreamingQueryListenerWrapper(_TextualEvents(self))
         return self._java
 
@@ -127,11 +127,11 @@ class SessionListener(StreamingQueryListener):
             try:
                 call(each)
             except Exception:
-                _log.exception(_NOT_DEALT_WITH)
+                _log.exception(_LISTENER_FAILED)
 
 
 class _TextualEvents(JStreamingQueryListener):
-    """What Java calls, for each event: takes it as one JSON text."""
+    """The object that Java calls for each event. It takes the event as JSON."""
 
     def onQueryStarted(self, jevent: Any) -> None:  # noqa: N802  # Spark's name
         self.pylistener.onQueryStarted(QueryStartedEvent.fromJson(json.loads(jevent.json())))
@@ -157,13 +157,13 @@ def _listener_of(spark: SparkSession) -> SessionListener:
 
 @dataclass(frozen=True, slots=True)
 class EventListener:
-    """The session's listener passes Spark's events on."""
+    """The subscription of a listener to the session's `SessionListener`."""
 
     _session: SessionListener
     _listener: StreamingQueryListener
 
     def follow(self, query: StreamingQuery) -> None:
-        """Spark tells of it anyway."""
+        """Does nothing: Spark reports all queries."""
 
     def close(self) -> None:
         self._session.remove(self._listener)
@@ -177,7 +177,7 @@ class _Run:
 
 
 class PollingListener:
-    """A thread asks the queries every `pause_ms`. It ends by itself when the session has stopped."""
+    """Polls the queries every `pause_ms` in a thread, which ends when the session has stopped."""
 
     def __init__(
         self,
@@ -207,10 +207,10 @@ class PollingListener:
         while not self._closed.wait(self._pause_s):
             try:
                 self._look()
-            except Exception as error:  # gRPC's errors and pyspark's have no root in common
+            except Exception as error:  # gRPC's and pyspark's errors have no common root
                 if self._closed.is_set() or getattr(self._spark, "is_stopped", False):
                     return
-                _log.warning("the session's queries cannot be asked how far they are; tried again: %s", error)
+                _log.warning("polling the session's queries failed and is repeated: %s", error)
                 self._closed.wait(self._idle_s)
 
     def _look(self) -> None:
@@ -246,4 +246,4 @@ class PollingListener:
         try:
             call(event)
         except Exception:
-            _log.exception(_NOT_DEALT_WITH)
+            _log.exception(_LISTENER_FAILED)

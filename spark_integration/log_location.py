@@ -1,4 +1,4 @@
-"""Where a stream's events lie: which log, and how to open it. Plain data, so that it travels to the executors."""
+"""The location of a stream's log, and how to open it. Plain data, which travels to the executors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SERVERS: Final = "bootstrap.servers"
 
 @dataclass(frozen=True, slots=True)
 class SqliteFile:
-    """An embedded log: a file that every machine of the cluster sees at the same path."""
+    """An embedded log: a file that every machine of the cluster has at the same path."""
 
     path: str
 
@@ -28,7 +28,7 @@ class SqliteFile:
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopic:
-    """A topic, and the client's settings, which may hold a password and show in no representation."""
+    """A topic, and the client's settings, which may contain a password and are not in `repr`."""
 
     topic: str
     settings: Mapping[str, str] = field(repr=False)
@@ -45,7 +45,7 @@ Place: TypeAlias = SqliteFile | KafkaTopic
 
 
 def open_reader(place: Place) -> LogReader:
-    """Opens the read side of a log; close it. Imports only what that log needs."""
+    """Opens a log for reading; the caller closes it. Imports only what that log needs."""
     match place:
         case SqliteFile(path):
             from strandline.logs.sqlite_reader import SqliteLogReader
@@ -60,7 +60,7 @@ def open_reader(place: Place) -> LogReader:
 
 
 def open_log(place: Place, writer: str) -> Log:
-    """Opens the append side, for a writer that fences an earlier one of its name where the log can do that."""
+    """Opens a log for appending. The writer fences an earlier one of its name, if the log supports that."""
     match place:
         case SqliteFile(path):
             from strandline.logs.sqlite import SqliteLog
@@ -75,7 +75,7 @@ def open_log(place: Place, writer: str) -> Log:
 
 
 def head_of(place: Place) -> dict[str, int]:
-    """Where a log begins: retention may have taken what was before."""
+    """Returns where a log begins: retention may have removed earlier events."""
     match place:
         case SqliteFile():
             return {}
@@ -88,8 +88,7 @@ def head_of(place: Place) -> dict[str, int]:
 
 
 def written_to(place: Place) -> dict[str, int]:
-    """Where a log ends, with what is in transactions that may be open still or just committed: all that was written
-    lies below."""
+    """Returns where a log ends, including open and just committed transactions: every written event lies below."""
     match place:
         case SqliteFile():
             with open_reader(place) as log:
@@ -104,7 +103,7 @@ def written_to(place: Place) -> dict[str, int]:
 
 
 def decided_end(place: KafkaTopic, *, pause: Callable[[], None]) -> dict[str, int]:
-    """Where a topic ends, once no transaction is open: Kafka answers a commit before it has told every partition."""
+    """Returns where a topic ends, once no transaction is open: Kafka answers a commit before every partition has it."""
     from strandline.logs.kafka_topic import Topic
 
     topic = Topic(place.topic, place.settings)
@@ -113,4 +112,4 @@ def decided_end(place: KafkaTopic, *, pause: Callable[[], None]) -> dict[str, in
         if topic.ends(committed=True) == ends:
             return ends
         pause()
-    raise LogUnavailable(path=str(place), reason="a transaction stays open: end or abort it")
+    raise LogUnavailable(path=str(place), reason="a transaction is still open: commit or abort it")

@@ -1,19 +1,18 @@
-"""The data source `strandline-marks`: nothing but mark rows, for a query whose events another source reads.
+"""The data source `strandline-marks`: only mark rows, for a query that reads its events from another source.
 
-The marks may only run behind the events. A query's positions are known when a batch is finished: a listener reports
-them to a reader group of the controller (`spark_integration.position_reporter`). This source yields the lower bound of
-that group, less `maxEventTimeLag`. So it is one batch late and never early.
+The marks must stay behind the events. When a batch is finished, a listener reports the query's positions to a reader
+group of the controller (`spark_integration.position_reporter`). This source yields the lower bound of that group, less
+`maxEventTimeLag`. So it is one batch late and never early.
 
-Its offset, as Spark keeps it in the checkpoint:
+Its offset in Spark's checkpoint:
 
     {"v": 1, "group": "spark-3f…", "stream": "orders", "epoch": 1, "source": "orders", "run": 2,
      "mark": 1700000000000}
 
-The group belongs to the checkpoint: a query that starts with a new checkpoint gets a new group, or takes the named
-group back to the head. `run` counts the starts of the query. Each start registers with the group again; its `epoch`
-fences the reports of the run before, so what another checkpoint's query had read does not count as read. Each start
-makes a batch, if an empty one, so that the listener hears where the query stands. `source` says which of its other
-sources it reports.
+The group belongs to the checkpoint: a query with a new checkpoint gets a new group, or moves the named group back to
+the head. `run` counts the starts of the query. Each start registers with the group again, and its `epoch` fences
+reports of earlier runs, so that positions of another checkpoint's query do not count. Each start makes a batch, even an
+empty one, so that the listener gets the query's positions. `source` names the other source, whose positions it reports.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _SCHEMA: Final = StructType([StructField(MARK, TimestampType())])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkOffset:
-    """How far the marks of a query go, and who speaks for it."""
+    """The mark of a query, with its group and registration."""
 
     group: str
     stream: str
@@ -75,7 +74,7 @@ class MarkOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkOptions:
-    """Whose marks a query gets, and for which of its sources. Plain data: it travels to Spark's Python processes."""
+    """The stream whose marks a query gets, for one of its sources. Plain data: it travels to Spark's processes."""
 
     asking: Asking
     source: str
@@ -90,7 +89,7 @@ class MarkOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """Reads Spark's options. Raises InvalidOption, which names the option and what would be right."""
+        """Reads Spark's options. Raises InvalidOption, which names the option and its valid values."""
         given = {name.lower(): value for name, value in options.items()}
         known = {name.lower() for name in KNOWN}
         for name, value in given.items():
@@ -98,7 +97,7 @@ class MarkOptions:
                 raise InvalidOption(name=name, value=value, wanted=f"known are {', '.join(KNOWN)}")
         return cls(
             asking=Asking.parse(given),
-            source=required(given, "source", "the topic, or the source, whose events these marks are for"),
+            source=required(given, "source", "the topic or source whose events these marks are for"),
             group=given.get("group") or None,
             max_event_time_lag_ms=duration(given, "maxEventTimeLag"),
             backlog_threshold_ms=backlog_threshold(given),
@@ -106,7 +105,7 @@ class MarkOptions:
 
 
 class MarkSource(DataSource):
-    """`format("strandline-marks")`; `attach` is how to use it."""
+    """`format("strandline-marks")`, which `attach` uses."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -130,13 +129,13 @@ class MarkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._open_windows: ControllerWindows | None = None
         self._begun = False  # whether this run has had its first batch
-        self._initial: dict[str, Any] | None = None  # Spark asks for it several times
+        self._initial: dict[str, Any] | None = None  # Spark requests it several times
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._options,)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """Before anything, with a group of its own."""
+        """Returns the offset before the first batch, with the given group or a new one."""
         if self._initial is None:
             options = self._options
             group = options.group if options.group is not None else f"spark-{uuid4().hex}"
@@ -148,7 +147,7 @@ class MarkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
-        """The group's bound: one row a batch, which fits any limit."""
+        """Returns the offset with the group's bound: one row a batch, within any limit."""
         begin = MarkOffset.from_json(start)
         stream = self._options.asking.stream
         if begin.stream != stream:
@@ -165,7 +164,7 @@ class MarkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return replace(end, mark=max(known, default=None)).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """The bound stands where the events end that this run reads, so the run comes to its end."""
+        """Does nothing: the bound stops with the events that this run reads, so the run ends."""
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         mark = MarkOffset.from_json(end).mark
@@ -205,7 +204,7 @@ class MarkReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def offset_of(text: str | None) -> MarkOffset | None:
-    """A marks offset as a progress report has it; None for another source's."""
+    """Parses a marks offset from a progress report; returns None for another source's."""
     try:
         return MarkOffset.from_json(json.loads(text or ""))
     except (ValueError, InvalidOffset):

@@ -1,14 +1,12 @@
-"""The source's offsets as Spark keeps them in its checkpoint: positions and the mark, in a versioned form.
+"""The source's offsets in Spark's checkpoint: positions and the mark, in a versioned form.
 
     {"v": 1, "positions": {"0": 120, "1": 80}, "mark": 1700000000000}
 
-`mark` is the lower bound of the time window at exactly these positions, asked for when the batch was planned
-and kept here, so that a batch that runs again after a failure yields the same rows, and a mark that moves
-without any data makes a batch of its own. It is null as long as no mark is passed. The offsets of a job that works
-off a backlog have `"backlog": true` as well.
+`mark` is the lower bound of the time window at exactly these positions, requested when the batch was planned. It is
+kept here so that a batch that runs again after a failure yields the same rows, and so that a mark that moves without
+data makes a batch. It is null until a mark is passed. Offsets of a job in backlog also have `"backlog": true`.
 
-Spark compares offsets as text, so the same offset must always come out in the same way: segments are sorted
-and those at 0 left out.
+Spark compares offsets as text, so equal offsets must have equal text: segments are sorted, and those at 0 omitted.
 """
 
 from __future__ import annotations
@@ -22,19 +20,19 @@ from strandline.limits import OFFSET_BOUND, TIME_BOUND_MS
 
 VERSION: Final = 1
 
-# What a sealed stream that was read to its end feeds Spark, so that every window closes: the greatest time
-# there can be. It exists in Spark's feed only; Strandline's own windows say `end_of_stream` instead.
+# The mark at the end of a sealed stream, which closes every window in Spark: the greatest possible time. It is used
+# only in Spark; Strandline's own windows have `end_of_stream` instead.
 END_OF_TIME_MS: Final = TIME_BOUND_MS - 1
 
 
 def begun(positions: Mapping[str, int]) -> dict[str, int]:
-    """The positions in segments that were begun: who names another one, at 0 even, says that all before it is read."""
+    """Returns the positions above 0: to name a segment, even at 0, says that its predecessors are read."""
     return {segment: offset for segment, offset in positions.items() if offset}
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """How far a batch goes: the next offset of each segment, and the watermark's bound there."""
+    """The end of a batch: the next offset of each segment, and the watermark's bound there."""
 
     positions: Mapping[str, int] = field(default_factory=dict)
     mark: int | None = None
@@ -59,7 +57,7 @@ class SourceOffset:
 
     @classmethod
     def from_json(cls, value: object) -> Self:
-        """Reads an offset from a checkpoint. Raises InvalidOffset for another source's, or a newer form."""
+        """Reads an offset from a checkpoint. Raises InvalidOffset for another source's, or a newer version."""
         if not (isinstance(value, dict) and isinstance(value.get("positions"), dict) and "mark" in value):
             raise InvalidOffset(offset=value, wanted="it has v, positions and mark")
         if value.get("v") != VERSION:

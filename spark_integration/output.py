@@ -1,4 +1,4 @@
-"""Chains: what one job writes is a stream too, whose time the job notes, so that the next job is exact as well.
+"""Chains of jobs: a job notes the time of its output stream, so that the next job is exact as well.
 
 job 1 ──rows──► log of the output stream ──► job 2
   └──after each batch: its watermark, the end of that log──► controller ──marks──┘
@@ -45,11 +45,10 @@ _log = logging.getLogger(__name__)
 class LogSink:
     """Appends each batch to a log, once: `writeStream.foreachBatch(LogSink("hourly", path=…))`.
 
-    A batch has the column value, and key or segment, as text or bytes. It goes through the driver and into one
-    transaction, which has room for TRANSACTION_BYTES; for more write with Spark's own Kafka sink, which may write a row
-    twice after a failure. `name` is the sink's: with a transaction the log keeps which batch it was, so that one which
-    runs again after a failure is not appended again. Options are `log`, `path` or `topic`, and `kafka.…`, as the
-    source has them.
+    A batch has the column value, and optionally key or segment, as text or bytes. It goes through the driver and into
+    one transaction of at most TRANSACTION_BYTES. For larger batches use Spark's own Kafka sink, which may write a row
+    twice after a failure. `name` is the sink's name: the log keeps the last batch under it, so that a batch that runs
+    again after a failure is not appended again. Options are the source's `log`, `path` or `topic`, and `kafka.…`.
     """
 
     def __init__(self, name: str, **options: object) -> None:
@@ -58,7 +57,7 @@ class LogSink:
         self._open: Log | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_open": None}  # where it travels to, it opens the log itself
+        return {**self.__dict__, "_open": None}  # the receiving process opens the log itself
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         events = _events(batch)
@@ -68,33 +67,33 @@ class LogSink:
             self._open = open_log(self._place, self._name)
         memo = json.dumps({"batch": batch_id, "digest": _digest(events)})
         if self._open.memo(self._name) == memo:
-            return  # it was committed, and Spark did not live to hear of it
+            return  # it was committed before Spark failed
         with self._open.begin() as transaction:
             transaction.write(events)
             transaction.commit(Memo(self._name, memo))
 
     def close(self) -> None:
-        """Lets go of the log. The next batch opens it again."""
+        """Closes the log. The next batch opens it again."""
         if self._open is not None:
             self._open.close()
             self._open = None
 
 
 class OutputNotes(StreamingQueryListener):
-    """Notes on a job's output stream how far its time has come: its watermark, at the end of the output log.
+    """Notes the time of a job's output stream: after each batch, the job's watermark at the end of the output log.
 
-    Make it before the query starts, since it registers as a writer of the output stream; then `follow` the query:
+    Create it before the query starts, since it registers as a writer of the output stream; then `follow` the query:
 
         notes = OutputNotes(spark, controller=…, stream="hourly", writer="job-1", path=…)
         query = counts.writeStream.foreachBatch(LogSink("job-1", path=…))….start()
         notes.follow(query)
 
-    The event time of an output row must not be older than the watermark it is written after. The end of a window is
-    not; for its start, or rows of an outer join, `behind_ms` says by how much it may be. When the job has read a sealed
-    stream to its end, the output stream is sealed too with `seal_at_end` (the log as well, where it is one that can
-    be), else the writer closes. `close` stops noting and closes nothing: time waits for the job to come back.
+    The event time of an output row must not be older than the watermark when it is written. A window's end is not; for
+    a window's start, or rows of an outer join, `behind_ms` is the greatest difference. When the job has read a sealed
+    stream to its end, `seal_at_end` seals the output stream too (and an embedded log); otherwise the writer closes.
+    `close` only stops noting: the output stream's time waits until the job runs again.
 
-    A note that cannot be sent is tried again; one that the controller refuses is in the driver's log.
+    A note that cannot be sent is repeated; a refusal is in the driver's log.
     """
 
     def __init__(
@@ -127,13 +126,13 @@ class OutputNotes(StreamingQueryListener):
         self._writer.register()
         self._followed: set[str] = set()
         self._noted: int | None = None
-        self._may_have_noted: int | None = None  # also where the answer was lost
+        self._may_have_noted: int | None = None  # includes notes whose answers were lost
         self._ended = self._end_is_noted = False
         self._outbox = ReportSender(f"strandline notes of {writer}")
         self._listening = listen(spark, self)
 
     def follow(self, query: StreamingQuery) -> None:
-        """Notes this query's time from now on, its last batch included."""
+        """Notes this query's time from now on, including its last batch."""
         self._followed.add(str(query.id))
         self._listening.follow(query)
         last = query.lastProgress
@@ -141,32 +140,32 @@ class OutputNotes(StreamingQueryListener):
             self.hear(last)
 
     def settle(self, timeout_s: float) -> bool:
-        """Waits until all that was heard is noted; whether it is."""
+        """Waits until the time of every finished batch is noted. Returns False on timeout."""
         return self._outbox.settle(timeout_s)
 
     def close(self) -> None:
-        """Notes no more. Call it before the session stops."""
+        """Stops noting. Call it before the session stops."""
         self._listening.close()
         self._outbox.close()
         self._writer.release()
         self._connection.close()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
-        """Its first batch says how far it is."""
+        """Does nothing: the first batch has the watermark."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
         self.hear(event.progress)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802  # Spark's name
-        """The controller is to hear that the job is there, though it has nothing to do."""
+        """Repeats the last note, so that the controller does not time out the idle job."""
         if str(event.id) in self._followed and self._noted is not None and not self._ended:
             self._outbox.put("idle", self._repeat)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
-        """Time waits for it."""
+        """Does nothing: the output stream's time waits for the job."""
 
     def hear(self, progress: StreamingQueryProgress) -> None:
-        """Takes a finished batch: all that the job writes from here on is younger than the watermark it had."""
+        """Notes the watermark of a finished batch: all later output is younger."""
         watermark = watermark_of(progress)
         if str(progress.id) not in self._followed or watermark is None or self._ended:
             return
@@ -181,7 +180,7 @@ class OutputNotes(StreamingQueryListener):
         try:
             self._say(moment)
         except TimeWentBack as error:
-            _log.warning("this job began again, and what it writes is late till it is where it was before: %s", error)
+            _log.warning("this job restarted from an older state; its output is late until it has caught up: %s", error)
 
     def _repeat(self) -> None:
         if self._may_have_noted is not None and not self._ended:
@@ -200,8 +199,8 @@ class OutputNotes(StreamingQueryListener):
     def _end(self) -> None:
         if self._ended:
             return
-        if not self._end_is_noted:  # this is tried again where what follows was not answered
-            # Any time is true now that nothing follows; it is the position that counts, which also names the segments.
+        if not self._end_is_noted:  # this method is repeated if a later call is not answered
+            # No event follows, so any time is true. The note is for its position, which also names the segments.
             self._say(self._may_have_noted if self._may_have_noted is not None else self._writer.floor or 0)
             self._end_is_noted = True
         if self._seal_at_end:
@@ -223,7 +222,7 @@ class OutputNotes(StreamingQueryListener):
                 final = decided_end(topic, pause=lambda: time.sleep(REPORT_PAUSE_MS / 1000))
             case _:
                 assert_never(self._place)
-        # An open stream does not know the segments to which nothing was ever written.
+        # An open stream does not know segments without events.
         written = begun(final)
         self._connection.run(calls.seal(self._stream, written))
 
@@ -231,7 +230,7 @@ class OutputNotes(StreamingQueryListener):
 def _events(batch: DataFrame) -> list[Event]:
     if "value" not in batch.columns:
         raise WrongColumn(
-            column="value", found="is not there", wanted="a batch for a log has value, and key or segment"
+            column="value", found="is not there", wanted="a batch for a log has value, and optionally key or segment"
         )
     columns = [name for name in ("key", "segment", "value") if name in batch.columns]
     rows = [row.asDict() for row in batch.select(*columns).collect()]
@@ -243,6 +242,6 @@ def _bytes(value: str | bytes | bytearray | None) -> bytes | None:
 
 
 def _digest(events: list[Event]) -> str:
-    """The same for the same events, in whatever order Spark's tasks gave them."""
+    """Returns a digest that does not depend on the order of the events, which varies between Spark's tasks."""
     digests = sorted(blake2b(repr(event).encode(), digest_size=16).digest() for event in events)
     return blake2b(b"".join(digests), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""Hears how far a query with attached sources has read, batch by batch, and reports it to the query's reader group."""
+"""Reports the positions of queries with attached sources, after each batch, to their reader groups."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 
 class Positions(Protocol):
-    """Reads the position of a source off its progress."""
+    """Reads the position of a source from its progress."""
 
     def __call__(self, source: SourceProgress, index: int) -> Mapping[str, int] | None:
-        """The position at the end of a finished batch; None where that is another source. `index` counts from 0."""
+        """Returns the position at the end of a finished batch; None for another source. `index` counts from 0."""
         ...
 
 
@@ -48,7 +48,7 @@ class KafkaPositions:
         return self._offsets(source.endOffset)
 
     def remaining(self, source: SourceProgress) -> int | None:
-        """How many offsets were still to be read when the batch was planned; None where Spark does not say it."""
+        """Returns how many offsets remained when the batch was planned; None if Spark does not report it."""
         read, ends = self._offsets(source.endOffset), self._offsets(source.latestOffset)
         if read is None or ends is None:
             return None
@@ -65,7 +65,7 @@ class KafkaPositions:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A source whose positions are reported: whom to tell, how to read them, and the backlog that is looked at then."""
+    """A source whose positions are reported: the controller, the way to read them, and the backlog to update."""
 
     asking: Asking
     positions: Positions
@@ -73,9 +73,9 @@ class Attached:
 
 
 class PositionReporter(StreamingQueryListener):
-    """Reports the end of each finished batch. One serves all attached sources of a session.
+    """Reports the end of each finished batch, for all attached sources of a session.
 
-    What it cannot report now it tries again, so a controller that is away holds time back and nothing else.
+    It repeats failed reports. While the controller is away, the watermark waits, and queries go on.
     """
 
     def __init__(self) -> None:
@@ -84,30 +84,30 @@ class PositionReporter(StreamingQueryListener):
         self._outbox = ReportSender("strandline positions")
 
     def attach(self, source: str, attached: Attached) -> None:
-        """From now on queries that read this source are reported."""
+        """Reports queries that read this source from now on."""
         self._attached[attached.asking.stream, source] = attached
 
     def settle(self, timeout_s: float) -> bool:
-        """Waits until all that was heard is reported; whether it is."""
+        """Waits until every finished batch is reported. Returns False on timeout."""
         return self._outbox.settle(timeout_s)
 
     def close(self) -> None:
         self._outbox.close()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
-        """Its first batch says where it stands."""
+        """Does nothing: the first batch has the position."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802  # Spark's name
         self.hear(event.progress)
 
     def onQueryIdle(self, event: object) -> None:  # noqa: N802  # Spark's name
-        """A query at rest has nothing to add."""
+        """Does nothing: an idle query has no new position."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802  # Spark's name
-        """What it had read was reported with its last batch."""
+        """Does nothing: the last batch reported its position."""
 
     def hear(self, progress: StreamingQueryProgress) -> None:
-        """Takes a finished batch to report."""
+        """Reports a finished batch."""
         for marks in filter(None, (offset_of(source.endOffset) for source in progress.sources)):
             found = self._attached.get((marks.stream, marks.source))
             if found is not None:
@@ -118,7 +118,7 @@ class PositionReporter(StreamingQueryListener):
         known = [(source, each) for source, each in read if each is not None]
         if len(known) != 1:
             _log.error(
-                "query %s: %d of its sources give positions of %r, and one is to: its watermark stands still",
+                "query %s: %d of its sources give positions of %r, but exactly one must: its watermark does not move",
                 progress.name or progress.id, len(known), marks.source,
             )  # fmt: skip
             return

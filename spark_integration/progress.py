@@ -1,4 +1,4 @@
-"""What Spark's progress reports say, in milliseconds."""
+"""Reads times from Spark's progress reports, in milliseconds."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def epoch_ms(text: str) -> int:
-    """Spark's way of writing a moment, as epoch milliseconds. A year of more than four digits is the end of time."""
+    """Parses Spark's form of a time; returns epoch milliseconds. A year of more than four digits is the end of time."""
     if text.startswith("+"):
         return END_OF_TIME_MS
     return (datetime.fromisoformat(text) - _EPOCH) // timedelta(milliseconds=1)
 
 
 def watermark_of(progress: StreamingQueryProgress) -> int | None:
-    """The watermark that a batch worked with; None while there is none (to Spark that is 1970)."""
+    """Returns the watermark of a batch; None while there is none (for Spark that is 1970)."""
     text = progress.eventTime.get("watermark")
     time = 0 if text is None else epoch_ms(text)
     return time if time > 0 else None

@@ -1,4 +1,4 @@
-"""Where reading begins and ends: at the head, at positions, or at a time, as the marks say."""
+"""Finds where reading begins and ends: at the head, at positions, or at a time, by the marks."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Positions = dict[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """Where reading starts. `doubt` says why events at or after the time asked for may be missing; null: none is."""
+    """Where reading starts. `doubt` says why events of the requested range may be missing; None: none are."""
 
     positions: Mapping[str, int]
     doubt: str | None = None
-    widened: str | None = None  # why it starts earlier than it need: nothing is missing for it
+    widened: str | None = None  # why it starts earlier than necessary; no events are missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncompleteMark:
-    """A mark on the way that left writers out: they may still have had events older than its time."""
+    """A mark in the range that excludes writers: they may have older events, still to be written."""
 
     time: int
     excluded: tuple[str, ...]
@@ -40,34 +40,34 @@ class IncompleteMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRange:
-    """From where to where a batch read goes, and what its reader should know of it."""
+    """The range of a batch read, and the reasons why it may be inexact."""
 
     beginning: Beginning
     end: Mapping[str, int]
     incomplete: tuple[IncompleteMark, ...]
 
     def remarks(self) -> list[str]:
-        """What is to be said, in sentences."""
+        """Returns warnings about the range, as sentences."""
         said = [text for text in (self.beginning.doubt, self.beginning.widened) if text is not None]
         if self.incomplete:
             first = self.incomplete[0]
             names = sorted({name for mark in self.incomplete for name in mark.excluded})
             said.append(
-                f"{len(self.incomplete)} of the marks on the way are not complete, the first at {first.time}: they "
-                f"left out {', '.join(names)}, of whom older events may have come later, or be still to come"
+                f"{len(self.incomplete)} of the marks in the range are incomplete, the first at {first.time}: they "
+                f"exclude {', '.join(names)}, whose older events may have come later, or may still come"
             )
         return said
 
 
 def opened(positions: Mapping[str, int], segments: Sequence[Segment]) -> Positions:
-    """Positions with every segment that a successor implies, at its final offset."""
+    """Returns the positions, with the predecessors of named segments at their final offsets."""
     graph = SegmentGraph(segments, open=True)
     before = {name: graph[name].final_offset or 0 for name in graph.ancestors(positions)}
     return begun(before | dict(positions))
 
 
 def begin(options: SourceOptions, log: LogReader, windows: ControllerWindows) -> Beginning:
-    """Where reading starts in a log."""
+    """Returns where reading starts in a log."""
     start: Start = options.start
     match start:
         case AtHead():
@@ -79,13 +79,13 @@ def begin(options: SourceOptions, log: LogReader, windows: ControllerWindows) ->
             if at.exact:
                 return Beginning(positions=opened(at.start, log.segments()))
             if slack_ms is None:
-                why = f"the marks do not say what is older than {time}, so reading starts at the head"
+                why = f"the marks have no newest, so where {time} begins is unknown: reading starts at the head"
                 return Beginning(positions=head_of(options.place), widened=why)
             mark = _noted_by(time - slack_ms, windows)
             positions = head_of(options.place) if mark is None else opened(mark.cut, log.segments())
             why = (
-                f"the marks do not say what is older than {time}: reading starts where all was noted up to "
-                f"{time - slack_ms}, and misses what was written more than {slack_ms} ms ahead of its note"
+                f"the marks have no newest, so where {time} begins is unknown: reading starts where all writers had "
+                f"noted {time - slack_ms}, and misses events written more than {slack_ms} ms ahead of their note"
             )
             return Beginning(positions=positions, doubt=why)
         case _:
@@ -93,7 +93,7 @@ def begin(options: SourceOptions, log: LogReader, windows: ControllerWindows) ->
 
 
 def find_range(options: SourceOptions, log: LogReader, windows: ControllerWindows) -> ReadRange:
-    """The range of a batch read. Raises NotYetComplete where the end is not known, after the time to wait for it."""
+    """Returns the range of a batch read. Raises NotYetComplete if the end is unknown after `endingWait`."""
     beginning = begin(options, log, windows)
     end = _end(options, log, windows)
     incomplete = tuple(
@@ -118,7 +118,7 @@ def _end(options: SourceOptions, log: LogReader, windows: ControllerWindows) -> 
 
 
 def _complete_to(time: int, options: SourceOptions, log: LogReader, windows: ControllerWindows) -> Positions:
-    """A cut below which everything older than a time lies."""
+    """Returns a cut that has every event older than `time` below it."""
     started_ms = windows.now_ms()
     while True:
         sought = time + options.max_event_time_lag_ms
@@ -135,7 +135,7 @@ def _complete_to(time: int, options: SourceOptions, log: LogReader, windows: Con
 
 
 def _shown(cut: Positions, options: SourceOptions, log: LogReader, windows: ControllerWindows) -> Positions:
-    """The cut, once the log shows all of it: Kafka answers a commit, which a writer then notes, before it shows it."""
+    """Returns the cut once the log shows all of it: Kafka answers a commit, and writers note it, before it is shown."""
     started_ms = windows.now_ms()
     while windows.now_ms() - started_ms < options.asking.wait_ms:
         ends = log.end_offsets()
@@ -158,7 +158,7 @@ def _not_yet(time: int, options: SourceOptions, stream: StreamDescription, waite
 
 
 def _noted_by(time: int, windows: ControllerWindows) -> WireMark | None:
-    """A late mark below whose cut nothing lies that was noted above a time; its `upper` bounds all that was noted."""
+    """Finds a late mark with `upper` <= `time`: no event noted at a later time lies below its cut."""
     sought, step = time, 1
     for _ in range(START_SEARCH_STEPS):
         mark = windows.marks_at(sought).floor
@@ -169,7 +169,7 @@ def _noted_by(time: int, windows: ControllerWindows) -> WireMark | None:
 
 
 def _marks_between(start: Mapping[str, int], end: Mapping[str, int], windows: ControllerWindows) -> Iterator[WireMark]:
-    """The marks that are passed between two positions, oldest first."""
+    """Yields the marks that are passed between two positions, oldest first."""
     last = windows.time_window(begun(end)).mark_seq
     if last is None:
         return

@@ -1,8 +1,7 @@
-"""Sends what a query's listener hears on to the controller, from a thread of its own.
+"""Sends the reports of a query's listener to the controller, from a thread of its own.
 
-Spark calls listeners one after the other, and one that waits for an answer holds all of them back. And a batch that was
-the last one for a while must be told of, however long the controller is away: so it is tried until it is told, or until
-something newer about the same thing takes its place.
+Spark calls listeners one after the other, so one that waits for an answer delays all of them. A report may be the last
+one for a while, so it is repeated until it is sent, or until a newer one on the same subject replaces it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Send = Callable[[], None]
 
 
 class ReportSender:
-    """The newest errand for each subject, done in turn by one thread, which ends when it is closed."""
+    """Sends the newest report of each subject, in turn, in one thread."""
 
     def __init__(self, name: str) -> None:
         self._errands: Final[dict[Hashable, Send]] = {}
@@ -32,7 +31,7 @@ class ReportSender:
         self._thread.start()
 
     def put(self, subject: Hashable, send: Send) -> None:
-        """Sends soon; takes the place of what waits for the same subject. Raises TooMany."""
+        """Sends a report soon. It replaces a waiting one of the same subject. Raises TooMany."""
         with self._changed:
             if subject not in self._errands and len(self._errands) >= REPORTS_WAITING:
                 raise TooMany(what="reports waiting to be sent", count=len(self._errands) + 1, limit=REPORTS_WAITING)
@@ -40,12 +39,12 @@ class ReportSender:
             self._changed.notify_all()
 
     def settle(self, timeout_s: float) -> bool:
-        """Waits until all is sent; whether it is."""
+        """Waits until all reports are sent. Returns False on timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._errands and not self._busy, timeout_s)
 
     def close(self) -> None:
-        """Ends the thread, with what it is at; what waits is left."""
+        """Ends the thread after its current report; drops waiting ones."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -70,11 +69,11 @@ class ReportSender:
     def _sent(self, send: Send) -> bool:
         try:
             send()
-        except Refused as error:  # no waiting mends it
-            _log.error("the controller refused what a query had to tell: %s", error)
+        except Refused as error:  # it would be refused again
+            _log.error("the controller refused a query's report: %s", error)
         except StrandlineError as error:
-            _log.warning("what a query has to tell is not told yet, and is tried again: %s", error)
+            _log.warning("a query's report could not be sent, and is repeated: %s", error)
             return False
         except Exception:
-            _log.exception("what a query had to tell could not be told")
+            _log.exception("a query's report failed")
         return True

@@ -1,11 +1,11 @@
-"""The rows that the sources yield, as Arrow batches of exactly Spark's schema, and the partitions they come from.
+"""The rows of the sources, as Arrow batches of exactly Spark's schema, and the partitions that they come from.
 
     key binary, value binary, segment string, offset bigint, appended_at timestamp    an event
     mark timestamp                                                                    a mark row has this
     floor timestamp                                                                   an event older than it is late
 
-`floor` is the mark that the batch before ended with, on each event; on a mark row it is set where the job works off a
-backlog. Both columns are for `exact_watermark`, which takes them away.
+On an event row, `floor` is the mark at the end of the previous batch; on a mark row it is set if the job is in backlog.
+`exact_watermark` uses both columns and drops them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class MarkPartition(InputPartition):
 
 
 def read_partition(place: Place, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """The rows of one partition. Connections open and close inside."""
+    """Yields the rows of one partition. It opens and closes its own connections."""
     match partition:
         case MarkPartition(mark, backlog):
             yield _mark_batch(mark, backlog)
@@ -95,7 +95,7 @@ def _mark_batch(mark: int, backlog: bool) -> pa.RecordBatch:
 
 
 def moment(time: int) -> pa.Scalar:
-    """A time as the columns have it."""
+    """Returns a time in the type of the columns."""
     import pyarrow as pa
 
     return pa.scalar(time * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))

@@ -1,4 +1,4 @@
-"""What Spark's side asks the controller, which may be away for a while."""
+"""Calls to the controller from Spark, repeated while it is away."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ Value = TypeVar("Value")
 
 
 class ControllerWindows:
-    """Asks the controller until it answers or `wait_ms` have passed: asking again changes nothing.
+    """Calls the controller until it answers, or until `wait_ms` have passed. All calls are safe to repeat.
 
-    Each call raises NoWindow after that time, and what waiting cannot mend (a Refused) at once. For one thread.
+    A call raises NoWindow after that time, and a refusal at once. Use it from one thread.
     """
 
     def __init__(self, asking: Asking, *, transport: Transport | None = None, seams: Seams | None = None) -> None:
-        # Executors import this module to unpickle the reader and never ask: they are spared the HTTP client.
+        # Imported here, since executors only unpickle the reader and need no HTTP client.
         from strandline.client.http import Connection, Seams
         from strandline.client.retry import Patience
 
         self._asking = asking
         self._seams = Seams() if seams is None else seams
-        # One attempt a call. How often to ask is decided here, since there is more to wait for than an answer.
+        # One attempt a call: `ask` repeats calls itself, since it waits for more than an answer.
         patience = Patience(attempts=1, attempt_ms=WINDOW_ATTEMPT_MS, deadline_ms=WINDOW_ATTEMPT_MS)
         self._connection = Connection(
             asking.controller,
@@ -52,13 +52,13 @@ class ControllerWindows:
         return self.ask(lambda: calls.time_window(self._asking.stream, position, key=self._asking.time_key))
 
     def marks_at(self, time: int) -> MarksAt:
-        """The marks around a time, and where reading from it begins."""
+        """Returns the marks around a time, and where reading from that time begins."""
         from strandline.client import calls
 
         return self.ask(lambda: calls.marks_at(self._asking.stream, time, key=self._asking.time_key))
 
     def marks(self, after: int) -> tuple[WireMark, ...]:
-        """Some of the marks after a seq, oldest first; none where there is none."""
+        """Returns a page of the marks after a seq, oldest first."""
         from strandline.client import calls
 
         return self.ask(
@@ -71,7 +71,7 @@ class ControllerWindows:
         return self.ask(lambda: calls.describe(self._asking.stream))
 
     def ask(self, call: Callable[[], Call[Value]]) -> Value:
-        """What a call answers that may be made many times."""
+        """Makes a call that is safe to repeat, until it is answered."""
         now_ms = self._seams.now_ms
         started_ms = now_ms()
         for failures in count(1):
@@ -92,12 +92,12 @@ class ControllerWindows:
         raise AssertionError("count never ends")
 
     def pause(self, pause_ms: float) -> None:
-        """Waits up to so long; callers that wait at the same time do not ask again at the same time."""
+        """Waits for a random time up to `pause_ms`, so that concurrent callers do not repeat at the same time."""
         spread_ms = backoff_ms(1, first_ms=pause_ms, bound_ms=pause_ms, random=self._seams.random())
         self._seams.sleep(spread_ms / 1000)
 
     def now_ms(self) -> float:
-        """A clock that never steps back."""
+        """Returns the time of a monotonic clock."""
         return self._seams.now_ms()
 
     def close(self) -> None:
@@ -105,10 +105,9 @@ class ControllerWindows:
 
 
 def _may_pass(error: StrandlineError) -> bool:
-    """Whether it may be otherwise in a moment.
+    """Whether the call may succeed later.
 
-    A segment that the log has and the controller does not is one of these: the log was scaled just now, and
-    who did it has yet to tell the controller.
+    This includes a segment that the log has and the controller does not: the log was scaled before the stream.
     """
     from strandline.errors import Undecided
 

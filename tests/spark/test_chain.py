@@ -170,6 +170,6 @@ def test_a_job_whose_answers_are_all_lost_for_a_while_is_refused_nothing_when_it
             assert not chain.notes.settle(CALL_DEADLINE_DEFAULT_MS / 1000 + 5)  # it gave up once, and tries again
             proxy.loses_all = False
             assert chain.notes.settle(60)
-    assert "is tried again" in caplog.text
+    assert "is repeated" in caplog.text
     assert "refused" not in caplog.text
     assert output.run(calls.marks(output.name, limit=1000)).marks[-1].time == 20_000

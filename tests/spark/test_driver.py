@@ -103,7 +103,7 @@ class TestErrors:
             ({"path": "/nowhere/orders.db"}, "there is no log at '/nowhere/orders.db'"),
             (
                 {"controller": "http://127.0.0.1:9", "controllerWaitMs": 100},
-                "the controller at http://127.0.0.1:9 gave no time window in .* see that it runs",
+                "the controller at http://127.0.0.1:9 gave no time window in .* check that it runs",
             ),
         ],
     )

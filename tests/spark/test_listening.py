@@ -118,7 +118,7 @@ def test_it_goes_on_after_a_failure_of_the_server_or_of_the_listener_and_ends_wi
     query.lastProgress = progress(13)
     session.failures, session.queries = 2, [query]
     assert [heard.next(), heard.next()] == [13, "idle"]
-    assert "tried again: the server is away" in caplog.text
+    assert "is repeated: the server is away" in caplog.text
     assert "an unlucky batch" in caplog.text
     session.is_stopped = True
     asking._thread.join(60)
@@ -212,7 +212,7 @@ def test_in_a_classic_session_it_is_told_what_pyspark_tells_though_one_before_it
     assert len(batches) > 2
     assert batches[0]["sources"][0]["startOffset"] is None
     assert batches[-1]["eventTime"]["watermark"] > "1970-01-01T00:00:29"
-    assert caplog.text.count("what a query reported could not be dealt with") == len(told)
+    assert caplog.text.count("a listener failed on a query's event") == len(told)
 
 
 @pytest.mark.spark

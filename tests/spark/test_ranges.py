@@ -63,7 +63,7 @@ def test_a_start_that_the_marks_do_not_know_is_the_head_or_a_slack_and_the_log_s
         assert partitions(options, startingTime=390, startingSlack="1 hour") == [SegmentPartition("0", 0, 5)]
     head, slack, _ = (record.getMessage() for record in caplog.records)
     assert "reading starts at the head" in head
-    assert "noted up to 340, and misses what was written more than 50 ms ahead of its note" in slack
+    assert "noted 340, and misses events written more than 50 ms ahead of their note" in slack
 
 
 def test_slack_counts_from_what_was_noted_not_from_the_marks_time(
@@ -98,7 +98,7 @@ def test_a_time_that_is_not_complete_is_refused_with_the_reason_or_waited_for(
     stream.run(calls.note(stream.name, Note(writer="late", times={"": 200}, position={})))
     with pytest.raises(NotYetComplete, match=r"not complete up to 250: its marks have reached 200, and late holds"):
         partitions(options, endingTime=250)
-    with pytest.raises(NotYetComplete, match=r"this time: \d{3} ms"):
+    with pytest.raises(NotYetComplete, match=r"this read waited \d{3} ms"):
         partitions(options, endingTime=250, endingWait="120 ms")
     assert partitions(options, endingTime=200) == [SegmentPartition("0", 0, 2)]
     stream.seal(event_log.log.seal())
@@ -118,7 +118,7 @@ def test_an_incomplete_mark_on_the_way_is_told(
     assert found.incomplete == tuple(IncompleteMark(time=time, excluded=("lost",)) for time in (200, 300))
     with caplog.at_level(logging.WARNING):
         partitions(options, endingTime=300)
-    assert "2 of the marks on the way are not complete, the first at 200: they left out lost" in caplog.text
+    assert "2 of the marks in the range are incomplete, the first at 200: they exclude lost" in caplog.text
 
 
 def test_cuts_are_ends_too_and_one_behind_a_scaling_begins_and_ends_where_it_says(

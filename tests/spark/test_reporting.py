@@ -58,7 +58,7 @@ class TestFiles:
         self.batch(folder, "10", "a-10.json")
         assert FilePositions(tmp_path)(source({"logOffset": 10}), 1) == {"a": 11}
         (folder / "9.compact").unlink()
-        with pytest.raises(InvalidOffset, match="check its place"):
+        with pytest.raises(InvalidOffset, match="check the path"):
             FilePositions(tmp_path)(source({"logOffset": 10}), 1)
 
     def test_another_sources_offset_is_none_of_its_business(self, tmp_path: Path) -> None:
