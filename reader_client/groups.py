@@ -196,8 +196,8 @@ class AsyncGroupReader(_Ownership):
 
     async def report(self, positions: Positions, settled: Positions | None = None) -> GroupWindow:
         """See `GroupReader.report`."""
-        told = group_calls.report(self.group, self.name, self.epoch, positions, settled)
-        self._answer = await self._connection.run(told)
+        call = group_calls.report(self.group, self.name, self.epoch, positions, settled)
+        self._answer = await self._connection.run(call)
         return self.window
 
     async def get_time_window(self) -> GroupWindow:

@@ -84,20 +84,20 @@ class SessionListener(StreamingQueryListener):
     def __init__(self, queries: StreamingQueryManager) -> None:
         self._queries = queries
         self._changing = threading.Lock()
-        self._told: tuple[StreamingQueryListener, ...] = ()  # replaced as a whole, since Spark's thread takes no lock
+        self._listeners: tuple[StreamingQueryListener, ...] = ()  # replaced as a whole: Spark takes no lock
         self._java: Any = None
 
     def add(self, listener: StreamingQueryListener) -> EventListener:
         with self._changing:
-            if not self._told:
+            if not self._listeners:
                 self._queries.addListener(self)
-            self._told = (*self._told, listener)
+            self._listeners = (*self._listeners, listener)
         return EventListener(self, listener)
 
     def remove(self, listener: StreamingQueryListener) -> None:
         with self._changing:
-            before, self._told = self._told, tuple(each for each in self._told if each is not listener)
-            if before and not self._told:
+            before, self._listeners = self._listeners, tuple(each for each in self._listeners if each is not listener)
+            if before and not self._listeners:
                 self._queries.removeListener(self)
 
     @property
@@ -123,7 +123,7 @@ class SessionListener(StreamingQueryListener):
         self._tell(lambda each: each.onQueryTerminated(event))
 
     def _tell(self, call: Callable[[StreamingQueryListener], None]) -> None:
-        for each in self._told:
+        for each in self._listeners:
             try:
                 call(each)
             except Exception:
@@ -172,8 +172,8 @@ class EventListener:
 @dataclass(slots=True)
 class _Run:
     query: StreamingQuery
-    told: tuple[int, str] | None = None  # the batch, and when it began
-    told_at: float = field(default_factory=time.monotonic)
+    reported: tuple[int, str] | None = None  # the batch, and when it began
+    reported_at: float = field(default_factory=time.monotonic)
 
 
 class PollingListener:
@@ -232,11 +232,11 @@ class PollingListener:
     def _ask(self, run: _Run) -> None:
         progress = run.query.lastProgress
         now = time.monotonic()
-        if progress is not None and (progress.batchId, progress.timestamp) != run.told:
-            run.told, run.told_at = (progress.batchId, progress.timestamp), now
+        if progress is not None and (progress.batchId, progress.timestamp) != run.reported:
+            run.reported, run.reported_at = (progress.batchId, progress.timestamp), now
             self._tell(self._listener.onQueryProgress, QueryProgressEvent(progress))
-        elif now - run.told_at > self._idle_s:
-            run.told_at = now
+        elif now - run.reported_at > self._idle_s:
+            run.reported_at = now
             idle = QueryIdleEvent(UUID(run.query.id), UUID(run.query.runId), "")
             self._tell(self._listener.onQueryIdle, idle)
 

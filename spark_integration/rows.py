@@ -89,8 +89,8 @@ def _mark_batch(mark: int, backlog: bool) -> pa.RecordBatch:
     import pyarrow as pa
 
     schema = _arrow_schema()
-    told = {MARK: moment(mark)} | ({FLOOR: moment(mark)} if backlog else {})
-    columns = [pa.repeat(told[one.name], 1) if one.name in told else pa.nulls(1, one.type) for one in schema]
+    given = {MARK: moment(mark)} | ({FLOOR: moment(mark)} if backlog else {})
+    columns = [pa.repeat(given[one.name], 1) if one.name in given else pa.nulls(1, one.type) for one in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

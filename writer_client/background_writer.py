@@ -170,7 +170,7 @@ class BackgroundWriter:
         """
         self._check()
         with self._claimed(drain=True, timeout_ms=timeout_ms):
-            do(self._session.idle(None, self._outbox.last_words()), self._background.connection)
+            do(self._session.idle(None, self._outbox.last_times()), self._background.connection)
             self._outbox.wants_registration = False
 
     def close(self, timeout_ms: int = DRAIN_DEFAULT_MS) -> None:
@@ -181,12 +181,12 @@ class BackgroundWriter:
         self._origin.check()
         if self._outbox.closed:
             return
-        self._outbox.raise_unheard()
+        self._outbox.raise_unreported()
         with self._claimed(drain=True, timeout_ms=timeout_ms):
             if self._outbox.has_given_positions:  # it may have written before it registered
                 do(self._session.hold(), self._background.connection)
             if self._session.epoch is not None:
-                do(self._session.close(None, self._outbox.last_words()), self._background.connection)
+                do(self._session.close(None, self._outbox.last_times()), self._background.connection)
         self.release()
 
     def release(self) -> None:
@@ -297,7 +297,7 @@ class BackgroundWriter:
         """Sends waiting notes, and reports on standard error what could not be sent."""
         self._background.send_now([self._outbox])
         unsent = self._outbox.leave(monotonic() + timeout_ms / 1000)
-        process_exit.tell([unsent] if unsent is not None else [])
+        process_exit.report([unsent] if unsent is not None else [])
 
     def _check(self) -> None:
         self._origin.check()
@@ -306,8 +306,8 @@ class BackgroundWriter:
     def _check_usable(self) -> None:
         if self._outbox.closed:
             raise WriterClosed(writer=self._session.writer)
-        if self._outbox.unheard is not None:
-            self._outbox.raise_unheard()
+        if self._outbox.unreported is not None:
+            self._outbox.raise_unreported()
         if self._session.fenced is not None:
             raise self._session.fenced
 

@@ -108,7 +108,7 @@ class AsyncNotes:
             count = count_for_batch([each.size_bytes for each, _ in self._waiting])
             batch = [self._waiting.popleft() for _ in range(count)]
             try:
-                told = await self._connection.run(call_for([each for each, _ in batch]))
+                answer = await self._connection.run(call_for([each for each, _ in batch]))
             except BaseException as error:
                 for _, answered in batch:
                     if not answered.done():
@@ -116,13 +116,13 @@ class AsyncNotes:
                 if not isinstance(error, Exception):
                     raise
                 continue
-            for (_, answered), result in zip(batch, told.value, strict=True):
+            for (_, answered), result in zip(batch, answer.value, strict=True):
                 if answered.done():  # the waiting caller was cancelled
                     continue
                 if isinstance(result, StrandlineError):
                     answered.set_exception(result)
                 else:
-                    answered.set_result(Clocked(result, told.clock))
+                    answered.set_result(Clocked(result, answer.clock))
 
 
 def _raise_in(answered: asyncio.Future[Clocked[NoteAnswer]], error: BaseException) -> None:

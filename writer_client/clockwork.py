@@ -115,13 +115,13 @@ class Clockwork:
         self.outbox.keep([pending for pending, _ in notes[count:]])
         if not count:  # the writer was closed meanwhile
             return False
-        told, error = yield from _outcome(self._session.sending([addressed for _, addressed in notes[:count]]))
-        results: Sequence[NoteAnswer | Exception | None] = told.value if told is not None else [error] * count
+        answer, error = yield from _outcome(self._session.sending([addressed for _, addressed in notes[:count]]))
+        results: Sequence[NoteAnswer | Exception | None] = answer.value if answer is not None else [error] * count
         answers: list[Answered] = []
         for (pending, addressed), result in zip(notes[:count], results, strict=True):
             assert result is not None
             answers.append((pending, addressed, result))
-        return self.outbox.answered(answers, told.clock if told is not None else None)
+        return self.outbox.answered(answers, answer.clock if answer is not None else None)
 
     def _rest(self) -> Job[None]:
         again_ms, job = self.outbox.rest()
@@ -181,9 +181,9 @@ class Clockwork:
             answer = yield from session.note_commit(times)
         except CommittedWithoutNote as error:
             if outbox.automatic is not None and not error.refused:
-                outbox.say_again(times)
+                outbox.repeat(times)
             raise
-        outbox.overtaken(times)
+        outbox.drop_covered(times)
         return answer
 
     def ended(self, begun: Begun, *, committed: bool) -> None:
@@ -198,12 +198,12 @@ class Clockwork:
         return answer
 
     def idle(self, position: Mapping[str, int] | None) -> Job[None]:
-        said = self.outbox.before_leaving()
+        said = self.outbox.times_to_close()
         yield from self._session.idle(position, said)
         self.outbox.settled()
 
     def close(self, position: Mapping[str, int] | None) -> Job[None]:
-        said = self.outbox.before_leaving()
+        said = self.outbox.times_to_close()
         if self.outbox.has_given_positions:  # it may have written before it registered
             yield from self._session.hold()
         yield from self._session.close(position, said)
@@ -213,7 +213,7 @@ class Clockwork:
         """Ends noting, and reports on standard error the notes that were not sent."""
         unsent = self.outbox.unsent()
         self.outbox.release()
-        process_exit.tell([unsent] if unsent is not None else [])
+        process_exit.report([unsent] if unsent is not None else [])
 
 
 def _outcome(job: Job[Value]) -> Job[tuple[Value | None, Exception | None]]:
@@ -238,7 +238,7 @@ class ClockThread:
 
     def call(self, job: Job[Value]) -> Value:
         """Runs a job of the writer that needs the controller."""
-        self._clockwork.outbox.raise_unheard()
+        self._clockwork.outbox.raise_unreported()
         with self._turn:
             try:
                 return do(job, self._whole)
@@ -248,7 +248,7 @@ class ClockThread:
     def at_log(self, job: Job[Value]) -> Value:
         """Runs a job that needs only the log, and a registered writer."""
         outbox = self._clockwork.outbox
-        outbox.raise_unheard()
+        outbox.raise_unreported()
         try:
             if not outbox.write_begins():
                 self.call(self._clockwork.hold())
@@ -309,7 +309,7 @@ class ClockTask:
 
     async def call(self, job: Job[Value]) -> Value:
         """See `ClockThread.call`."""
-        self._clockwork.outbox.raise_unheard()
+        self._clockwork.outbox.raise_unreported()
         async with self._turn:
             try:
                 return await do_async(job, self._whole)
@@ -319,7 +319,7 @@ class ClockTask:
     async def at_log(self, job: Job[Value]) -> Value:
         """See `ClockThread.at_log`."""
         outbox = self._clockwork.outbox
-        outbox.raise_unheard()
+        outbox.raise_unreported()
         try:
             if not outbox.write_begins():
                 await self.call(self._clockwork.hold())

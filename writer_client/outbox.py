@@ -85,7 +85,7 @@ class Outbox:
         self.last_position: dict[str, int] = {}  # the last positions that the caller gave
         self.waiting = WaitingNotes()
         self.closed = False
-        self.unheard: Exception | None = None  # a refusal that was not reported yet
+        self.unreported: Exception | None = None  # a refusal that was not reported yet
         self.wants_registration = False
         self._on_report = on_report
         self._reports: list[Report] = []
@@ -94,7 +94,7 @@ class Outbox:
         self._active_at = monotonic()  # of the last write or manual note
         self._writing = 0
         self._before_write: int | Exception = 0  # the clock when the write under way began
-        self._tired = False  # no write for `idle_after_ms`: the clock is no longer noted
+        self._is_quiet = False  # no write for `idle_after_ms`: the clock is no longer noted
         self._idling = False
         self._said: _Flushing | None = None
         self._under_way = 0
@@ -129,24 +129,24 @@ class Outbox:
 
     def registered(self, done: Registered | None, error: Exception | None) -> bool:
         """Records the outcome of registering. Returns whether to repeat it."""
-        with self._telling():
+        with self._reporting():
             self._registering = False
             if error is None:
                 self.wants_registration = False
-                self._move()
+                self._set_moving()
                 return False
             if isinstance(error, Refused):
                 self.wants_registration = False
                 self._refuse(dict(self.last), error)
                 self._drop_all()
                 return False
-            self._stick(error)
+            self._set_stuck(error)
             return True
 
     def say(self, times: Mapping[str, int], newest: Mapping[str, int]) -> None:
         """Notes times at the position that the next flush of the log returns; `newest` covers the events written by
         now. Call it under the lock."""
-        self._wake()
+        self._set_active()
         self.last.update(times)
         self.fresh.update(times)
         self.fresh_newest, self.fresh_appended = newest, self.session.newest.appended
@@ -154,7 +154,7 @@ class Outbox:
     def say_at(self, times: Mapping[str, int], position: Mapping[str, int], newest: Mapping[str, int]) -> None:
         """Notes times at a position from the caller. They replace times of the same keys that wait for a flush. Call it
         under the lock."""
-        self._wake()
+        self._set_active()
         self.last.update(times)
         self.last_position.update(position)
         self.fresh = {key: time for key, time in self.fresh.items() if key not in times}
@@ -163,10 +163,10 @@ class Outbox:
             self._said = replace(self._said, times=left)
         self.waiting.add(Pending(dict(times), dict(position), dict(newest)))
 
-    def _wake(self) -> None:
+    def _set_active(self) -> None:
         """Restarts the wait for going idle: the writer writes, or notes manually."""
         if self._idle_after_ms is not None:
-            self._active_at, self._tired = monotonic(), False
+            self._active_at, self._is_quiet = monotonic(), False
 
     def flush_begins(self) -> None:
         """Assigns all fresh times to the flush that begins now."""
@@ -178,14 +178,14 @@ class Outbox:
     def flushed(self, own: Position | None, error: Exception | None) -> bool:
         """Records the outcome of a flush. Returns whether there is no position yet, so that the flush must be
         repeated."""
-        with self._telling():
+        with self._reporting():
             said, self._said, self._flushing = self._said, None, False
             assert said is not None
             if isinstance(error, TransactionUnderWay):
                 self._put_off = error
             elif error is not None and self.session.log is None:  # the application's function failed, not a write
                 self._put_off = error
-                self._stick(error)
+                self._set_stuck(error)
             elif error is not None:
                 self._hold_back(error)
             if own is None or self._failed_write:  # the append raised a failure that flush does not repeat
@@ -224,7 +224,7 @@ class Outbox:
 
     def answered(self, answers: Sequence[Answered], clock: int | None) -> bool:
         """Records the answers to notes. Returns whether any must be sent again."""
-        with self._telling():
+        with self._reporting():
             self._under_way = 0
             again: list[Pending] = []
             stuck = False
@@ -233,7 +233,7 @@ class Outbox:
                     self._taken(pending, addressed, result, clock)
                     # An older note that must be repeated is covered for the same keys.
                     again = [rest for each in again if (rest := each.without(pending.times))]
-                elif (left := self._left_of(pending, result)) is not None:
+                elif (left := self._rest_of(pending, result)) is not None:
                     again += left
                 elif _is_final(pending, result):
                     if isinstance(result, StrandlineError):
@@ -243,39 +243,39 @@ class Outbox:
                         self._drop_all()
                         return False
                 else:
-                    self._stick(result)
+                    self._set_stuck(result)
                     stuck = True
-                    again.append(pending if says_nothing_changed(result) else self._doubted(pending))
+                    again.append(pending if says_nothing_changed(result) else self._may_be_taken(pending))
             self.waiting.put_back(again)
             return stuck and bool(again)
 
     def note_automatically(self) -> int | None:
         """Notes the clock. Returns the milliseconds until the next time, or None after the last."""
         automatic = self.automatic
-        with self._telling():
+        with self._reporting():
             if self.closed or self._leaving or automatic is None:
                 return None
             if self._claimed or self._draining:  # by a call that registers or closes the writer, and ends soon
                 return min(automatic.period_ms, TRANSACTION_LOOK_MS)
-            if self._tired or self.session.fenced or not (self.session.holds or self.wants_registration):
+            if self._is_quiet or self.session.fenced or not (self.session.holds or self.wants_registration):
                 return automatic.period_ms  # idle
             if self.session.in_transaction or isinstance(self._put_off, TransactionUnderWay):
-                return self._miss(automatic)
+                return self._repeat_last(automatic)
             self._missed = False
             if automatic.domain == "event":
                 try:
-                    self._say_clock(automatic)
+                    self._note_clock(automatic)
                 except Exception as error:  # of the application's clock: the next period tries again
-                    self._stick(error)
+                    self._set_stuck(error)
             elif self.count():
                 pass  # repeating the last time would go back behind the notes under way; their answer has the clock
             elif self.session.times:
                 self.waiting.add(Pending(dict(self.session.times), {}, asks=True))
             elif self.session.clock is not None:  # from the answer to registering
-                self._say_heard(self.session.clock)
+                self._note_controller_clock(self.session.clock)
             return automatic.period_ms
 
-    def _miss(self, automatic: AutomaticTime) -> int:
+    def _repeat_last(self, automatic: AutomaticTime) -> int:
         """Repeats the last note while a transaction is open, so that the writer is not silent: no later time is true
         yet. Returns the milliseconds until the next check. The end of this writer's own transaction notes the clock;
         the end of a producer's transaction must be polled."""
@@ -286,7 +286,7 @@ class Outbox:
         own = self.session.has_open and self._put_off is None
         return automatic.period_ms if own else min(automatic.period_ms, TRANSACTION_LOOK_MS)
 
-    def _say_clock(self, automatic: AutomaticTime) -> None:
+    def _note_clock(self, automatic: AutomaticTime) -> None:
         """Notes the application's clock. While a write is under way, notes the clock at its beginning: by now it may be
         too late for the events of the write."""
         now = self._before_write if self._writing else automatic.clock() - automatic.lag_ms
@@ -295,11 +295,11 @@ class Outbox:
         for key in self.session.keys or (DEFAULT_KEY,):
             self.fresh[key] = self.last[key] = max(now, self.last.get(key, now))
 
-    def _say_heard(self, clock: int) -> None:
+    def _note_controller_clock(self, clock: int) -> None:
         """Notes the controller's clock, which was received before the position is read."""
         self.fresh[DEFAULT_KEY] = self.last[DEFAULT_KEY] = max(clock, self.last.get(DEFAULT_KEY, clock))
 
-    def last_words(self) -> Mapping[str, int]:
+    def last_times(self) -> Mapping[str, int]:
         """Returns the clock's times for a writer that goes idle or closes, and may have noted nothing yet."""
         automatic, clock = self.automatic, self.session.clock
         with self.changed:
@@ -323,7 +323,7 @@ class Outbox:
         with self.changed:
             if self.automatic is not None and self.automatic.domain == "event" and not self.last:
                 with suppress(Exception):  # the next automatic note reports it
-                    self._say_clock(self.automatic)
+                    self._note_clock(self.automatic)
             return self.session.opened(transaction)
 
     def ended(self, begun: Begun, times: Mapping[str, int], *, committed: bool) -> None:
@@ -331,7 +331,7 @@ class Outbox:
         missed."""
         with self.changed:
             self.session.ended(begun, committed=committed)
-            self._wake()
+            self._set_active()
             if times:
                 self.say(times, {})
             self._put_off = None
@@ -344,10 +344,10 @@ class Outbox:
         clock = self.session.clock
         if automatic.domain == "event":
             with suppress(Exception):  # the next automatic note reports it
-                self._say_clock(automatic)
+                self._note_clock(automatic)
                 self._missed = False
         elif clock is not None:
-            self._say_heard(clock)
+            self._note_controller_clock(clock)
             self._missed = False
 
     # -- going idle --------------------------------------------------------------------------------------------
@@ -362,7 +362,7 @@ class Outbox:
                 return left_ms, None
             if self.session.fenced or not self.session.holds:
                 return self._idle_after_ms, None
-            self._tired = not (self._writing or self.session.in_transaction)
+            self._is_quiet = not (self._writing or self.session.in_transaction)
             at_work = self._claimed or self._draining or self._registering or self._flushing or self._writing > 0
             if at_work or self._failed_write or self.count() or self.session.in_transaction:
                 return min(self._idle_after_ms, TRANSACTION_LOOK_MS), None
@@ -371,14 +371,14 @@ class Outbox:
 
     def rested(self, error: Exception | None) -> int | None:
         """Records the outcome of going idle. Returns the milliseconds until the next check."""
-        with self._telling():
+        with self._reporting():
             self._idling = False
-            self._wake()
+            self._set_active()
             if error is None:
                 self.wants_registration = False
-                self._move()
+                self._set_moving()
             elif not isinstance(error, NeverNoted):  # such a writer can go idle once it has noted a time
-                self._stick(error)
+                self._set_stuck(error)
             return self._idle_after_ms
 
     @contextmanager
@@ -398,7 +398,7 @@ class Outbox:
     def write_begins(self) -> bool:
         """Records the start of a write. Returns False if the writer must register first, or is going idle."""
         with self.changed:
-            self._wake()
+            self._set_active()
             self._writing += 1
             automatic = self.automatic
             if self._writing == 1 and automatic is not None and automatic.domain == "event":
@@ -411,7 +411,7 @@ class Outbox:
     def write_ends(self) -> None:
         with self.changed:
             self._writing -= 1
-            self._wake()
+            self._set_active()
 
     def beyond_the_clock(self, times: Mapping[str, int]) -> Mapping[str, int]:
         """Returns the times of a commit that are later than the noted clock."""
@@ -423,24 +423,24 @@ class Outbox:
 
     # -- for a writer that also notes manually -----------------------------------------------------------------
 
-    def say_again(self, times: Mapping[str, int]) -> None:
+    def repeat(self, times: Mapping[str, int]) -> None:
         """Repeats a manual note that was not answered."""
         with self.changed:
             self.say({key: max(time, self.last.get(key, time)) for key, time in times.items()}, {})
 
-    def overtaken(self, times: Mapping[str, int]) -> None:
+    def drop_covered(self, times: Mapping[str, int]) -> None:
         """Drops waiting times of these keys: the writer noted later ones manually, which cover them."""
         with self.changed:
             self.last.update(times)
             self.fresh = {key: time for key, time in self.fresh.items() if key not in times}
             self.waiting = WaitingNotes(rest for each in self.waiting if (rest := each.without(times.keys())))
 
-    def before_leaving(self) -> Mapping[str, int]:
-        """Returns `last_words`. Raises the error of a failed write, which holds the clock back."""
+    def times_to_close(self) -> Mapping[str, int]:
+        """Returns `last_times`. Raises the error of a failed write, which holds the clock back."""
         with self.changed:
             if self.automatic is not None and self._failed_write and self._stuck is not None:
                 raise self._stuck
-        return self.last_words()
+        return self.last_times()
 
     def settled(self) -> None:
         """Drops waiting notes: the writer is idle or closed, and its last note covers them."""
@@ -458,11 +458,11 @@ class Outbox:
     def active(self) -> None:
         """Records the end of a call of the writer."""
         with self.changed:
-            self._wake()
+            self._set_active()
 
-    def raise_unheard(self) -> None:
+    def raise_unreported(self) -> None:
         """Raises a refusal that was not reported yet."""
-        error, self.unheard = self.unheard, None
+        error, self.unreported = self.unreported, None
         if error is not None:
             raise error
 
@@ -529,11 +529,11 @@ class Outbox:
         try:
             yield
         except Exception as error:
-            with self._telling():
+            with self._reporting():
                 self._hold_back(error)
             raise
         except BaseException:  # cancellation or Ctrl-C
-            with self._telling():
+            with self._reporting():
                 self._hold_back(
                     OutcomeUnknown(call="write()", reason="it was interrupted", tried_ms=0, repeatable=False)
                 )
@@ -564,7 +564,7 @@ class Outbox:
             )
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _reporting(self) -> Iterator[None]:
         """Holds the lock; afterwards wakes waiting threads, and passes the new reports to the callback."""
         with self.changed:
             try:
@@ -573,9 +573,9 @@ class Outbox:
                 self.changed.notify_all()
                 reports, self._reports = self._reports, []
         for report in reports:
-            self.tell(report)
+            self.report(report)
 
-    def tell(self, report: Report) -> None:
+    def report(self, report: Report) -> None:
         if self._on_report is not None:
             try:
                 self._on_report(report)
@@ -589,12 +589,12 @@ class Outbox:
         self.session.noted(addressed.note)
         self.session.clock = clock
         self._refused = None
-        self._move()
+        self._set_moving()
         if pending.asks:
             if self.session.in_transaction:
                 self._missed = True
             elif clock is not None:
-                self._say_heard(clock)
+                self._note_controller_clock(clock)
             return
         self._late = answer.late
         # A floor below the writer's own notes is no news: none of its events are late because of it.
@@ -606,13 +606,13 @@ class Outbox:
         if self._late or self._floors:
             self._reports.append(NoteLate(pending.times, self._late, self._floors))
 
-    def _doubted(self, pending: Pending) -> Pending:
+    def _may_be_taken(self, pending: Pending) -> Pending:
         """Records that the answer to a note was lost: it may have been taken."""
         before = self._may_be_done
         self._may_be_done = pending if before is None else merged(before, pending)
         return replace(pending, may_be_done=True)
 
-    def _left_of(self, pending: Pending, error: Exception) -> list[Pending] | None:
+    def _rest_of(self, pending: Pending, error: Exception) -> list[Pending] | None:
         """Returns what remains of a note that is refused only because it, or a later one, was taken earlier and the
         answer was lost. None if it is refused for another reason."""
         reach = self._may_be_done
@@ -648,7 +648,7 @@ class Outbox:
         self._refused = error
         self._refusals += 1
         if self._on_report is None:
-            self.unheard = error
+            self.unreported = error
         self._reports.append(NoteRefused(times, error))
         # The next note may go back behind a time that was never taken.
         self.last = dict(self.session.times)
@@ -671,13 +671,13 @@ class Outbox:
         self.fresh = {}
         self.last = dict(self.session.times)
 
-    def _stick(self, error: Exception) -> None:
+    def _set_stuck(self, error: Exception) -> None:
         if self._stuck is None:
             self._reports.append(NotesStuck(error, failed_write=False))
         if not self._failed_write:
             self._stuck = error
 
-    def _move(self) -> None:
+    def _set_moving(self) -> None:
         if self._stuck is not None and not self._failed_write:
             self._stuck = None
             self._reports.append(NotesMoving())

@@ -73,9 +73,9 @@ def forget(sender: Sender) -> None:
 def leave() -> None:
     """Sends waiting notes for at most EXIT_DRAIN_MS, or until Ctrl-C, and reports the rest."""
     try:
-        tell(_sent_until(time.monotonic() + EXIT_DRAIN_MS / 1000))
+        report(_sent_until(time.monotonic() + EXIT_DRAIN_MS / 1000))
     except KeyboardInterrupt:
-        tell(_sent_until(time.monotonic()))
+        report(_sent_until(time.monotonic()))
     finally:
         _senders.clear()  # a second call does nothing
 
@@ -84,7 +84,7 @@ def _sent_until(deadline: float) -> list[Unsent]:
     return [unsent for sender in list(_senders) for unsent in sender.send_all(deadline)]
 
 
-def tell(unsent: Iterable[Unsent]) -> None:
+def report(unsent: Iterable[Unsent]) -> None:
     """Reports on standard error what was not sent."""
     lines = [each.line for each in unsent]
     more = len(lines) - UNSENT_WRITERS_TOLD

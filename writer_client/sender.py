@@ -136,7 +136,7 @@ class Background:
             self._thread.join()
         self._calls.close(wait=elsewhere)
         self._flushes.close(wait=False)  # a log may hang
-        process_exit.tell([unsent for outbox in self._with_notes() if (unsent := outbox.unsent()) is not None])
+        process_exit.report([unsent for outbox in self._with_notes() if (unsent := outbox.unsent()) is not None])
         if self._owned is not None:
             self._owned.close()
 
@@ -316,10 +316,10 @@ class Background:
                 break
         return batch
 
-    def _answered(self, batch: Sequence[Sent], told: Clocked[Results] | None, error: Exception | None) -> None:
+    def _answered(self, batch: Sequence[Sent], answer: Clocked[Results] | None, error: Exception | None) -> None:
         self._batches -= 1
-        results: Sequence[NoteAnswer | Exception | None] = told.value if told is not None else [error] * len(batch)
-        clock = told.clock if told is not None else None
+        results: Sequence[NoteAnswer | Exception | None] = answer.value if answer is not None else [error] * len(batch)
+        clock = answer.clock if answer is not None else None
         by_outbox: dict[Outbox, list[Answered]] = {}
         for (outbox, pending, addressed), result in zip(batch, results, strict=True):
             assert result is not None
@@ -341,16 +341,16 @@ class Background:
 
     # -- work that may wait, in other threads ------------------------------------------------------------------
 
-    def _start(self, crew: ThreadPool, work: Callable[[], Any], tell: Callable[[Any, Exception | None], None]) -> None:
-        crew.do(partial(self._work, work, tell))
+    def _start(self, pool: ThreadPool, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
+        pool.do(partial(self._work, work, done))
 
-    def _work(self, work: Callable[[], Any], tell: Callable[[Any, Exception | None], None]) -> None:
+    def _work(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
         result, error = None, None
         try:
             result = work()
         except Exception as raised:
             error = raised
-        self._finish(partial(tell, result, error))
+        self._finish(partial(done, result, error))
 
     def _finish(self, finish: Callable[[], None]) -> None:
         self._finished.append(finish)

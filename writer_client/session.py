@@ -298,16 +298,16 @@ class WriterSession:
         for each in batch:
             self._may_have_noted = _greatest(self._may_have_noted, each.note.times)
         try:
-            told = yield from remote(call_for(batch))
+            answers = yield from remote(call_for(batch))
         except StrandlineError as error:
             if says_nothing_changed(error):
                 self._may_have_noted = before
             raise
         self._may_have_noted = before
-        for each, result in zip(batch, told.value, strict=True):
+        for each, result in zip(batch, answers.value, strict=True):
             if isinstance(result, NoteAnswer) or not says_nothing_changed(result):
                 self._may_have_noted = _greatest(self._may_have_noted, each.note.times)
-        return told
+        return answers
 
     def _repair(self, memo: str | None) -> Job[None]:
         """Notes the times that an earlier process committed but did not note. Keeps the outcome in `repaired`, and

@@ -247,7 +247,7 @@ class TestFilters:
             assert run.settle() == {}  # not even now
             query = run.query.id
         (warning,) = warnings()
-        assert warning.startswith(f"query {query}: the source yielded mark 12000 in batch 1 and it did not come to")
+        assert warning.startswith(f"query {query}: the source yielded mark 12000 in batch 1, but it did not arrive at")
 
 
 def test_columns_are_those_of_the_log(read: Read, stream: Any, event_log: Any, tmp_path: Path) -> None:
