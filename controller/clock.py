@@ -44,9 +44,9 @@ class Clock:
         wall, self._read_at = host.wall(), host.monotonic()
         self._now = wall if floor is None else max(floor, wall)
         self._steady = SteadyClock(self._now, self._read_at)
-        self._looked_at = self._read_at
+        self._compared_at = self._read_at
         self._logged_state = ClockState.STEADY
-        self._look(self._read_at)
+        self._compare(self._read_at)
 
     def now(self) -> int:
         monotonic = self._host.monotonic()
@@ -55,8 +55,8 @@ class Clock:
             self.unserved.skip(now - self._now)
             log_event("paused", logging.WARNING, ms=monotonic - self._read_at)
         self._read_at, self._now = monotonic, now
-        if monotonic - self._looked_at >= CLOCK_LOOK_MS:
-            self._look(monotonic)
+        if monotonic - self._compared_at >= CLOCK_LOOK_MS:
+            self._compare(monotonic)
         return self._now
 
     def moment(self) -> Moment:
@@ -79,11 +79,11 @@ class Clock:
         """By how much the host's clock was ahead of this one at the last comparison."""
         return self._steady.host_ahead_ms
 
-    def _look(self, begun: int) -> None:
+    def _compare(self, begun: int) -> None:
         wall = self._host.wall()
         if self._host.monotonic() - begun > CLOCK_READING_MS:
             return  # the process was interrupted between the two readings, so they cannot be compared
-        self._looked_at = begun
+        self._compared_at = begun
         step = self._steady.look(wall, begun)
         if step:
             self._now += step

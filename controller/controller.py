@@ -94,14 +94,14 @@ class Controller:
         self.denials = DeniedCalls(clock)
         self.measures = Metrics(self.streams, self.groups, self.status, committer)
         health.when_replaced = self.reading.stop  # no further mark will come
-        health.rows.on_found = self._enter_damage
+        health.rows.on_found = self._journal_damage
         self.stopping = False
         self._store = store
         self._committer = committer
         self._stop_by = 0.0  # set once it is stopping
-        self._heart: asyncio.Task[None] | None = None
-        self._pulse: asyncio.Task[None] | None = None
-        self._doorman: asyncio.Task[None] | None = None
+        self._heartbeat: asyncio.Task[None] | None = None
+        self._clock_reader: asyncio.Task[None] | None = None
+        self._token_refresher: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(
@@ -131,10 +131,10 @@ class Controller:
         await controller.tokens.refresh()
         clock.unserved.skip(clock.now() - term.started_at)  # nobody could be heard before this
         committer.start()
-        controller._doorman = asyncio.create_task(controller._look_at_tokens(), name="tokens")
+        controller._token_refresher = asyncio.create_task(controller._refresh_tokens(), name="tokens")
         if not by_hand:
-            controller._heart = asyncio.create_task(controller._beat(), name="heartbeat")
-            controller._pulse = asyncio.create_task(controller._ask_the_time(), name="pulse")
+            controller._heartbeat = asyncio.create_task(controller._run_heartbeat(), name="heartbeat")
+            controller._clock_reader = asyncio.create_task(controller._read_clock(), name="pulse")
         return controller
 
     @property
@@ -155,7 +155,7 @@ class Controller:
         self.measures.stop()
         self.streams.timers.stop()
         self.clock.watched = False
-        tasks = [task for task in (self._heart, self._pulse, self._doorman) if task is not None]
+        tasks = [task for task in (self._heartbeat, self._clock_reader, self._token_refresher) if task is not None]
         for task in tasks:
             task.cancel()
         await self.streams.stop()
@@ -191,7 +191,7 @@ class Controller:
         loop = asyncio.get_running_loop()
         until = loop.time() + READY_WAIT_S
         if not self.health.takes_writes:
-            await self._try_a_commit()
+            await self._try_commit()
         try:
             async with asyncio.timeout_at(until):
                 await self._store.check()
@@ -214,7 +214,7 @@ class Controller:
             return Readiness(str(error), store_answers=False)
         return Readiness(None, store_answers=True)
 
-    async def _try_a_commit(self) -> None:
+    async def _try_commit(self) -> None:
         commit = self._committer.beat_soon()
         await asyncio.wait([commit], timeout=READY_WAIT_S)
         if self.health.outage is not None:
@@ -238,7 +238,7 @@ class Controller:
         await self.retention.run_due()
         await self._committer.beat()
 
-    def _enter_damage(self, error: StoreCorrupt) -> None:
+    def _journal_damage(self, error: StoreCorrupt) -> None:
         """Journals a damaged row in its stream or group, if that is loaded."""
         loaded = self.streams.find_loaded(error.stream) if error.stream is not None else None
         group = self.groups.find_loaded(error.group) if error.group is not None else None
@@ -246,7 +246,7 @@ class Controller:
             if found is not None and found.journal.refuse(error, self.clock.now()):
                 self._committer.keep(found)
 
-    async def _beat(self) -> None:
+    async def _run_heartbeat(self) -> None:
         while True:
             await asyncio.sleep(HEARTBEAT_MS / 1000)
             try:
@@ -258,7 +258,7 @@ class Controller:
             except Exception:
                 log.exception("a heartbeat failed; the next one tries again")
 
-    async def _ask_the_time(self) -> None:
+    async def _read_clock(self) -> None:
         """Reads the clock each second, which shows whether this process was suspended.
 
         The heartbeat cannot do that: it waits for the store.
@@ -269,7 +269,7 @@ class Controller:
             await asyncio.sleep(HEARTBEAT_MS / 1000)
             self.streams.timers.run_due()  # a clock that steps forward to its host's may reach a deadline early
 
-    async def _look_at_tokens(self) -> None:
+    async def _refresh_tokens(self) -> None:
         looks = 0
         while True:
             await asyncio.sleep(TOKENS_LOOK_MS / 1000)

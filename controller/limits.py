@@ -112,9 +112,9 @@ FENCES_SINCE_S: Final = 1_735_689_600  # the start of 2025: seconds since then, 
 # The journal of a stream, or of a reader group
 JOURNAL_ENTRIES: Final = 500  # of each topic; a further one replaces the oldest
 JOURNAL_BURST_ENTRIES: Final = 200  # of a topic at once; then one for each JOURNAL_REFILL_MS
-JOURNAL_REFILL_MS: Final = 1_000  # the others are counted
+JOURNAL_REFILL_MS: Final = 1_000  # after the burst, between two entries; those left out are counted
 JOURNAL_REFUSALS_BURST_ENTRIES: Final = 20  # the same for refusals of one code
-JOURNAL_REFUSALS_REFILL_MS: Final = 60_000  # then one refusal for each such interval
+JOURNAL_REFUSALS_REFILL_MS: Final = 60_000  # after the burst, between two refusals
 JOURNAL_HELD_MS: Final = 5_000  # a writer that holds time back for so long is recorded
 JOURNAL_NAMES: Final = 16  # names in one entry
 
@@ -174,9 +174,9 @@ METRICS_SLICE_SAMPLES: Final = 200  # written as text before other tasks run
 # Logs
 LOG_LINES: Final = 10_000  # waiting to be written; further lines are left out, and counted
 LOG_BURST_LINES: Final = 500  # of one event at once, except errors and requests; then LOG_REFILL_LINES_PER_S
-LOG_REFILL_LINES_PER_S: Final = 20  # the others are counted
+LOG_REFILL_LINES_PER_S: Final = 20  # after the burst; lines that are left out are counted
 LOG_VALUE_CHARACTERS: Final = 1_000  # of one value in a line
 SLOW_FLUSH_MS: Final = 1_000  # a commit that takes so long is logged
 STORE_TELLING_MS: Final = 10_000  # between two lines about the same failure of the store
 DENIALS_BURST_LINES: Final = 20  # of each code at once, 401, 403 and 421; then one for each DENIALS_REFILL_MS
-DENIALS_REFILL_MS: Final = 10_000  # the others are counted
+DENIALS_REFILL_MS: Final = 10_000  # after the burst, between two lines; those left out are counted

@@ -40,7 +40,7 @@ class Retention:
         self._committer = committer
         self._clock = clock
         self._due: list[tuple[int, str]] = []
-        self._waiting: set[str] = set()  # the streams in `_due`
+        self._scheduled: set[str] = set()  # the streams in `_due`
 
     # -- below the head ------------------------------------------------------------------------------------------
 
@@ -66,25 +66,25 @@ class Retention:
         """Checks the streams that are due."""
         now = self._clock.now()
         changed, self._streams.aging = self._streams.aging, set()
-        for name in changed - self._waiting:
-            self._wait(name, now)
+        for name in changed - self._scheduled:
+            self._schedule(name, now)
         turns = 0
         while self._due and self._due[0][0] <= now and turns < RETENTION_STREAMS:
             turns += 1
             _, name = heappop(self._due)
-            self._waiting.discard(name)
-            next_look: int | None = now + RETENTION_LOOK_MS
+            self._scheduled.discard(name)
+            next_check: int | None = now + RETENTION_LOOK_MS
             # The store is away or damaged, or the stream was deleted meanwhile: check it again later.
             with suppress(StrandlineError, MarksGone):
-                next_look = await self._look(name, now)
-            if next_look is not None:
-                self._wait(name, next_look)
+                next_check = await self._remove_old(name, now)
+            if next_check is not None:
+                self._schedule(name, next_check)
 
-    def _wait(self, name: str, until: int) -> None:
-        self._waiting.add(name)
+    def _schedule(self, name: str, until: int) -> None:
+        self._scheduled.add(name)
         heappush(self._due, (until, name))
 
-    async def _look(self, name: str, now: int) -> int | None:
+    async def _remove_old(self, name: str, now: int) -> int | None:
         """Removes old marks of a stream; returns when to check again, None if only after a change of the stream."""
         moments = []
         loaded = self._streams.find_loaded(name)

@@ -109,10 +109,10 @@ class _Call(Generic[Result]):
     def _cut(self) -> None:
         self._overdue = True
         if not self._made.cancel():
-            self._timer = self._loop.call_later(CUT_GRACE_S, self._leave)
+            self._timer = self._loop.call_later(CUT_GRACE_S, self._abandon)
             self._lane.session.cut()
 
-    def _leave(self) -> None:
+    def _abandon(self) -> None:
         self._lane.left = self
         if not self.answer.done():
             self._refuse(StoreSilent(self._seconds))

@@ -72,7 +72,7 @@ class Store:
         self._database = database
         self._term = term
         self._health = health if health is not None else StoreHealth(time.perf_counter)
-        self._scribe = CommitWriter(database.writer)
+        self._commit_writer = CommitWriter(database.writer)
         self._writer = Lane("store-writer", database.sessions.writer)
         self._reader = Lane("store-reader", database.sessions.reader)
         self._loader = Lane("store-loader", database.sessions.loader)
@@ -95,7 +95,7 @@ class Store:
     def _commit(self, commit: Commit, order: CommitOrder) -> None:
         self._database.check_files()
         try:
-            self._scribe.commit(commit, order.give)
+            self._commit_writer.commit(commit, order.give)
             self._check_files_again()
         except CommitUnknown:
             self._settled = False
@@ -111,7 +111,7 @@ class Store:
 
     def _settle(self) -> None:
         if not self._settled:  # else another call has settled it meanwhile
-            self._scribe.settle()
+            self._commit_writer.settle()
             self._settled = True
 
     async def read(

@@ -1,1 +1,1 @@
-"""Reader groups: who reads which segment, and where a group stands."""
+"""Reader groups: readers, positions, windows."""

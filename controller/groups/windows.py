@@ -22,7 +22,7 @@ class GroupStanding(Enum):
     """Whether a stream counts in a group's watermark, and if not, why."""
 
     COUNTED = auto()
-    IDLE = auto()  # left out: all its writers are idle or closed, and the group has read all that is marked
+    IDLE = auto()  # left out: the group has read all marks, and all writers are idle, closed or silent for too long
     SET_ASIDE = auto()  # left out: the same, but some writers are excluded, so the group's window is incomplete
     ENDED = auto()  # left out: sealed and read to its end
 

@@ -51,14 +51,14 @@ class Act:
 class Journal:
     """The entries of one stream or group that are not written yet, and the ends of its journal in the store."""
 
-    __slots__ = ("_ends", "_last", "_paces", "_table", "_untold")
+    __slots__ = ("_ends", "_last", "_paces", "_table", "_unwritten")
 
     def __init__(self, table: JournalTable, ends: Ends | None = None) -> None:
         self._table = table
         self._ends: Ends = ends if ends is not None else {}
         self._last = max((seq for _, seq in self._ends.values()), default=0)
         self._paces: dict[str, RateLimit] = {}
-        self._untold: list[Told] = []
+        self._unwritten: list[Told] = []
 
     @property
     def omitted(self) -> dict[str, int]:
@@ -103,18 +103,18 @@ class Journal:
         if omitted:
             details = {**details, "omitted": omitted}
         self._last += 1
-        self._untold.append((StoredEntry(self._last, at, topic, kind, by, details), request_id()))
+        self._unwritten.append((StoredEntry(self._last, at, topic, kind, by, details), request_id()))
 
     def write(self, name: str, commit: Commit) -> list[Told]:
         """Adds the entries to a commit; returns them, to be logged once they are durable."""
-        if not self._untold:
+        if not self._unwritten:
             return []
-        rows, told = {}, self._untold
+        rows, told = {}, self._unwritten
         for entry, _ in told:
             slot = next_slot(self._ends, entry.topic)
             self._ends[entry.topic] = (slot, entry.seq)
             rows[entry.topic, slot] = self._table.values(name, slot, entry)  # of several for one slot, the newest
-        self._untold = []
+        self._unwritten = []
         for row in rows.values():
             commit.put_row(self._table.table, row)
         return told

@@ -56,7 +56,7 @@ class JournalRecorder:
             if mark.excluded or mark.key in self._incomplete:
                 self._follow_mark(mark)
         if changes.writers or changes.stream:
-            self._look(changes, stream)
+            self._update_holders(changes, stream)
 
     # -- who holds time back -------------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ class JournalRecorder:
         span = self._held.get(key)
         return span.since if span is not None else None
 
-    def _look(self, changes: Changes, stream: Stream) -> None:
+    def _update_holders(self, changes: Changes, stream: Stream) -> None:
         """Updates the holders. A single writer holds nobody back, and a holder changes only with its own changes."""
         if len(stream.writers) < 2 and not self._held and stream.config.min_writers < 2:
             return

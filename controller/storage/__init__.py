@@ -1,1 +1,1 @@
-"""SQL, and nothing else: takes and gives domain values."""
+"""The SQL of the store, and nothing else. Takes and returns domain values."""

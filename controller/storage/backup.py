@@ -55,7 +55,7 @@ def back_up(url: str, file: Path) -> None:
     Raises StoreRefused, also if the file exists. An attempt that fails or is interrupted leaves no file of that name.
     """
     parsed = parse_url(url)
-    with _arriving(file) as part:
+    with _new_file(file) as part:
         if parsed.get_backend_name() == "sqlite":
             _copy_sqlite(str(parsed.database), part, file)
         else:
@@ -76,7 +76,7 @@ def restore(url: str, file: Path | None, now: int) -> Restored:
     return _restore_postgresql(parsed, file, now)
 
 
-def _begin_anew(connection: Connection, now: int) -> Restored:
+def _finish_restore(connection: Connection, now: int) -> Restored:
     served_until = begin_anew(connection, now)
     return Restored(
         streams=connection.execute(select(func.count()).select_from(schema.stream)).scalar_one(),
@@ -114,8 +114,8 @@ def _restore_sqlite(path: Path, file: Path | None, now: int) -> Restored:
     lock = SqliteLock(str(path))
     try:
         if file is None:
-            return _begin_anew_sqlite(path, now)
-        with _arriving(path) as part:
+            return _finish_sqlite_restore(path, now)
+        with _new_file(path) as part:
             try:
                 with closing(_open_sqlite(str(file))) as backup, closing(sqlite3.connect(part)) as store:
                     _check_sqlite(backup, str(file))
@@ -124,18 +124,18 @@ def _restore_sqlite(path: Path, file: Path | None, now: int) -> Restored:
                 if diagnose(error).cause in _WRITE_CAUSES:
                     raise unusable(str(path), error) from error
                 raise NoBackup(str(file), str(error)) from error
-            return _begin_anew_sqlite(part, now)
+            return _finish_sqlite_restore(part, now)
     finally:
         lock.release()
 
 
-def _begin_anew_sqlite(path: Path, now: int) -> Restored:
+def _finish_sqlite_restore(path: Path, now: int) -> Restored:
     if not path.is_file():
         raise StoreAway(str(path), "the file does not exist")
     engine = create_engine(URL.create("sqlite", database=str(path)))
     try:
         with engine.begin() as connection:
-            restored = _begin_anew(connection, now)
+            restored = _finish_restore(connection, now)
             connection.exec_driver_sql("PRAGMA user_version = 0")
             return restored
     except DBAPIError as error:
@@ -179,7 +179,7 @@ def _restore_postgresql(url: URL, file: Path | None, now: int) -> Restored:
             elif empty:
                 raise WrongSchema(None, schema.REVISION)
             with connection.begin():
-                return _begin_anew(connection, now)
+                return _finish_restore(connection, now)
     except DBAPIError as error:
         raise away(url, error) from error
     finally:
@@ -211,7 +211,7 @@ def _run(program: str, url: URL, *options: str) -> None:
 
 
 @contextmanager
-def _arriving(file: Path) -> Iterator[Path]:
+def _new_file(file: Path) -> Iterator[Path]:
     """A file under a temporary name. It is renamed when it is complete and synced. Only its owner may read it."""
     if file.exists():
         raise InTheWay(str(file))

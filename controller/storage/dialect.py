@@ -41,7 +41,7 @@ _SYNCS: Final = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 class RowStatement(Protocol):
     """A statement for any number of rows."""
 
-    def run_all(self, line: StatementRunner, rows: Sequence[Values]) -> None: ...
+    def run_all(self, runner: StatementRunner, rows: Sequence[Values]) -> None: ...
 
 
 class StoreDialect(Protocol):
@@ -62,18 +62,18 @@ class StoreDialect(Protocol):
     def prepared(self, statement: ClauseElement) -> Prepared:
         """Compiles any other statement."""
 
-    def owned(self, line: StatementRunner, names: Sequence[str], fence: int) -> StatementResult:
+    def owned(self, runner: StatementRunner, names: Sequence[str], fence: int) -> StatementResult:
         """Returns which of these streams have this fence, and locks them until the transaction ends."""
 
 
 def dialect_of(dialect: Dialect) -> StoreDialect:
     """One for all connections of a process: compiling statements costs as much as creating a store."""
     kind: Any = type(dialect)
-    return _words_of(kind)
+    return _dialect_of_kind(kind)
 
 
 @cache
-def _words_of(kind: Any) -> StoreDialect:
+def _dialect_of_kind(kind: Any) -> StoreDialect:
     match kind.name:
         case "sqlite":
             return SqliteDialect(kind(paramstyle="qmark"))
@@ -114,16 +114,16 @@ class SqliteDialect:
             where.append(table.c[below] < bindparam(below))
         return _OnceForEach(Prepared(delete(table).where(and_(*where)), self._dialect))
 
-    def owned(self, line: StatementRunner, names: Sequence[str], fence: int) -> StatementResult:
-        return line.run(self._owned, {"names": _encoder.encode(names).decode(), "at_fence": fence})
+    def owned(self, runner: StatementRunner, names: Sequence[str], fence: int) -> StatementResult:
+        return runner.run(self._owned, {"names": _encoder.encode(names).decode(), "at_fence": fence})
 
 
 class _OnceForEach:
     def __init__(self, statement: Prepared) -> None:
         self._statement = statement
 
-    def run_all(self, line: StatementRunner, rows: Sequence[Values]) -> None:
-        line.run_each(self._statement, rows)
+    def run_all(self, runner: StatementRunner, rows: Sequence[Values]) -> None:
+        runner.run_each(self._statement, rows)
 
 
 class PostgresqlDialect:
@@ -164,8 +164,8 @@ class PostgresqlDialect:
             where.append(table.c[below] < given.c[below])
         return _OnceForAll(Prepared(delete(table).where(and_(*where)), self._dialect))
 
-    def owned(self, line: StatementRunner, names: Sequence[str], fence: int) -> StatementResult:
-        return line.run(self._owned, {"rows": _json([{"name": name} for name in names]), "at_fence": fence})
+    def owned(self, runner: StatementRunner, names: Sequence[str], fence: int) -> StatementResult:
+        return runner.run(self._owned, {"rows": _json([{"name": name} for name in names]), "at_fence": fence})
 
 
 class _OnceForAll:
@@ -175,11 +175,11 @@ class _OnceForAll:
         self._statement = statement
         self._key = key
 
-    def run_all(self, line: StatementRunner, rows: Sequence[Values]) -> None:
+    def run_all(self, runner: StatementRunner, rows: Sequence[Values]) -> None:
         chosen: Iterable[Values] = rows
         if self._key and len(rows) > 1:
             chosen = {tuple([row[name] for name in self._key]): row for row in rows}.values()
-        line.run(self._statement, {"rows": _json(chosen)})
+        runner.run(self._statement, {"rows": _json(chosen)})
 
 
 def _given(table: Table, names: Sequence[str]) -> Any:  # a table-valued alias

@@ -221,7 +221,7 @@ class Inspection:
                 yield _missing(row, seq + 1, mark.seq - 1)
             elif last is not None:
                 yield from _succession(row, last, mark)
-            yield from known.beyond(table, row, mark.cut.offsets)
+            yield from known.position_faults(table, row, mark.cut.offsets)
             last, seq = mark, mark.seq
             known.last_times[mark.key] = mark.time
 
@@ -235,7 +235,7 @@ class Inspection:
                 continue
             if writer.name != row.name:
                 yield _of_row(table, row, f"it holds the state of another writer, {writer.name!r}")
-            yield from known.amiss(table, row, writer)
+            yield from known.writer_faults(table, row, writer)
 
     def _changes(self, known: _Known) -> Iterator[StoreFault]:
         table = schema.writer_change
@@ -251,7 +251,7 @@ class Inspection:
                 yield _missing(row, before + 1, row.seq - 1)
             before = row.seq
             for writer in writers:
-                yield from known.amiss(table, row, writer)
+                yield from known.writer_faults(table, row, writer)
 
     def _group(self, row: AnyRow) -> Iterator[StoreFault]:
         self.groups += 1
@@ -308,13 +308,13 @@ class _Known:
     last_times: dict[str, int] = field(default_factory=dict)  # by key, of the newest mark
     damaged_keys: set[str] = field(default_factory=set)
 
-    def amiss(self, table: Table, row: AnyRow, writer: StoredWriter) -> Iterator[StoreFault]:
+    def writer_faults(self, table: Table, row: AnyRow, writer: StoredWriter) -> Iterator[StoreFault]:
         """Yields what is impossible in a writer's row."""
         name = writer.name
         if self.epochs is not None and writer.epoch is not None and writer.epoch > self.epochs:
             reason = f"the epoch {writer.epoch} of writer {name!r} was not given out: the newest is {self.epochs}"
             yield _of_row(table, row, reason)
-        yield from self.beyond(table, row, writer.position)
+        yield from self.position_faults(table, row, writer.position)
         for key, key_state in writer.key_states.items():
             reached = [key_state.time, key_state.earlier_time, self.last_times.get(key)]
             floor, known = key_state.floor, [each for each in reached if each is not None]
@@ -322,7 +322,7 @@ class _Known:
                 reason = f"writer {name!r} has the floor {floor} in key {key!r}, and no mark has reached that time"
                 yield _of_row(table, row, reason, FaultKind.MISSING)
 
-    def beyond(self, table: Table, row: AnyRow, position: Mapping[str, int]) -> Iterator[StoreFault]:
+    def position_faults(self, table: Table, row: AnyRow, position: Mapping[str, int]) -> Iterator[StoreFault]:
         """Yields where a position or a cut names an unknown segment, or an offset past the end of one."""
         if self.graph is None:
             return

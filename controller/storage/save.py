@@ -134,30 +134,30 @@ _OWNER = select(schema.served.c.owner).where(schema.served.c.fence == bindparam(
 class _Statements:
     """The statements of a CommitWriter for one database, compiled once in a process."""
 
-    def __init__(self, words: StoreDialect) -> None:
-        self._words = words
+    def __init__(self, dialect: StoreDialect) -> None:
+        self._dialect = dialect
         self.tables = schema.metadata.sorted_tables  # each after the tables that it refers to
-        self.puts = {table: words.putting(table) for table in self.tables}
-        self.adds = {table: words.adding(table) for table in self.tables}
-        self.keep_serving = words.prepared(_KEEP_SERVING)
-        self.newest = words.prepared(_NEWEST)
-        self.owner = words.prepared(_OWNER)
-        self.take = words.prepared(_TAKE)
-        self.trim = words.removing(schema.writer_change, ["stream"], below="seq")
-        self.prune = words.removing(schema.mark, ["stream", "key"], below="seq")
+        self.puts = {table: dialect.putting(table) for table in self.tables}
+        self.adds = {table: dialect.adding(table) for table in self.tables}
+        self.keep_serving = dialect.prepared(_KEEP_SERVING)
+        self.newest = dialect.prepared(_NEWEST)
+        self.owner = dialect.prepared(_OWNER)
+        self.take = dialect.prepared(_TAKE)
+        self.trim = dialect.removing(schema.writer_change, ["stream"], below="seq")
+        self.prune = dialect.removing(schema.mark, ["stream", "key"], below="seq")
         self._removals: dict[tuple[Table, tuple[str, ...]], RowStatement] = {}
 
     def removal(self, table: Table, columns: tuple[str, ...]) -> RowStatement:
         """The statement that removes the rows with equal values in these columns."""
         found = self._removals.get((table, columns))
         if found is None:
-            found = self._removals[table, columns] = self._words.removing(table, columns)
+            found = self._removals[table, columns] = self._dialect.removing(table, columns)
         return found
 
 
 @cache
-def _statements_of(words: Any) -> _Statements:
-    return _Statements(words)
+def _statements_of(dialect: Any) -> _Statements:
+    return _Statements(dialect)
 
 
 class CommitWriter:
@@ -165,10 +165,10 @@ class CommitWriter:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        words: Any = dialect_of(connection.dialect)  # mypy does not accept a protocol as hashable
-        self._words: StoreDialect = words
-        self._line = StatementRunner(connection, words.left_undone)
-        self._statements = _statements_of(words)
+        dialect: Any = dialect_of(connection.dialect)  # mypy does not accept a protocol as hashable
+        self._dialect: StoreDialect = dialect
+        self._runner = StatementRunner(connection, dialect.left_undone)
+        self._statements = _statements_of(dialect)
 
     def commit(self, commit: Commit, may_write: Callable[[], None] = lambda: None) -> None:
         """Writes everything; or writes nothing and raises OwnershipLost, TermOver, TermGone or an error of SQLAlchemy.
@@ -199,7 +199,7 @@ class CommitWriter:
             begun.commit()
         except DBAPIError as error:
             abandon(self._connection, begun)
-            match self._line.fate:
+            match self._runner.fate:
                 case Fate.DONE:
                     return  # the connection was lost after the answer had arrived
                 case Fate.UNKNOWN:
@@ -229,22 +229,22 @@ class CommitWriter:
         what it wrote, or this commit waits for the new term, and then sees it: it reads the newest fence after it has
         locked its own row.
         """
-        line, term = self._line, commit.term
+        runner, term = self._runner, commit.term
         names = sorted(commit.owned)
-        with line.together():
+        with runner.together():
             kept = {
                 "at_fence": term.fence,
                 "until": commit.served_until,
                 "bound": commit.clock_bound,
                 "unserved": commit.unserved_ms,
             }
-            line.run(self._statements.keep_serving, kept)
-            newest = line.run(self._statements.newest, {})
+            runner.run(self._statements.keep_serving, kept)
+            newest = runner.run(self._statements.newest, {})
             takings = {}
             for name, fence in commit.taken.items():
                 taken = {"at_name": name, "at_fence": fence, "new_owner": term.owner, "new_fence": term.fence}
-                takings[name] = line.run(self._statements.take, taken)
-            owned = self._words.owned(line, names, term.fence) if names else None
+                takings[name] = runner.run(self._statements.take, taken)
+            owned = self._dialect.owned(runner, names, term.fence) if names else None
         ((fence,),) = newest.fetchall()
         if fence != term.fence:
             raise self._over(term, fence)
@@ -258,30 +258,30 @@ class CommitWriter:
         """The error for a term that is not the newest."""
         if newest is None or newest < term.fence:
             return TermGone(term.fence)
-        with self._line.together():
-            asked = self._line.run(self._statements.owner, {"at_fence": newest})
+        with self._runner.together():
+            asked = self._runner.run(self._statements.owner, {"at_fence": newest})
         ((owner,),) = asked.fetchall()
         return TermOver(term.fence, newest, owner)
 
     def _write(self, commit: Commit) -> None:
         """Sends the rows and the COMMIT."""
-        line, statements = self._line, self._statements
-        with line.together():
+        runner, statements = self._runner, self._statements
+        with runner.together():
             self._remove(commit)
             for table in statements.tables:
                 if table in commit.put:
-                    statements.puts[table].run_all(line, commit.put[table])
+                    statements.puts[table].run_all(runner, commit.put[table])
                 if table in commit.added:
-                    statements.adds[table].run_all(line, commit.added[table])
-            line.commit()
+                    statements.adds[table].run_all(runner, commit.added[table])
+            runner.commit()
 
     def _remove(self, commit: Commit) -> None:
         if commit.logged:
-            self._statements.trim.run_all(self._line, commit.logged)
+            self._statements.trim.run_all(self._runner, commit.logged)
         if commit.pruned:
-            self._statements.prune.run_all(self._line, commit.pruned)
+            self._statements.prune.run_all(self._runner, commit.pruned)
         for (table, columns), keys in commit.removed.items():
-            self._statements.removal(table, columns).run_all(self._line, keys)
+            self._statements.removal(table, columns).run_all(self._runner, keys)
 
     def _drop_from_marks(self, stream: str, segment: str) -> None:
         """Rewrites the cuts that reach into a segment which the log does not have. Rare, so it may be slow.

@@ -1,1 +1,1 @@
-"""Streams in memory, and what is done with them: notes, marks, reads, retention, timers."""
+"""Loaded streams: notes, marks, reads, timers."""
