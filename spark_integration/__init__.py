@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from strandline.lazy_names import names_from
 
 if TYPE_CHECKING:
-    from spark_integration.attach import attach as attach
-    from spark_integration.attach import detach as detach
+    from spark_integration.attachment import attach as attach
+    from spark_integration.attachment import detach as detach
     from spark_integration.environment import prepare as prepare
     from spark_integration.environment import register as register
     from spark_integration.events import read_between as read_between
@@ -44,8 +44,8 @@ if not TYPE_CHECKING:  # a type checker that saw this would let any name pass
             "FilePositions": "spark_integration.file_positions",
             "MarkWatch": "spark_integration.mark_watch",
             "StrandlineSource": "spark_integration.source",
-            "attach": "spark_integration.attach",
-            "detach": "spark_integration.attach",
+            "attach": "spark_integration.attachment",
+            "detach": "spark_integration.attachment",
             "exact_watermark": "spark_integration.watermark",
             "prepare": "spark_integration.environment",
             "read_between": "spark_integration.events",

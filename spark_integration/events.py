@@ -14,7 +14,7 @@ from spark_integration.environment import register
 from spark_integration.errors import WrongColumn
 from spark_integration.log_location import open_reader
 from spark_integration.options import BACKLOG_THRESHOLD, SourceOptions
-from spark_integration.read_range import ReadRange, find_range
+from spark_integration.read_ranges import ReadRange, find_range
 from spark_integration.rows import FLOOR, MARK, SCHEMA
 from spark_integration.watermark import OBSERVATION, exact_watermark
 from spark_integration.window_calls import ControllerWindows

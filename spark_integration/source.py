@@ -29,7 +29,7 @@ from spark_integration.group_reports import GroupFollower
 from spark_integration.log_location import SqliteFile, open_reader
 from spark_integration.offsets import END_OF_TIME_MS, SourceOffset, begun
 from spark_integration.options import SourceOptions
-from spark_integration.read_range import begin, find_range
+from spark_integration.read_ranges import begin, find_range
 from spark_integration.rows import SCHEMA, MarkPartition, SegmentPartition, read_partition
 from spark_integration.window_calls import ControllerWindows
 from strandline.core.backlog import AnyBacklog, BacklogDetector, BacklogStrategy, RemainingOffsetsStrategy

@@ -4,6 +4,7 @@ The linter's contracts (pyproject.toml, import-linter) hold who may import whom;
 """
 
 import ast
+import importlib
 import json
 import subprocess
 import sys
@@ -125,3 +126,10 @@ def test_importing_a_package_loads_nothing_that_is_not_its_own(
     loaded = set(json.loads(done.stdout))
     assert package.split(".")[0] in loaded
     assert loaded & unwanted == set()
+
+
+@pytest.mark.parametrize("package", ["reader_client", "spark_integration", "strandline.testing", "writer_client"])
+def test_no_module_has_the_name_of_something_public_of_its_package(package: str, root: Path) -> None:
+    """Importing the module would put it in the place of the public name."""
+    modules = {file.stem for file in (root / package.replace(".", "/")).glob("*.py")}
+    assert modules & set(importlib.import_module(package).__all__) == set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_integration.attach import reporter
+from spark_integration.attachment import reporter
 from tests.spark.queries import last_progress
 
 if TYPE_CHECKING:

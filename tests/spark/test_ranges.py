@@ -9,7 +9,7 @@ import pytest
 
 from spark_integration import read_range
 from spark_integration.errors import NotYetComplete
-from spark_integration.read_range import IncompleteMark
+from spark_integration.read_ranges import IncompleteMark
 from spark_integration.rows import SCHEMA, SegmentPartition
 from spark_integration.source import StrandlineSource
 from strandline.client import calls
