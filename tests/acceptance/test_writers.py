@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from strandline.client.http import Connection
 from tests.acceptance.late_events import Evidence, Told, Written, judge
@@ -66,12 +67,12 @@ def test_a_mark_that_does_not_name_the_lost_writer_is_found_out(evidence: Eviden
     left = replace(evidence, events=[*evidence.events, Written("w1#1", 1_000_000, lost.time - 1, segment, offset)])
     assert judge(left).silent == []
     assert judge(left).said["incomplete"] >= 1
-    marks = [replace(mark, excluded=(), complete=True) for mark in evidence.marks]
+    marks = [structs.replace(mark, excluded=(), complete=True) for mark in evidence.marks]
     told = {process: [Told(each.written) for each in given] for process, given in evidence.told.items()}
     assert judge(replace(left, marks=marks, told=told)).silent
 
 
 def test_a_mark_that_claims_too_much_is_found_out(evidence: Evidence) -> None:
     sixth = len(evidence.marks) // 6
-    marks = [replace(mark, time=mark.time + 300) for mark in evidence.marks[:sixth]]
+    marks = [structs.replace(mark, time=mark.time + 300) for mark in evidence.marks[:sixth]]
     assert judge(replace(evidence, marks=marks)).silent
