@@ -94,10 +94,10 @@ def drop_a_writer_of_each_commit() -> None:
 def show_marks_before_they_are_durable() -> None:
     """On a disk that takes 30 ms, so that a kill in between is likely."""
 
-    def slow(commit: Any) -> Any:
+    def slow(original: Any) -> Any:
         def broken(self: Store, commit: Any, order: Any) -> None:
             time.sleep(0.03)
-            commit(self, commit, order)
+            original(self, commit, order)
 
         return broken
 
@@ -132,10 +132,10 @@ def lose_the_last_mark_on_loading() -> None:
 def say_that_nothing_changed_after_a_commit() -> None:
     commits = 0
 
-    def make(commit: Any) -> Any:
+    def make(original: Any) -> Any:
         def broken(self: Store, commit: Any, order: Any) -> None:
             nonlocal commits
-            commit(self, commit, order)
+            original(self, commit, order)
             commits += 1
             if commits % 40 == 0:
                 raise RuntimeError("the commit is done")
