@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from controller.cli.limits import ATTEMPTS, DEADLINE_MS, NAMES_COMPARED, NAMES_TOLD
 from controller.terminal import Failure
@@ -30,7 +30,7 @@ from strandline.errors import (
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.groups import GroupNames
 from strandline.wire.journal import JournalPage
-from strandline.wire.shapes import read
+from strandline.wire.shapes import read, reader_of
 from strandline.wire.status import StatusPage
 from strandline.wire.streams import (
     JsonObject,
@@ -47,46 +47,18 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class CommandAnswer:
-    """What the controller said, as it stands; its kinds add the same as typed values."""
+class CommandAnswer(Generic[Value]):
+    """What the controller said: as it stands, for `--json`, and as a typed value."""
 
     json: JsonObject
+    value: Value
 
 
 @dataclass(frozen=True, slots=True)
-class Described(CommandAnswer):
-    stream: StreamDescription
-
-
-@dataclass(frozen=True, slots=True)
-class StatusTold(CommandAnswer):
-    page: StatusPage
-
-
-@dataclass(frozen=True, slots=True)
-class Marked(CommandAnswer):
-    page: MarksPage
-
-
-@dataclass(frozen=True, slots=True)
-class Around(CommandAnswer):
-    found: MarksAt
-
-
-@dataclass(frozen=True, slots=True)
-class Indexed(CommandAnswer):
-    page: TimeIndexPage
-
-
-@dataclass(frozen=True, slots=True)
-class Journalled(CommandAnswer):
-    page: JournalPage
-
-
-@dataclass(frozen=True, slots=True)
-class Listed(CommandAnswer):
+class Listed:
     """One page of a list; `next` is what to go on after, if there is more."""
 
+    json: JsonObject
     entries: tuple[Any, ...]
     next: str | None
 
@@ -204,15 +176,11 @@ def list_groups(after: str = "", limit: int = PAGE_ENTRIES) -> Call[Listed]:
     return ask("GET", f"/v1/reader-groups{query(after=after or None, limit=limit)}", _groups)
 
 
-def journal(stream: str | None, group: str | None, *, after: int) -> Call[Journalled]:
+def journal(stream: str | None, group: str | None, *, after: int) -> Call[CommandAnswer[JournalPage]]:
     """A page of what happened to a stream or, if one is named, a reader group, after a seq."""
     path = stream_path(stream or "") if group is None else group_path(group)
     asked = query(after=after or None, limit=PAGE_ENTRIES)
-    return ask(
-        "GET",
-        f"{path}/journal{asked}",
-        lambda body: Journalled(read(dict, body), read(JournalPage, body)),
-    )
+    return ask("GET", f"{path}/journal{asked}", _both(reader_of(JournalPage)))
 
 
 def list_writers(stream: str, after: str = "", limit: int = PAGE_ENTRIES) -> Call[Listed]:
@@ -221,63 +189,60 @@ def list_writers(stream: str, after: str = "", limit: int = PAGE_ENTRIES) -> Cal
     return ask("GET", path, _writers)
 
 
-def describe(stream: str) -> Call[Described]:
-    return ask("GET", stream_path(stream), lambda body: Described(read(dict, body), read_stream(body)))
+def describe(stream: str) -> Call[CommandAnswer[StreamDescription]]:
+    return ask("GET", stream_path(stream), _both(read_stream))
 
 
-def status(streams: Sequence[str] = (), *, limit: int) -> Call[StatusTold]:
+def status(streams: Sequence[str] = (), *, limit: int) -> Call[CommandAnswer[StatusPage]]:
     """How streams are: these, or the first by name."""
-    return ask(
-        "GET",
-        status_path(streams, limit=limit),
-        lambda body: StatusTold(read(dict, body), read(StatusPage, body)),
-    )
+    return ask("GET", status_path(streams, limit=limit), _both(reader_of(StatusPage)))
 
 
-def marks(stream: str, key: str, *, after: int, limit: int | None = None, wait_ms: int = 0) -> Call[Marked]:
+def marks(
+    stream: str, key: str, *, after: int, limit: int | None = None, wait_ms: int = 0
+) -> Call[CommandAnswer[MarksPage]]:
     """The marks after a seq."""
     asked = query(key=key or None, after=after, limit=limit, wait_ms=wait_ms or None)
     return ask("GET", f"{stream_path(stream)}/marks{asked}", _marked, wait_ms=wait_ms)
 
 
-def marks_at(stream: str, key: str, time: int) -> Call[Around]:
+def marks_at(stream: str, key: str, time: int) -> Call[CommandAnswer[MarksAt]]:
     """The marks around a time, and where reading from it begins."""
     asked = query(time=time, key=key or None)
-    return ask(
-        "GET",
-        f"{stream_path(stream)}/marks/at{asked}",
-        lambda body: Around(read(dict, body), read(MarksAt, body)),
-    )
+    return ask("GET", f"{stream_path(stream)}/marks/at{asked}", _both(reader_of(MarksAt)))
 
 
-def time_index(stream: str, segment: str, key: str, *, from_offset: int, limit: int) -> Call[Indexed]:
+def time_index(
+    stream: str, segment: str, key: str, *, from_offset: int, limit: int
+) -> Call[CommandAnswer[TimeIndexPage]]:
     """Offset and time within a segment."""
     asked = query(key=key or None, from_offset=from_offset or None, limit=limit)
-    return ask(
-        "GET",
-        f"{stream_path(stream)}/segments/{segment}/time-index{asked}",
-        lambda body: Indexed(read(dict, body), read(TimeIndexPage, body)),
-    )
+    path = f"{stream_path(stream)}/segments/{segment}/time-index{asked}"
+    return ask("GET", path, _both(reader_of(TimeIndexPage)))
 
 
-def exclude(stream: str, writer: str) -> Call[Marked]:
+def exclude(stream: str, writer: str) -> Call[CommandAnswer[MarksPage]]:
     """Sets a writer aside; returns the marks that this brought about."""
     return ask("POST", f"{writer_path(stream, writer)}/exclude", _marked)
 
 
-def include(stream: str, writer: str) -> Call[Marked]:
+def include(stream: str, writer: str) -> Call[CommandAnswer[MarksPage]]:
     """Brings a writer back; returns the marks that this brought about."""
     return ask("DELETE", f"{writer_path(stream, writer)}/exclude", _marked)
 
 
-def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> Call[Marked]:
+def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> Call[CommandAnswer[MarksPage]]:
     """Reports where a log ends; returns the marks that this brought about."""
     body = {"reporter": reporter, "time": time, "position": dict(position)}
     return ask("POST", f"{stream_path(stream)}/tail", _marked, body)
 
 
-def _marked(body: bytes) -> Marked:
-    return Marked(read(dict, body), read(MarksPage, body))
+def _both(typed: Callable[[bytes], Value]) -> Callable[[bytes], CommandAnswer[Value]]:
+    """Reads a body as it stands, and as a typed value."""
+    return lambda body: CommandAnswer(read(dict, body), typed(body))
+
+
+_marked: Final = _both(reader_of(MarksPage))
 
 
 def _streams(body: bytes) -> Listed:

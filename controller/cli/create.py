@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         new = speaker.run(create_stream(options.stream, options.segments, config))
         described = speaker.run(describe(options.stream))
         for name, wanted in asked.items():
-            has = getattr(described.stream.config, name)
+            has = getattr(described.value.config, name)
             if has != wanted:
                 raise Failure(f"{options.stream} was there already, and its {name} is {json.dumps(has)}")
         said = f"created {options.stream}" if new else f"{options.stream} was there already"

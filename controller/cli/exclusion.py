@@ -12,8 +12,9 @@ from controller.cli.options import add_flag
 from controller.terminal import Failure, say
 
 if TYPE_CHECKING:
-    from controller.cli.client import Marked
+    from controller.cli.client import CommandAnswer
     from strandline.client.calls import Call
+    from strandline.wire.streams import MarksPage
 
 
 def add_writer_options(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +25,9 @@ def add_writer_options(parser: argparse.ArgumentParser) -> None:
     add_showing(parser)
 
 
-def change(options: argparse.Namespace, call: Callable[[str, str], Call[Marked]], question: str, done: str) -> int:
+def change(
+    options: argparse.Namespace, call: Callable[[str, str], Call[CommandAnswer[MarksPage]]], question: str, done: str
+) -> int:
     """Asks, where there is a terminal to answer at, then makes the call, and shows the marks that it brought about."""
     from controller.cli.client import speaking
     from controller.format import Times, indented, mark_line, mark_row
@@ -37,7 +40,7 @@ def change(options: argparse.Namespace, call: Callable[[str, str], Call[Marked]]
             say(indented(marked.json))
             return 0
         say(done)
-        for mark in marked.page.marks:
+        for mark in marked.value.marks:
             key = f" in {mark.key}" if mark.key else ""
             say(f"new mark{key}: {mark_line(mark_row(mark, Times(options.plain_times)))}")
     return 0

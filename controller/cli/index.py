@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
             options.stream, options.segment, options.key, from_offset=options.from_offset, limit=options.limit
         )
         indexed = speaker.run(call)
-        rows = [[str(entry.offset), times.show(entry.time)] for entry in indexed.page.entries]
+        rows = [[str(entry.offset), times.show(entry.time)] for entry in indexed.value.entries]
         lines = table(["offset", "nothing older than"], rows) if rows else ["no mark says anything about it yet"]
         say(indented(indexed.json) if options.json else "\n".join(lines))
     return 0

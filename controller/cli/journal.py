@@ -74,7 +74,7 @@ def _entries(options: argparse.Namespace, speaker: ControllerClient, after: int)
     while on is not None:
         told = speaker.run(journal(options.stream, options.group, after=on))
         found += told.json["entries"]
-        omitted, on = dict(told.page.omitted), told.page.next
+        omitted, on = dict(told.value.omitted), told.value.next
     return found, omitted
 
 

@@ -14,7 +14,8 @@ from controller.terminal import say
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.cli.client import ControllerClient, Marked
+    from controller.cli.client import CommandAnswer, ControllerClient
+    from strandline.wire.streams import MarksPage
 
 HELP = "show the marks of a stream"
 SHOWN_DEFAULT = 20
@@ -52,36 +53,38 @@ def _newest(options: argparse.Namespace, speaker: ControllerClient) -> int:
     """The seq after which the newest marks come."""
     from controller.cli.client import describe
 
-    latest = speaker.run(describe(options.stream)).stream.latest_marks.get(options.key)
+    latest = speaker.run(describe(options.stream)).value.latest_marks.get(options.key)
     return max(0, latest.seq - options.limit) if latest is not None else 0
 
 
-def _follow(options: argparse.Namespace, speaker: ControllerClient, marked: Marked, after: int) -> Iterator[Marked]:
+def _follow(
+    options: argparse.Namespace, speaker: ControllerClient, marked: CommandAnswer[MarksPage], after: int
+) -> Iterator[CommandAnswer[MarksPage]]:
     """The first marks, and each one after them. Ends with the stream."""
     from controller.cli.client import describe, marks
 
     while True:
-        if marked.page.marks:
-            after = marked.page.marks[-1].seq
+        if marked.value.marks:
+            after = marked.value.marks[-1].seq
             yield marked
-        elif speaker.run(describe(options.stream)).stream.sealed:
+        elif speaker.run(describe(options.stream)).value.sealed:
             return
         else:
             time.sleep(FOLLOW_PAUSE_MS / 1000)  # a controller that is about to stop answers at once
         marked = speaker.run(marks(options.stream, options.key, after=after, wait_ms=FOLLOW_WAIT_MS))
 
 
-def _lines(marked: Marked, options: argparse.Namespace) -> list[str]:
+def _lines(marked: CommandAnswer[MarksPage], options: argparse.Namespace) -> list[str]:
     from controller.format import MARK_HEADER, Times, mark_line, mark_row, table
 
-    rows = [mark_row(mark, Times(options.plain_times)) for mark in marked.page.marks]
+    rows = [mark_row(mark, Times(options.plain_times)) for mark in marked.value.marks]
     if options.follow:
         return [mark_line(row) for row in rows]
     return table(MARK_HEADER, rows) if rows else ["no mark yet" if not options.after else "no mark after that"]
 
 
-def _rest(marked: Marked, options: argparse.Namespace) -> list[str]:
+def _rest(marked: CommandAnswer[MarksPage], options: argparse.Namespace) -> list[str]:
     from controller.format import Times
 
-    resting = marked.page.resting
+    resting = marked.value.resting
     return [] if resting is None else [f"at rest: time has reached {Times(options.plain_times).show(resting)}"]

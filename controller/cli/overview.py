@@ -46,11 +46,11 @@ def look(speaker: ControllerClient, names: Sequence[str] = (), limit: int = PAGE
     seen = StreamsSeen()
     for some in _requests(names):
         told = speaker.run(status(some, limit=limit))
-        seen.at = told.page.at
-        seen.streams |= {each.stream: each for each in told.page.streams}
+        seen.at = told.value.at
+        seen.streams |= {each.stream: each for each in told.value.streams}
         seen.json += told.json["streams"]
-        seen.unread |= told.page.unread
-        seen.known += told.page.counts.streams
+        seen.unread |= told.value.unread
+        seen.known += told.value.counts.streams
     return seen
 
 

@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     times = Times(options.plain_times)
     with speaking(options) as speaker:
         around = speaker.run(marks_at(options.stream, options.key, options.time))
-        found = around.found
+        found = around.value
         shown = fields(
             [
                 ("position", offsets(found.start) or NOTHING),

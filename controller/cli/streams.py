@@ -58,7 +58,7 @@ def _describe(options: argparse.Namespace, speaker: ControllerClient) -> int:
         say(indented(described.json))
         return 0
     status = look(speaker, [options.stream]).streams.get(options.stream)
-    say("\n".join(_page(options.stream, described.stream, status, Times(options.plain_times))))
+    say("\n".join(_page(options.stream, described.value, status, Times(options.plain_times))))
     return 0
 
 

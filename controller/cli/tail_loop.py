@@ -115,7 +115,7 @@ class Tail:
             older = self._log.older(reported, reported_time, ends)
             if not set(older) - self._told:
                 return
-            skew_ms = self._speaker.run(describe(self._options.stream)).stream.config.clock_skew_ms
+            skew_ms = self._speaker.run(describe(self._options.stream)).value.config.clock_skew_ms
             older = self._log.older(reported, reported_time - skew_ms, ends) if skew_ms else older
         except StrandlineError as error:
             self._say_away(self._speaker.explain(error))
