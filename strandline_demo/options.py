@@ -7,7 +7,7 @@ from pathlib import Path
 
 from controller.cli.options import add_flag, add_option
 from controller.terminal import Failure
-from strandline_demo.world import Settings
+from strandline_demo.world import DemoSettings
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -21,13 +21,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "keep", "leave the controller running for a look round, and keep log, store and all output")
 
 
-def settings_of(given: argparse.Namespace) -> Settings:
+def settings_of(given: argparse.Namespace) -> DemoSettings:
     """The world that was asked for. Raises Failure where options do not go together or `out` cannot be."""
     if given.outage > given.duration - 6:  # there is a time before and after it
         raise Failure(f"--outage cannot be {given.outage}: it is at most --duration less 6 seconds", status=2)
     if given.out.is_dir() or not os.access(given.out.resolve().parent, os.W_OK | os.X_OK):
         raise Failure(f"--out cannot be {given.out}: name a file in a folder that can be written to", status=2)
-    return Settings(given.duration * 1000, given.outage * 1000, given.delay * 1000, given.rate, given.seed)
+    return DemoSettings(given.duration * 1000, given.outage * 1000, given.delay * 1000, given.rate, given.seed)
 
 
 def within(least: int, greatest: int) -> Callable[[str], int]:

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from matplotlib.figure import Figure
 
 from strandline.logs.sqlite_reader import SqliteLogReader
-from strandline_demo.world import WINDOW_MS, Settings
+from strandline_demo.world import WINDOW_MS, DemoSettings
 
 ROWS: Final = (
     *("", "events written", "events missing", "rows dropped", "windows emitted", "windows wrong"),
@@ -78,7 +78,7 @@ def judge(events: Events, windows: Windows, watermarks: Watermarks, rows_dropped
     return Outcome(events, windows, watermarks, rows_dropped, missing, wrong, left_open=len(truth.keys() - judged))
 
 
-def table(settings: Settings, exact: Outcome, plain: Outcome) -> str:
+def table(settings: DemoSettings, exact: Outcome, plain: Outcome) -> str:
     """Both queries side by side, and under it what the words mean."""
     columns: list[Sequence[str]] = [ROWS]
     for name, run in (("exact watermark", exact), (PLAIN.format(settings.delay_ms / 1000), plain)):
@@ -92,7 +92,7 @@ def table(settings: Settings, exact: Outcome, plain: Outcome) -> str:
     return "\n".join([lines[0], "─" * len(lines[0]), *lines[1:], FOOT])
 
 
-def draw(settings: Settings, start_ms: int, exact: Outcome, plain: Outcome, path: Path) -> None:
+def draw(settings: DemoSettings, start_ms: int, exact: Outcome, plain: Outcome, path: Path) -> None:
     """Writes the picture as a PNG: how far each watermark has come, and the events as they are written."""
 
     def seconds(moments_ms: Sequence[int]) -> list[float]:

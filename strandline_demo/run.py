@@ -22,7 +22,7 @@ from strandline.errors import Unavailable
 from strandline.logs.sqlite import SqliteLog
 from strandline_demo.outcome import draw, judge, read_log, table
 from strandline_demo.processes import Processes
-from strandline_demo.world import WINDOW_MS, WRITERS, Settings, happenings
+from strandline_demo.world import WINDOW_MS, WRITERS, DemoSettings, happenings
 from writer_client import Event
 
 STREAM: Final = "demo"
@@ -35,7 +35,7 @@ HASTE: Final = Patience(deadline_ms=1_000, attempt_ms=1_000)  # the next line of
 SILENT_FROM_MS: Final = 1_500  # a writer that was heard later than this is not called silent
 
 
-def play(settings: Settings, out: Path, *, keep: bool) -> None:
+def play(settings: DemoSettings, out: Path, *, keep: bool) -> None:
     """Runs the demo. Raises KeyboardInterrupt, Failure, JavaMissing or PythonMismatch; leaves nothing running."""
     prepare()
     check_python(os.environ["PYSPARK_PYTHON"])
@@ -68,7 +68,7 @@ def play(settings: Settings, out: Path, *, keep: bool) -> None:
 class Run:
     """One run. Its store and its logs lie in `folder`."""
 
-    settings: Settings
+    settings: DemoSettings
     folder: Path
     processes: Processes
     heard: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)  # by part and kind: the last message

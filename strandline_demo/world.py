@@ -25,7 +25,7 @@ DEVICES: Final = 4  # a writer, each a key
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DemoSettings:
     """What the world is like. `rate` is in events a second and writer, `delay_ms` is the plain watermark's."""
 
     duration_ms: int = 30_000
@@ -60,7 +60,7 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlannedStep:
     """What a writer does at a moment. To write is to append the events, and then to note a time."""
 
     at_ms: int
@@ -69,7 +69,7 @@ class Step:
     noted_ms: int = 0
 
 
-def happenings(settings: Settings, writer: str) -> list[Happening]:
+def happenings(settings: DemoSettings, writer: str) -> list[Happening]:
     """What happens on a writer's devices, by time."""
     chance = random.Random(f"{settings.seed} {writer}")  # seeded by text, which is the same in every process
     found = []
@@ -80,25 +80,25 @@ def happenings(settings: Settings, writer: str) -> list[Happening]:
     return [event for event in found if writer != "idle" or event.time_ms not in settings.rest]
 
 
-def steps(settings: Settings, writer: str) -> list[Step]:
+def steps(settings: DemoSettings, writer: str) -> list[PlannedStep]:
     """All that a writer does, in order. At its last tick all of its events have reached it."""
     reach = DELAYS_MS[writer] + SPREAD_MS
     # Before the idle one rests, it waits for what is still on its way.
     resting = range(settings.rest.start + reach + TICK_MS, settings.rest.stop + 1)
     away = {"offline": settings.outage[1:], "idle": resting}.get(writer, range(0))
     waiting = sorted(happenings(settings, writer), key=lambda event: event.reached_ms, reverse=True)
-    found = [Step(0, "register")]
+    found = [PlannedStep(0, "register")]
     before = 0
     for at in range(TICK_MS, settings.duration_ms + reach + TICK_MS, TICK_MS):
         if at in away:
             continue
         if at > before + TICK_MS and writer == "idle":
-            found += [Step(before, "rest"), Step(settings.rest.stop - REGISTER_AHEAD_MS, "register")]
+            found += [PlannedStep(before, "rest"), PlannedStep(settings.rest.stop - REGISTER_AHEAD_MS, "register")]
         elif at > before + TICK_MS:
-            found.append(Step(before, "vanish"))
+            found.append(PlannedStep(before, "vanish"))
         due = []
         while waiting and waiting[-1].reached_ms <= at:
             due.append(waiting.pop())
-        found.append(Step(at, "write", tuple(due), min(max(at - reach, 0), settings.duration_ms)))
+        found.append(PlannedStep(at, "write", tuple(due), min(max(at - reach, 0), settings.duration_ms)))
         before = at
-    return [*found, Step(before, "leave")]
+    return [*found, PlannedStep(before, "leave")]

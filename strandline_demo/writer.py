@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 from strandline.logs.sqlite import SqliteLog
 from strandline_demo.processes import tell
-from strandline_demo.world import Settings, Step, steps
+from strandline_demo.world import DemoSettings, PlannedStep, steps
 from writer_client import Event, Writer
 
 
-def take_steps(writer: Writer, todo: Iterable[Step], start_ms: int) -> None:
+def take_steps(writer: Writer, todo: Iterable[PlannedStep], start_ms: int) -> None:
     """Takes steps, one after the other, and tells of them."""
     written = skipped = 0
     away = False
@@ -53,4 +53,4 @@ if __name__ == "__main__":
     told = json.loads(sys.argv[1])
     with SqliteLog(told["path"]) as log:
         writer = Writer(told["controller"], told["stream"], told["name"], log=log)
-        take_steps(writer, steps(Settings(**told["settings"]), told["name"]), told["start_ms"])
+        take_steps(writer, steps(DemoSettings(**told["settings"]), told["name"]), told["start_ms"])

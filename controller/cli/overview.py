@@ -12,7 +12,7 @@ from controller.format import NOTHING, Times, counts, holding, key_name, span, t
 from strandline.core.note import DEFAULT_KEY
 from strandline.errors import StoreCorrupt, StreamLoading
 from strandline.limits import PAGE_ENTRIES
-from strandline.wire.status import KeyStatus, StreamStatus
+from strandline.wire.status import KeyStatusReply, StreamStatusReply
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class StreamsSeen:
     """Streams by name, each as it came and as a value, at the controller's clock; and why others have no status."""
 
     at: int = 0
-    streams: dict[str, StreamStatus] = field(default_factory=dict)
+    streams: dict[str, StreamStatusReply] = field(default_factory=dict)
     json: list[Any] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
     known: int = 0  # how many there are in all
@@ -88,7 +88,7 @@ def lines_of(name: str, seen: StreamsSeen, times: Times) -> list[StreamLine]:
     ]
 
 
-def _held(stream: StreamStatus, key: str, status: KeyStatus) -> str:
+def _held(stream: StreamStatusReply, key: str, status: KeyStatusReply) -> str:
     held = "sealed" if stream.sealed else holding(stream.held_by.get(key))
     if status.complete:
         return held

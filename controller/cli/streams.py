@@ -12,7 +12,7 @@ from controller.terminal import say
 if TYPE_CHECKING:
     from controller.cli.client import ControllerClient
     from controller.format import Times
-    from strandline.wire.status import StreamStatus
+    from strandline.wire.status import StreamStatusReply
     from strandline.wire.streams import StreamDescription
 
 HELP = "list the streams, or describe one"
@@ -62,7 +62,7 @@ def _describe(options: argparse.Namespace, speaker: ControllerClient) -> int:
     return 0
 
 
-def _page(name: str, stream: StreamDescription, status: StreamStatus | None, times: Times) -> list[str]:
+def _page(name: str, stream: StreamDescription, status: StreamStatusReply | None, times: Times) -> list[str]:
     """`status` is None where the stream was deleted just now."""
     from controller.format import (
         MARK_HEADER,

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 
-class Health(msgspec.Struct, frozen=True):
+class HealthReply(msgspec.Struct, frozen=True):
     """The process answers."""
 
     status: Literal["ok"] = "ok"
@@ -20,7 +20,7 @@ class ClockReply(msgspec.Struct, frozen=True, kw_only=True):
     host_ahead_ms: int
 
 
-class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+class ReadyReply(msgspec.Struct, frozen=True, kw_only=True):
     """The store is reachable and its schema current."""
 
     status: Literal["ready"] = "ready"

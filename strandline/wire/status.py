@@ -11,7 +11,7 @@ from msgspec import Meta
 from strandline.wire.streams import HolderReply
 
 
-class KeyStatus(msgspec.Struct, frozen=True, kw_only=True):
+class KeyStatusReply(msgspec.Struct, frozen=True, kw_only=True):
     """A time key of a stream."""
 
     time: Annotated[
@@ -33,7 +33,7 @@ class KeyStatus(msgspec.Struct, frozen=True, kw_only=True):
     since: Annotated[int | None, Meta(description="when the trouble began, where that is known")]
 
 
-class StreamStatus(msgspec.Struct, frozen=True, kw_only=True):
+class StreamStatusReply(msgspec.Struct, frozen=True, kw_only=True):
     """A stream, as it was a moment ago."""
 
     stream: str
@@ -50,10 +50,10 @@ class StreamStatus(msgspec.Struct, frozen=True, kw_only=True):
     late_notes: int
     refusals: Annotated[Mapping[str, int], Meta(description="by code")]
     held_by: Annotated[Mapping[str, HolderReply | None], Meta(description="by key")]
-    keys: Mapping[str, KeyStatus]
+    keys: Mapping[str, KeyStatusReply]
 
 
-class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
+class GroupStatusReply(msgspec.Struct, frozen=True, kw_only=True):
     """A reader group, as it was a moment ago."""
 
     group: str
@@ -78,7 +78,7 @@ class TroubleCounts(msgspec.Struct, frozen=True, kw_only=True):
     none: int
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class StatusCounts(msgspec.Struct, frozen=True, kw_only=True):
     """How much there is. What was noted and refused is counted since the controller started."""
 
     streams: int
@@ -107,8 +107,8 @@ class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
     at: Annotated[int, Meta(description="the controller's clock")]
     controller: ControllerStatus
     trouble: TroubleCounts
-    counts: Counts
-    streams: tuple[StreamStatus, ...]
+    counts: StatusCounts
+    streams: tuple[StreamStatusReply, ...]
     next: Annotated[str | None, Meta(description="the name after which to go on")]
     unread: Annotated[Mapping[str, str], Meta(description="streams without a status, with the code of a problem")]
-    groups: Annotated[tuple[GroupStatus, ...], Meta(description="the reader groups of these streams")]
+    groups: Annotated[tuple[GroupStatusReply, ...], Meta(description="the reader groups of these streams")]

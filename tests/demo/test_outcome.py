@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline_demo.outcome import Outcome, draw, judge, table
-from strandline_demo.world import WINDOW_MS, Settings
+from strandline_demo.world import WINDOW_MS, DemoSettings
 
 W = WINDOW_MS
 
@@ -62,7 +62,7 @@ def test_missing_and_wrong_are_what_was_taken_away_from_the_truth(times: list[in
 
 def test_the_table_has_both_queries_side_by_side_and_says_where_no_window_came() -> None:
     exact = judged([1] * 1_200, (0, 1_200, W + 4_849), until=W)
-    shown = table(Settings(delay_ms=2_000), exact, judged([1] * 1_200, until=W, dropped=2))
+    shown = table(DemoSettings(delay_ms=2_000), exact, judged([1] * 1_200, until=W, dropped=2))
     assert [re.split(r" {3,}", line.strip()) for line in shown.splitlines()[:10]] == [
         ["exact watermark", 'withWatermark "2 seconds"'],
         ["─" * 74],
@@ -79,6 +79,6 @@ def test_the_table_has_both_queries_side_by_side_and_says_where_no_window_came()
 
 def test_the_picture_is_a_png_also_when_nothing_was_lost_and_nobody_was_away(tmp_path: Path) -> None:
     lost, kept = judged([1, 2], (0, 1, W), until=W), judged([1, 2], (0, 2, W), until=W)
-    for settings, plain in ((Settings(), lost), (Settings(outage_ms=0), kept)):
+    for settings, plain in ((DemoSettings(), lost), (DemoSettings(outage_ms=0), kept)):
         draw(settings, 0, kept, plain, tmp_path / "picture")
         assert (tmp_path / "picture").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")

@@ -3,22 +3,22 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_demo.world import TICK_MS, WRITERS, Happening, Settings, happenings, steps
+from strandline_demo.world import TICK_MS, WRITERS, DemoSettings, Happening, happenings, steps
 
 
 @st.composite
-def all_settings(draw: st.DrawFn) -> Settings:
+def all_settings(draw: st.DrawFn) -> DemoSettings:
     duration_s = draw(st.integers(12, 40))
     outage_s = draw(st.integers(0, duration_s - 6))
     rate, seed = draw(st.integers(1, 40)), draw(st.integers(0, 2**31 - 1))
-    return Settings(duration_ms=duration_s * 1000, outage_ms=outage_s * 1000, rate=rate, seed=seed)
+    return DemoSettings(duration_ms=duration_s * 1000, outage_ms=outage_s * 1000, rate=rate, seed=seed)
 
 
 writers = st.sampled_from(WRITERS)
 
 
 @given(all_settings(), writers)
-def test_what_is_older_than_a_note_is_never_written_after_it(settings: Settings, writer: str) -> None:
+def test_what_is_older_than_a_note_is_never_written_after_it(settings: DemoSettings, writer: str) -> None:
     noted = 0
     for step in steps(settings, writer):
         assert all(event.time_ms >= noted for event in step.events)
@@ -30,7 +30,7 @@ def test_what_is_older_than_a_note_is_never_written_after_it(settings: Settings,
 
 @given(all_settings(), writers)
 def test_everything_that_happens_is_written_once_and_not_before_it_reached_its_writer(
-    settings: Settings, writer: str
+    settings: DemoSettings, writer: str
 ) -> None:
     written = [(event, step.at_ms) for step in steps(settings, writer) for event in step.events]
     assert sorted((event for event, _ in written), key=repr) == sorted(happenings(settings, writer), key=repr)
@@ -38,7 +38,7 @@ def test_everything_that_happens_is_written_once_and_not_before_it_reached_its_w
 
 
 @given(all_settings())
-def test_the_offline_writer_is_silent_for_as_long_as_its_outage_and_then_has_a_backlog(settings: Settings) -> None:
+def test_the_offline_writer_is_silent_for_as_long_as_its_outage_and_then_has_a_backlog(settings: DemoSettings) -> None:
     todo = steps(settings, "offline")
     gone = [number for number, step in enumerate(todo) if step.does == "vanish"]
     assert len(gone) == (settings.outage_ms > 0)
@@ -51,8 +51,8 @@ def test_the_offline_writer_is_silent_for_as_long_as_its_outage_and_then_has_a_b
 #   0 s       6 s               21 s      30 s
 #   R W W W W W rest ······ R   W W W W W leave
 def test_the_idle_writer_says_so_after_all_that_it_has_and_registers_before_it_writes_again() -> None:
-    rest = Settings().rest
-    todo = steps(Settings(), "idle")
+    rest = DemoSettings().rest
+    todo = steps(DemoSettings(), "idle")
     number = [step.does for step in todo].index("rest")
     assert todo[number + 1].does == "register"
     assert max(event.time_ms for step in todo[:number] for event in step.events) < rest.start
@@ -60,7 +60,7 @@ def test_the_idle_writer_says_so_after_all_that_it_has_and_registers_before_it_w
 
 
 def test_a_seed_is_the_same_world_and_another_seed_another_one() -> None:
-    assert happenings(Settings(), "slow")[0] == Happening(time_ms=2, device="slow-0", reached_ms=3_077)
-    assert sum(len(happenings(Settings(), writer)) for writer in WRITERS) == 21_000  # as the README has it
+    assert happenings(DemoSettings(), "slow")[0] == Happening(time_ms=2, device="slow-0", reached_ms=3_077)
+    assert sum(len(happenings(DemoSettings(), writer)) for writer in WRITERS) == 21_000  # as the README has it
     for writer in WRITERS:
-        assert happenings(Settings(seed=2), writer) != happenings(Settings(), writer)
+        assert happenings(DemoSettings(seed=2), writer) != happenings(DemoSettings(), writer)

@@ -9,23 +9,23 @@ from controller.http.dependencies import Served
 from controller.http.metrics_text import CONTENT_TYPE, MetricsText
 from controller.http.responses import answer
 from strandline.access import Role
-from strandline.wire.operations import ClockReply, Health, Readiness
+from strandline.wire.operations import ClockReply, HealthReply, ReadyReply
 
 router = Routes("operations")
 
 
-@router.declare("GET /healthz", "Whether the process answers", None, gives=[Health])
+@router.declare("GET /healthz", "Whether the process answers", None, gives=[HealthReply])
 async def health() -> Response:
-    return answer(Health())
+    return answer(HealthReply())
 
 
 @router.declare(
-    "GET /readyz", "Whether the store is reachable and its schema current; how the clock is", None, gives=[Readiness]
+    "GET /readyz", "Whether the store is reachable and its schema current; how the clock is", None, gives=[ReadyReply]
 )
 async def ready(controller: Served) -> Response:
     await controller.check_ready()
     clock = controller.clock
-    return answer(Readiness(clock=ClockReply(state=clock.state, host_ahead_ms=clock.host_ahead_ms)))
+    return answer(ReadyReply(clock=ClockReply(state=clock.state, host_ahead_ms=clock.host_ahead_ms)))
 
 
 @router.declare(

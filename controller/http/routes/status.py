@@ -127,8 +127,8 @@ async def _by_name(controller: Controller, after: str, limit: int, grant: Grant 
     return _Page(found.streams, following, found.unread)
 
 
-def _stream(status: StreamStatus) -> wire.StreamStatus:
-    return wire.StreamStatus(
+def _stream(status: StreamStatus) -> wire.StreamStatusReply:
+    return wire.StreamStatusReply(
         stream=status.name,
         seen_at=status.seen_at,
         trouble=_word(status.trouble),
@@ -147,9 +147,9 @@ def _stream(status: StreamStatus) -> wire.StreamStatus:
     )
 
 
-def _key(status: KeyStatus) -> wire.KeyStatus:
+def _key(status: KeyStatus) -> wire.KeyStatusReply:
     excluded = status.excluded
-    return wire.KeyStatus(
+    return wire.KeyStatusReply(
         time=status.time,
         resting=status.resting,
         lag_ms=status.lag_ms,
@@ -175,9 +175,9 @@ def _holder(holder: Holder | None) -> HolderReply | None:
     return None if holder is None else holder_reply(holder)
 
 
-def _group(status: GroupStatus) -> wire.GroupStatus:
+def _group(status: GroupStatus) -> wire.GroupStatusReply:
     window = status.window
-    return wire.GroupStatus(
+    return wire.GroupStatusReply(
         group=status.name,
         seen_at=status.seen_at,
         streams=tuple(window.streams),
@@ -192,8 +192,8 @@ def _group(status: GroupStatus) -> wire.GroupStatus:
     )
 
 
-def _counts(summary: Summary) -> wire.Counts:
-    return wire.Counts(
+def _counts(summary: Summary) -> wire.StatusCounts:
+    return wire.StatusCounts(
         streams=summary.streams,
         in_memory=summary.in_memory,
         sealed=summary.sealed,
