@@ -16,11 +16,12 @@ from reader_client.limits import (
     REST_WAIT_MS,
 )
 from reader_client.mark_cache import MarkCache
-from reader_client.steps import Job, Pause, drive, drive_async
+from reader_client.steps import Job, drive, drive_async
 from strandline.client import calls
 from strandline.client.backoff import backoff_ms
 from strandline.client.http import AsyncConnection, Connection
 from strandline.client.loop import remote
+from strandline.client.retry import Pause
 from strandline.core.window import TimeWindow
 from strandline.errors import UnknownSeq
 

@@ -13,10 +13,11 @@ from reader_client.fetch import fetch
 from reader_client.items import EventItem, IdleItem, Item, ReaderState, ReadingDomain, WatermarkItem
 from reader_client.limits import POLL_BOUND_MS, POLL_FIRST_MS
 from reader_client.options import LateEvents, Options
-from reader_client.steps import Job, Pause
+from reader_client.steps import Job
 from reader_client.stream_order import StreamOrder
 from strandline.client import calls, group_calls
 from strandline.client.loop import local, remote
+from strandline.client.retry import Pause
 from strandline.core.event_time_lag import EventTimeLag
 from strandline.core.event_windows import EventWindows, Saved
 from strandline.core.note import DEFAULT_KEY

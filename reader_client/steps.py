@@ -11,19 +11,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Generator
-from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, assert_never
 
 from strandline.client import loop
 from strandline.client.http import AsyncConnection, Connection
 from strandline.client.loop import Local, Remote
+from strandline.client.retry import Pause
 
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    pause_ms: float
 
 
 Step: TypeAlias = Remote | Local | Pause

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from spark_integration.errors import NoWindow
 from spark_integration.options import Asking
-from strandline.client.backoff import backoff_ms
+from strandline.client.backoff import backoff_ms, spread_ms
 from strandline.core.window import TimeWindow
 from strandline.errors import StrandlineError, Unavailable, UnknownSegment
 from strandline.limits import PAGE_ENTRIES, WINDOW_ATTEMPT_MS, WINDOW_FIRST_PAUSE_MS, WINDOW_PAUSE_BOUND_MS
@@ -74,7 +73,8 @@ class ControllerWindows:
         """Makes a call that is safe to repeat, until it is answered."""
         now_ms = self._seams.now_ms
         started_ms = now_ms()
-        for failures in count(1):
+        failures = 0
+        while True:
             try:
                 return self._connection.run(call())
             except StrandlineError as error:
@@ -86,15 +86,13 @@ class ControllerWindows:
                     raise NoWindow(
                         controller=self._asking.controller, waited_ms=round(waited_ms), reason=str(error)
                     ) from error
-            self.pause(
-                min(backoff_ms(failures, first_ms=WINDOW_FIRST_PAUSE_MS, bound_ms=WINDOW_PAUSE_BOUND_MS), left_ms)
-            )
-        raise AssertionError("count never ends")
+            failures += 1
+            pause_ms = backoff_ms(failures, first_ms=WINDOW_FIRST_PAUSE_MS, bound_ms=WINDOW_PAUSE_BOUND_MS)
+            self.pause(min(pause_ms, left_ms))
 
     def pause(self, pause_ms: float) -> None:
         """Waits for a random time up to `pause_ms`, so that concurrent callers do not repeat at the same time."""
-        spread_ms = backoff_ms(1, first_ms=pause_ms, bound_ms=pause_ms, random=self._seams.random())
-        self._seams.sleep(spread_ms / 1000)
+        self._seams.sleep(spread_ms(pause_ms, self._seams.random()) / 1000)
 
     def now_ms(self) -> float:
         """Returns the time of a monotonic clock."""

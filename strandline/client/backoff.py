@@ -11,5 +11,9 @@ def backoff_ms(failures: int, *, first_ms: float, bound_ms: float, random: float
     `random`, from 0 to 1, spreads the pause over its upper half: callers that failed together do not come back
     together, and no pause comes to nothing.
     """
-    full_ms = min(first_ms * (1 << min(failures - 1, DOUBLINGS)), bound_ms)
-    return full_ms * (0.5 + 0.5 * random)
+    return spread_ms(min(first_ms * (1 << min(failures - 1, DOUBLINGS)), bound_ms), random)
+
+
+def spread_ms(whole_ms: float, random: float) -> float:
+    """A pause from half to the whole of this, by `random`, from 0 to 1."""
+    return whole_ms * (0.5 + 0.5 * random)

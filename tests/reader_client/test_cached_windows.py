@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from reader_client import AsyncTimeWindows, TimeWindow, TimeWindows
 from reader_client.mark_cache import MarkCache
 from reader_client.mark_follower import Follower
-from reader_client.steps import Pause, Step
+from reader_client.steps import Step
 from strandline.client import calls
 from strandline.client.calls import Request
 from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpxTransport
 from strandline.client.loop import Remote
-from strandline.client.retry import NotReached, Outcome, Patience
+from strandline.client.retry import NotReached, Outcome, Patience, Pause
 from strandline.core.config import TimeDomain
 from strandline.core.segment import NewSegment
 from strandline.errors import ControllerAway, UnknownStream
