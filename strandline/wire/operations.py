@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 
-class HealthReply(msgspec.Struct, frozen=True):
+class Health(msgspec.Struct, frozen=True):
     """The process answers."""
 
     status: Literal["ok"] = "ok"

@@ -15,7 +15,7 @@ from controller.http.responses import answer
 from controller.http.routes import ROUTERS, declared_by
 from controller.settings import Settings
 from strandline.access import Role
-from strandline.wire.operations import HealthReply
+from strandline.wire.operations import Health
 from tests.answers import check_shape
 from tools.reference.routes import http
 
@@ -50,9 +50,9 @@ def test_an_answer_of_another_shape_does_not_pass(answer: Any, why: str) -> None
 def test_a_route_that_is_declared_once_is_in_auth_openapi_and_the_reference() -> None:
     extra = Routes("more", prefix="/v1/more")
 
-    @extra.declare("GET /{stream}", "More about a stream", Role.ADMIN, gives=[HealthReply])
+    @extra.declare("GET /{stream}", "More about a stream", Role.ADMIN, gives=[Health])
     async def more(stream: str) -> Response:
-        return answer(HealthReply())
+        return answer(Health())
 
     routers = [*ROUTERS, extra]
     assert Rules(declared_by(routers)).by_route["GET /v1/more/{stream}"] == Rule(Role.ADMIN, RuleScope.STREAM)

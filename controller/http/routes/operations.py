@@ -9,14 +9,14 @@ from controller.http.dependencies import Served
 from controller.http.metrics_text import CONTENT_TYPE, MetricsText
 from controller.http.responses import answer
 from strandline.access import Role
-from strandline.wire.operations import ClockReply, HealthReply, ReadyReply
+from strandline.wire.operations import ClockReply, Health, ReadyReply
 
 router = Routes("operations")
 
 
-@router.declare("GET /healthz", "Whether the process answers", None, gives=[HealthReply])
+@router.declare("GET /healthz", "Whether the process answers", None, gives=[Health])
 async def health() -> Response:
-    return answer(HealthReply())
+    return answer(Health())
 
 
 @router.declare(
