@@ -38,9 +38,9 @@ class Cursor(Generic[Event]):
 
     offset: int
     fetched: int
+    reported: tuple[int, int]  # the read and the settled offset, as the group has them
     known: int = 0
     final: int | None = None
-    reported: tuple[int, int] | None = None  # the read and the settled offset
     buffer: deque[Event] = field(default_factory=deque)
     under_way: dict[int, None] = field(default_factory=dict)  # offsets, rising
     held: int | None = None  # a bound on what is settled
@@ -106,7 +106,8 @@ class Progress(Generic[Event]):
     def adopt(self, owned: Mapping[str, Mapping[str, int]]) -> Adopted:
         """Makes exactly these segments the reader's, from these offsets on; returns what is new and what is lost.
 
-        In a segment that it keeps, the reader goes on from its own offset, unless the given one is further ahead.
+        In a segment that it keeps, the reader goes on from its own offset. If the given offset is not the one that it
+        reported last, it lost the segment and got it back between two calls: then it goes on from the given one.
         """
         given = {
             (stream, segment): offset for stream, position in owned.items() for segment, offset in position.items()
@@ -117,17 +118,18 @@ class Progress(Generic[Event]):
         new = {}
         for place, offset in given.items():
             cursor = self.cursors.get(place)
-            if cursor is None or cursor.offset < offset:
+            if cursor is None or cursor.reported[0] != offset:
                 if cursor is not None:
-                    lost.append(place)  # another reader has read on
-                self.cursors[place] = Cursor(offset, offset, reported=(offset, offset))
+                    lost.append(place)
+                    self.drop([place])
+                self.cursors[place] = Cursor(offset, offset, (offset, offset))
                 new[place] = offset
         return Adopted(new, tuple(lost))
 
     def begin(self, place: SegmentRef, offset: int, *, held: bool) -> None:
         """Goes on further ahead in a new segment, because the events before `offset` were dealt with elsewhere; or, if
         `held`, are kept elsewhere and not settled yet."""
-        cursor = self.cursors[place] = Cursor(offset, offset, reported=self.cursors[place].reported)
+        cursor = self.cursors[place] = Cursor(offset, offset, self.cursors[place].reported)
         cursor.held = offset - 1 if held else None
 
     def drop(self, places: Iterable[SegmentRef]) -> None:
@@ -137,9 +139,9 @@ class Progress(Generic[Event]):
             self._orderer.forget("/".join(place))
 
     def loses(self, owned: Mapping[str, Mapping[str, int]]) -> bool:
-        """Whether the reader loses a segment that is not over: `owned` does not have it."""
+        """Whether the reader loses a segment that is not over: `owned` does not have it, or not from where it was."""
         return any(
-            segment not in owned.get(stream, {}) and not each.is_over
+            owned.get(stream, {}).get(segment) != each.reported[0] and not each.is_over
             for (stream, segment), each in self.cursors.items()
         )
 
@@ -279,10 +281,7 @@ class Progress(Generic[Event]):
     @property
     def has_finished(self) -> bool:
         """Whether a segment was finished since the last report: its successors wait for that report."""
-        return any(
-            each.finished and (each.reported is None or each.reported[0] != each.offset)
-            for each in self.cursors.values()
-        )
+        return any(each.finished and each.reported[0] != each.offset for each in self.cursors.values())
 
 
 def _by_stream(offsets: Mapping[SegmentRef, int]) -> dict[str, dict[str, int]]:

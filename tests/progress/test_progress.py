@@ -139,6 +139,18 @@ def test_a_segment_that_was_lost_is_forgotten_and_one_that_is_kept_goes_on() -> 
     assert progress.positions()["s"]["a"] == 9
 
 
+def test_a_segment_lost_and_regained_between_two_calls_is_read_again() -> None:
+    progress = fed(0, 1, 2)
+    take(progress), take(progress)
+    progress.settle(A, 2, held=True)
+    progress.reported(progress.news())
+    assert not progress.loses({"s": {"a": 2}})
+    assert progress.loses({"s": {"a": 1}})
+    assert progress.adopt({"s": {"a": 1}}) == Adopted({A: 1}, (A,))
+    assert (progress.positions(), progress.settled()) == ({"s": {"a": 1}}, {"s": {"a": 1}})
+    assert progress.take() is None  # what it had fetched was dropped with the segment
+
+
 def test_a_segment_told_to_be_further_ahead_goes_on_from_there() -> None:
     progress = fed(0, 1, 2)
     progress.adopt({"s": {"a": 3}})
@@ -153,7 +165,7 @@ def test_a_segment_is_finished_when_all_of_it_is_read() -> None:
     take(progress)
     assert progress.has_finished  # its successors wait for nobody's work
     assert progress.wanting() == []  # nothing of it is fetched, and there is nothing more
-    progress.adopt({"s": {"a": 1, "b": 0}})
+    progress.adopt({"s": {"a": 0, "b": 0}})
     assert progress.has_finished
     assert progress.wanting() == [B]
     progress.reported(progress.news())
@@ -222,7 +234,7 @@ def test_a_segment_known_to_have_more_starves_once_nothing_of_it_is_here() -> No
     assert not progress.starved
     take(progress)
     assert progress.starved
-    progress.adopt({"s": {"a": 1, "b": 0}})
+    progress.adopt({"s": {"a": 0, "b": 0}})
     assert progress.starved  # also where another has no more
     progress.feed(A, [], 9, 9)
     assert not progress.starved

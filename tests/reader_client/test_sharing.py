@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from reader_client import EventItem, EventReader, ReaderClosed, ReaderGroup, ReaderState
+from strandline.client import group_calls
 from strandline.core.segment import NewSegment
 from strandline.errors import Fenced, InvalidConfig
 from strandline.logs import StoredEvent
@@ -42,6 +44,29 @@ def test_what_a_silent_reader_had_is_read_again_and_it_is_fenced_when_it_wakes(w
             assert hung.fenced == 1
             written.write(("0", 4))
             assert until(other, 4) == [4]
+
+
+def test_a_reader_that_is_lost_between_a_report_and_an_acquire_reads_its_segment_again(
+    written: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, acquire, lost = written(2), group_calls.acquire, list[str]()
+    group = written.group(reader_timeout_ms=600_000)
+
+    def after_silence(name: str, reader: str, epoch: int, most: int) -> Any:
+        if not lost:
+            lost.append(reader)
+            lose(written, group, reader)
+        return acquire(name, reader, epoch, 2)
+
+    with reading(written, group, report_ms=1, acknowledge=True) as hung:
+        with reading(written, group, "r2") as other:
+            share([hung, other], [1, 1])
+            written.write(("0", 1), ("1", 1), ("0", 2), ("1", 2))
+            assert until(hung, 2) == [1, 2]
+            hung.get_time_window()
+            monkeypatch.setattr(group_calls, "acquire", after_silence)
+        assert Counter(until(hung, 2) + until(hung, 2)) == {1: 2, 2: 2}
+        assert (hung.fenced, len(lost)) == (1, 1)
 
 
 def test_offline_takes_the_window_back_and_the_events_come_again(written_anywhere: Any) -> None:
