@@ -116,7 +116,7 @@ class Aggregate:
         self.last = last
         self.remainder = remainder
         self.passing = Agenda()  # writers that may be forgotten, each with the time of a mark that passes it
-        self.timed_out: set[str] = set()  # writers that `place` timed out; the roster handles them and clears the set
+        self.timed_out: set[str] = set()  # writers that `place` timed out; the stream handles them and clears the set
         self._writers = writers
         self._sharing = sharing
         self._roles: dict[str, WriterRole] = {}

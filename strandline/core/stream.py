@@ -1,4 +1,4 @@
-"""A stream: its calls and their answers.
+"""A stream: its calls and their answers, its writers, the aggregate of each time key, and the deadlines.
 
 Each call takes `now`, times out silent writers, and then checks the call. A refused call raises, and changes nothing
 else. Changes are collected until the store drains them. Equal calls give equal marks.
@@ -10,21 +10,31 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from strandline.core.admission import Admitted, admit, check_epoch
-from strandline.core.aggregate import Holder, Remainder
-from strandline.core.changes import Changes, NoteResult, Registered
-from strandline.core.config import StreamConfig, TimeDomain
+from strandline.core.admission import INGESTION, Admitted, admit, check_epoch
+from strandline.core.agenda import Agenda
+from strandline.core.aggregate import NO_REMAINDER, Aggregate, Holder, Remainder, WriterRole
+from strandline.core.changes import Changes, NoteResult, Registered, StateChange
+from strandline.core.config import StreamConfig
 from strandline.core.cut import NOTHING, Cut, join_all
 from strandline.core.mark import Mark
 from strandline.core.note import DEFAULT_KEY, Note, check_key
 from strandline.core.repetition import done_before
-from strandline.core.roster import Roster
 from strandline.core.segment import NewSegment, Segment, SegmentGraph
 from strandline.core.served_time import Unserved
+from strandline.core.shared_segments import SharedSegments
 from strandline.core.writer import KeyState, Phase, Writer, WriterState
-from strandline.errors import InvalidScale, StreamSealed, UnknownWriter, WrongDomain
-from strandline.limits import GONE_KEPT_MS, HISTORY_NOTES_PER_WRITER
+from strandline.errors import InvalidScale, StreamSealed, TooMany, UnknownWriter, WrongDomain
+from strandline.limits import (
+    FORGOTTEN_PER_CALL,
+    GONE_KEPT_MS,
+    HISTORY_NOTES_PER_WRITER,
+    KEYS_PER_STREAM,
+    STANDINGS_PER_STREAM,
+    TIME_BOUND_MS,
+)
 from strandline.names import check_name
+
+AWAITED = frozenset({WriterRole.COUNTED, WriterRole.BLOCKING, WriterRole.SKIPPED})  # roles that time out
 
 
 class Stream:
@@ -43,13 +53,23 @@ class Stream:
     ) -> None:
         """`unserved` has the time in which no caller could be heard; all streams of a controller share it."""
         self.name = check_name("stream", name)
+        self.config = config
         self.graph = graph
+        self.writers: dict[str, Writer] = {}  # by name; callers only read it
         self.sealed = False
         self.epochs = 0  # the last epoch given out; none is given twice
         self.head: Cut = NOTHING
         self.clock = now  # never steps back
-        self._roster = Roster(config, graph, unserved if unserved is not None else Unserved(), gone_kept_ms)
         self._history_notes = history_notes
+        self._gone_kept_ms = gone_kept_ms
+        self._unserved = unserved if unserved is not None else Unserved()
+        self._sharing = SharedSegments(graph)
+        self._aggregates: dict[str, Aggregate] = {}  # by time key
+        self._changes = Changes()
+        self._deadlines = Agenda()  # writers, each at or before the served time at which it times out
+        self._lapsing = Agenda()  # lost writers, each at or before the moment from which it may be forgotten
+        self._closed = Agenda()  # closed writers, each at the moment from which it may be forgotten
+        self._to_check: set[str] = set()  # keys whose last mark may have passed a closed or lost writer
 
     @classmethod
     def restored(
@@ -74,40 +94,45 @@ class Stream:
             name, config, graph, now=clock, history_notes=history_notes, gone_kept_ms=gone_kept_ms, unserved=unserved
         )
         stream.sealed, stream.epochs, stream.head = sealed, epochs, head
-        stream._roster.restore_marks(last_marks, remainders)
+        for mark in last_marks:
+            remainder = remainders.get(mark.key, NO_REMAINDER)
+            stream._begin(mark.key, mark, remainder)
         for writer in writers:
             stream.restore_writer(writer)
         return stream
 
     def restore_writer(self, writer: Writer) -> None:
-        """Restores a stored writer. `restored` does this for all writers that it is given; a caller with very many of
-        them restores each by this call, and can do other work in between."""
-        self._roster.restore_writer(writer, self.clock)
+        """Restores a stored writer, without recording a change. The cost does not depend on the number of writers.
 
-    @property
-    def config(self) -> StreamConfig:
-        return self._roster.config
-
-    @property
-    def writers(self) -> Mapping[str, Writer]:
-        return self._roster.writers
+        `restored` does this for all writers that it is given; a caller with very many of them restores each by this
+        call, and can do other work in between.
+        """
+        self.writers[writer.name] = writer
+        self._sharing.enter(writer.name, writer.position.offsets)
+        for key, key_state in writer.key_states.items():
+            key_state.lasting = False  # the next mark computes its contribution again
+            aggregate = self._aggregates.get(key) or self._begin(key)
+            aggregate.place(writer, self.clock)
+            key_state.seen = writer.state(key_state, aggregate.last.time if aggregate.last is not None else None)
+        self._await_lapse(writer)
+        self._arm(writer)
 
     @property
     def last_marks(self) -> dict[str, Mark]:
         """The newest mark of each key that has one."""
-        return {key: each.last for key, each in self._roster.aggregates.items() if each.last is not None}
+        return {key: each.last for key, each in self._aggregates.items() if each.last is not None}
 
     @property
     def keys(self) -> set[str]:
         """The time keys that some writer holds or held."""
-        return self._roster.keys
+        return set(self._aggregates)
 
     @property
     def remainders(self) -> dict[str, Remainder]:
         """The remainders of forgotten writers, by key."""
-        return {key: each.remainder for key, each in self._roster.aggregates.items() if each.remainder.writers}
+        return {key: each.remainder for key, each in self._aggregates.items() if each.remainder.writers}
 
-    # -- writers -------------------------------------------------------------------------------------------------
+    # -- writers ------------------------------------------------------------------------------------------------
 
     def register(
         self, name: str, keys: Collection[str] | None, now: int, registration: str | None = None
@@ -124,28 +149,27 @@ class Stream:
         writer = self.writers.get(name)
         held = tuple(writer.key_states) if writer is not None else ()
         keys = tuple(sorted({check_key(key) for key in keys})) if keys else (held or (DEFAULT_KEY,))
-        if self.config.time_domain is TimeDomain.INGESTION and keys != (DEFAULT_KEY,):
+        if self.config.time_domain is INGESTION and keys != (DEFAULT_KEY,):
             raise WrongDomain(stream=self.name, time_domain=str(self.config.time_domain), call="times by key")
-        self._roster.check_room(name, keys)
+        self._check_room(name, keys)
         if writer is not None and (again := _same_registration(writer, registration, keys)) is not None:
             self._hear(writer, now)
-            self._roster.changed(writer, now)
+            self._update_writer(writer, now)
             return again
-        self._roster.store_rest(now)
-        writer = self._roster.writer(name, now)
+        self._store_rest(now)
+        writer = self._ensure_writer(name, now)
         if writer.closed:
-            self._roster.stay(writer)
+            self._stay(writer)
             writer.begin_anew()
         self.epochs += 1
-        self._roster.changes.stream = True
+        self._changes.stream = True
         writer.epoch, writer.closed_epoch, writer.registration = self.epochs, None, registration
         writer.excluded_at = None
         self._hear(writer, now)
         floors = {
-            key: writer.key_states.setdefault(key, KeyState(Phase.IDLE)).join(self._roster.last_time(key))
-            for key in keys
+            key: writer.key_states.setdefault(key, KeyState(Phase.IDLE)).join(self._last_time(key)) for key in keys
         }
-        self._roster.changed(writer, now)
+        self._update_writer(writer, now)
         return Registered(epoch=self.epochs, floors=floors)
 
     def note(self, note: Note, now: int, *, tail: bool = False) -> NoteResult:
@@ -155,13 +179,13 @@ class Stream:
         if no writer holds time back.
         """
         now = self._moment(now)
-        if tail and self.config.time_domain is not TimeDomain.INGESTION:
+        if tail and self.config.time_domain is not INGESTION:
             raise WrongDomain(stream=self.name, time_domain=str(self.config.time_domain), call="tail reports")
         writer = self.writers.get(note.writer)
         admitted = admit(
             note, writer, stream=self.name, sealed=self.sealed, config=self.config, graph=self.graph, now=now
         )
-        self._roster.check_room(note.writer, note.times)
+        self._check_room(note.writer, note.times)
         floors = self._floors(note.writer, writer, admitted, now)
         late = False
         for key, time in admitted.times.items():
@@ -172,7 +196,7 @@ class Stream:
         else:
             self._take(note, admitted, floors, tail, now)
         at_once = tail and self.config.mark_interval_ms is not None
-        return NoteResult(late, floors, self._roster.evaluate(note.times, now, at_once=at_once))
+        return NoteResult(late, floors, self._make_marks(note.times, now, at_once=at_once))
 
     def done_before(self, notes: Sequence[Note], now: int) -> set[int]:
         """The indexes of the notes that count as done although they go back: their request was sent before.
@@ -218,7 +242,7 @@ class Stream:
             return []
         self._check_unsealed()
         check_epoch(name, writer, epoch)
-        self._roster.store_rest(now)
+        self._store_rest(now)
         if writer.tail:
             writer.lose(now)
         else:
@@ -234,7 +258,7 @@ class Stream:
         writer = self._writer(name)
         if writer.closed or writer.excluded_at is not None:
             return []
-        self._roster.store_rest(now)
+        self._store_rest(now)
         writer.excluded_at = now
         return self._changed(writer, now)
 
@@ -245,11 +269,11 @@ class Stream:
         writer = self._writer(name)
         if writer.excluded_at is None:
             return []
-        self._roster.store_rest(now)
+        self._store_rest(now)
         writer.excluded_at = None
         return self._changed(writer, now)
 
-    # -- the stream ----------------------------------------------------------------------------------------------
+    # -- the stream ---------------------------------------------------------------------------------------------
 
     def configure(self, settings: Mapping[str, Any], now: int) -> list[Mark]:
         """Changes settings. Raises InvalidConfig, and then changes nothing."""
@@ -257,10 +281,16 @@ class Stream:
         config = self.config.changed(**settings)
         if config == self.config:
             return []
-        self._roster.store_rest(now)
-        self._roster.configure(config, now)
-        self._roster.changes.stream = True
-        return [] if self.sealed else self._roster.evaluate(self.keys, now)
+        self._store_rest(now)
+        self.config = config
+        for agenda in (self._deadlines, self._lapsing, self._closed):
+            agenda.clear()
+        for aggregate in self._aggregates.values():
+            aggregate.config = config
+        for writer in self.writers.values():
+            self._update_writer(writer, now)
+        self._changes.stream = True
+        return [] if self.sealed else self._make_marks(self.keys, now)
 
     def scale(self, seal: Mapping[str, int], create: Sequence[NewSegment], now: int) -> list[Segment]:
         """Seals segments at final offsets and creates their successors. A repeated call changes nothing."""
@@ -268,28 +298,28 @@ class Stream:
         self._check_unsealed()
         self._check_finals(seal)
         changed = self.graph.scale(seal, create, now)
-        self._roster.changes.segments.update((segment.id, segment) for segment in changed)
+        self._changes.segments.update((segment.id, segment) for segment in changed)
         return changed
 
     def drop_segment(self, segment: str, now: int) -> None:
         """Removes a segment that the log does not have from an open stream, its writers and its marks to come."""
         now = self._moment(now)
         self.graph.drop(segment)
-        self._roster.changes.dropped.add(segment)
-        self._roster.changes.stream = True
+        self._changes.dropped.add(segment)
+        self._changes.stream = True
         self.head = self.head.without(segment)
-        self._roster.sharing.drop(segment)
-        for aggregate in self._roster.aggregates.values():
+        self._sharing.drop(segment)
+        for aggregate in self._aggregates.values():
             aggregate.forget_segment(segment)
         for writer in self.writers.values():
             writer.forget_segment(segment)
-            self._roster.changed(writer, now)
+            self._update_writer(writer, now)
 
     def truncate(self, position: Mapping[str, int], now: int) -> Cut:
         """Moves the head forward: events below it are gone from the log. The head never goes back."""
         self._moment(now)
         before, self.head = self.head, self.head.join(self.graph.cut(position))
-        self._roster.changes.stream |= self.head != before
+        self._changes.stream |= self.head != before
         return self.head
 
     def seal(self, final: Mapping[str, int], now: int) -> list[Mark]:
@@ -298,71 +328,105 @@ class Stream:
         self._check_finals(final)
         if self.sealed:
             return []  # `_check_finals` refuses other offsets than those stored
-        self._roster.store_rest(now)
+        self._store_rest(now)
         noted = self._noted_end()
         ends = {segment.id: noted.offset(segment.id) for segment in self.graph}
-        peaks = {key: aggregate.peak() for key, aggregate in self._roster.aggregates.items()}
+        peaks = {key: aggregate.peak() for key, aggregate in self._aggregates.items()}
         for writer in self.writers.values():
             writer.close(None if writer.lost else writer.epoch, now)
-            self._roster.changed(writer, now)
+            self._update_writer(writer, now)
         marks = []
-        for key, aggregate in sorted(self._roster.aggregates.items()):
+        for key, aggregate in sorted(self._aggregates.items()):
             peak = peaks[key]
             if peak is not None and (aggregate.last is None or peak > aggregate.last.time):
-                marks.append(self._roster.append(aggregate, peak, now))
+                marks.append(self._append(aggregate, peak, now))
         changed = self.graph.seal_all(ends | dict(final))
         self.sealed = True
-        self._roster.changes.segments.update((segment.id, segment) for segment in changed)
-        self._roster.changes.stream = True
+        self._changes.segments.update((segment.id, segment) for segment in changed)
+        self._changes.stream = True
         return marks
 
-    # -- time ----------------------------------------------------------------------------------------------------
+    # -- time ---------------------------------------------------------------------------------------------------
 
     def evaluate(self, key: str, now: int) -> Mark | None:
         """Makes a mark now if one is possible, even before its interval has passed, or the mark of the idle advance."""
         now = self._moment(now)
         if self.sealed:
             return None
-        made = self._roster.store_rest(now) if key == DEFAULT_KEY else None
-        marks = self._roster.evaluate([key], now, at_once=True)
+        made = self._store_rest(now) if key == DEFAULT_KEY else None
+        marks = self._make_marks([key], now, at_once=True)
         return marks[-1] if marks else made
 
     def advance(self, now: int) -> list[Mark]:
         """Lets time pass: times out silent writers, and makes the marks that waited for their interval."""
-        marks = len(self._roster.changes.marks)
+        marks = len(self._changes.marks)
         now = self._moment(now)
         if not self.sealed:
-            self._roster.evaluate(self.keys, now)
-        return self._roster.changes.marks[marks:]
+            self._make_marks(self.keys, now)
+        return self._changes.marks[marks:]
 
     def next_wake(self, *, exact: bool = True) -> int | None:
-        """When `advance` next has work; None: never by itself. Not `exact`: maybe too early, but fast."""
-        return None if self.sealed else self._roster.next_wake(exact=exact)
+        """When `advance` next has work: a writer times out, or an interval has passed. None: never by itself.
+
+        Not `exact`, it ignores that writers were heard since: it may be too early, but is fast. While the store is
+        away, nothing may happen at that moment: no writer times out before served time goes on.
+        """
+        if self.sealed:
+            return None
+        timeout = self.config.writer_timeout_ms
+        first = self._deadlines.first()
+        while exact and timeout and first is not None:
+            deadline, name = first
+            writer = self.writers[name]
+            if not self._waits_for(writer):
+                self._deadlines.drop(name)
+            elif deadline == writer.served_at + timeout:
+                break
+            else:
+                self._deadlines.put(name, writer.served_at + timeout)
+            first = self._deadlines.first()
+        moments = [first[0] + self._unserved.total_ms] if first is not None else []
+        interval = self.config.mark_interval_ms
+        for aggregate in self._aggregates.values():
+            if interval is not None and aggregate.last is not None and aggregate.next_time() is not None:
+                moments.append(aggregate.last.created_at + interval)
+        return min(moments, default=None)
 
     def held_by(self, key: str, now: int) -> Holder | None:
         """The writer that holds time back in a key, or None."""
-        return None if self.sealed else self._roster.held_by(key, max(now, self.clock))
+        if self.sealed:
+            return None
+        now = max(now, self.clock)
+        aggregate = self._aggregates.get(key) or Aggregate(key, {}, self.config, self._sharing)
+        return aggregate.held_by(self._served(now)) or self._holder_of_rest(aggregate, now)
 
     def resting(self, now: int) -> Mark | None:
         """The mark of the idle advance, in an ingestion stream whose reporters are all idle; not stored."""
-        return None if self.sealed else self._roster.resting(max(now, self.clock))
+        if self.config.time_domain is not INGESTION or self.sealed:
+            return None
+        now = max(now, self.clock)
+        aggregate = self._aggregates.get(DEFAULT_KEY)
+        if aggregate is None or not self._at_rest(aggregate, now):
+            return None
+        time = now - self.config.idle_lag_ms - self.config.clock_skew_ms
+        if aggregate.last is not None and time <= aggregate.last.time:
+            return None
+        return aggregate.survey(time, now)
 
     def silent_ms(self, writer: Writer | Remainder, now: int) -> int:
         """How long a writer, or every forgotten one, has been silent, in served time."""
-        return self._roster.silent_ms(writer, max(now, self.clock))
+        return max(0, self._served(max(now, self.clock)) - writer.served_at)
 
     def states(self, writer: Writer) -> dict[str, WriterState]:
         """A writer's state, by key."""
-        return {
-            key: writer.state(key_state, self._roster.last_time(key)) for key, key_state in writer.key_states.items()
-        }
+        return {key: writer.state(key_state, self._last_time(key)) for key, key_state in writer.key_states.items()}
 
     def drain(self) -> Changes:
         """The changes since the last call, for the store."""
-        changes, self._roster.changes = self._roster.changes, Changes()
+        changes, self._changes = self._changes, Changes()
         return changes
 
-    # -- within --------------------------------------------------------------------------------------------------
+    # -- within -------------------------------------------------------------------------------------------------
 
     def _moment(self, now: int) -> int:
         """Moves the stream's clock, which never goes back, and returns it. Every call begins with this: it forgets
@@ -370,14 +434,14 @@ class Stream:
         self.clock = now = max(self.clock, now)
         if self.sealed:
             return now
-        self._roster.forget_passed(now)
-        if timed_out := self._roster.time_out_silent(now):
-            self._roster.evaluate(timed_out, now)
+        self._forget_passed(now)
+        if timed_out := self._time_out_silent(now):
+            self._make_marks(timed_out, now)
         return now
 
     def _changed(self, writer: Writer, now: int) -> list[Mark]:
-        self._roster.changed(writer, now)
-        return self._roster.evaluate(writer.key_states, now)
+        self._update_writer(writer, now)
+        return self._make_marks(writer.key_states, now)
 
     def _floors(self, name: str, writer: Writer | None, admitted: Admitted, now: int) -> dict[str, int | None]:
         """By key, the time below which the writer's events are late; None if none of them are.
@@ -388,8 +452,8 @@ class Stream:
         """
         floors: dict[str, int | None] = {}
         for key, time in admitted.times.items():
-            if writer is None or not self._roster.counts(name, key):
-                floors[key] = self._roster.reached(key, now)
+            if writer is None or not self._counts(name, key):
+                floors[key] = self._reached(key, now)
                 continue
             key_state = writer.key_states[key]
             if key_state.floor is not None and time < key_state.floor:  # only a joined writer has a floor
@@ -399,14 +463,13 @@ class Stream:
         return floors
 
     def _take(self, note: Note, admitted: Admitted, floors: Mapping[str, int | None], tail: bool, now: int) -> None:
-        roster = self._roster
         new = self.graph.name(note.position, now)
-        roster.store_rest(now)
+        self._store_rest(now)
         if new:
-            roster.changes.segments.update((segment.id, segment) for segment in new)
-        writer = roster.writer(note.writer, now)
+            self._changes.segments.update((segment.id, segment) for segment in new)
+        writer = self._ensure_writer(note.writer, now)
         if writer.closed:
-            roster.stay(writer)
+            self._stay(writer)
             writer.begin_anew()
         writer.tail = writer.tail or tail
         for key in note.times:
@@ -415,22 +478,22 @@ class Stream:
         segments = len(writer.position)
         writer.move(note.position, admitted.cut, note.newest)
         if len(writer.position) != segments:
-            roster.entered(writer)
+            self._entered(writer)
         for key, time in admitted.times.items():
-            last_time = roster.last_time(key)
+            last_time = self._last_time(key)
             writer.key_states[key].note(time, writer.position, floors[key], last_time, self._history_notes)
         self._hear(writer, now)
-        roster.changed(writer, now)
+        self._update_writer(writer, now)
 
     def _hear_again(self, writer: Writer, keys: Iterable[str], now: int) -> None:
         """Takes a note that only repeats: the writer is alive, so it is no longer lost; it stays idle or closed."""
         back = [each for key in keys if (each := writer.key_states[key]).lost_at is not None and not writer.closed]
         if back:
-            self._roster.store_rest(now)
+            self._store_rest(now)
         for key_state in back:
             key_state.lost_at = None
         self._hear(writer, now)
-        self._roster.changed(writer, now)
+        self._update_writer(writer, now)
 
     def _was_forgotten(self, name: str, epoch: int | None) -> bool:
         """Whether an unknown writer may have been forgotten: then its call repeats an earlier one.
@@ -440,10 +503,12 @@ class Stream:
         """
         if name in self.writers:
             return False
-        return self._roster.has_forgotten if epoch is None else epoch <= self.epochs
+        if epoch is not None:
+            return epoch <= self.epochs
+        return any(aggregate.remainder.writers for aggregate in self._aggregates.values())
 
     def _hear(self, writer: Writer, now: int) -> None:
-        writer.hear(now, self._roster.served(now))
+        writer.hear(now, self._served(now))
 
     def _writer(self, name: str) -> Writer:
         if name not in self.writers:
@@ -469,6 +534,328 @@ class Stream:
                 raise InvalidScale(
                     segment=name, reason=f"the final offset {offset} is below {noted.offset(name)}, which was noted"
                 )
+
+    # -- writers, and who counts --------------------------------------------------------------------------------
+
+    def _ensure_writer(self, name: str, now: int) -> Writer:
+        """The writer of a name; creates it if it is not known."""
+        found = self.writers.get(name)
+        if found is None:
+            found = self.writers[name] = Writer(name=name, heard_at=now, served_at=self._served(now))
+        return found
+
+    def _update_writer(self, writer: Writer, now: int) -> None:
+        """Updates aggregates, deadlines and journal for a writer that may have changed."""
+        self._changes.writers.add(writer.name)
+        lost = False
+        for key, key_state in writer.key_states.items():
+            aggregate = self._aggregates.get(key) or self._begin(key)
+            aggregate.place(writer, now)
+            if aggregate.timed_out:
+                aggregate.timed_out.discard(writer.name)
+            self._journal(writer, aggregate, key_state, now)
+            lost = lost or key_state.lost_at is not None
+        if writer.closed or lost:
+            self._stay(writer)
+            self._await_lapse(writer)
+        self._arm(writer)
+
+    def _arm(self, writer: Writer) -> None:
+        """Sets the deadline of a writer that has none and can time out."""
+        if writer.name not in self._deadlines and self.config.writer_timeout_ms and self._waits_for(writer):
+            self._deadlines.put(writer.name, writer.served_at + self.config.writer_timeout_ms)
+
+    def _entered(self, writer: Writer) -> None:
+        """Records that a writer's position reaches into further segments."""
+        for name in (writer.name, *self._sharing.enter(writer.name, writer.position.offsets)):
+            for key in self.writers[name].key_states:
+                aggregate = self._aggregates.get(key)
+                if aggregate is not None:
+                    aggregate.look_again(name)
+
+    def _begin(self, key: str, last: Mark | None = None, remainder: Remainder = NO_REMAINDER) -> Aggregate:
+        """Creates the aggregate of a key: a new one, or with what is stored of it."""
+        aggregate = Aggregate(key, self.writers, self.config, self._sharing, last, remainder)
+        self._aggregates[key] = aggregate
+        return aggregate
+
+    def _journal(self, writer: Writer, aggregate: Aggregate, key_state: KeyState, now: int) -> None:
+        after = writer.state(key_state, aggregate.last.time if aggregate.last is not None else None)
+        before = key_state.seen
+        if before is not after:
+            key_state.seen = after
+            self._changes.states.append(StateChange(now, writer.name, aggregate.key, before, after))
+
+    def _last_time(self, key: str) -> int | None:
+        aggregate = self._aggregates.get(key)
+        return aggregate.last.time if aggregate is not None and aggregate.last is not None else None
+
+    def _counts(self, writer: str, key: str) -> bool:
+        """Whether a writer counts in a key with at least the time of the last mark."""
+        return key in self._aggregates and self._aggregates[key].counts(writer)
+
+    def _reached(self, key: str, now: int) -> int | None:
+        """The time that a key has reached: that of its last mark, or the idle advance if that is further."""
+        rest = self.resting(now) if key == DEFAULT_KEY else None
+        return self._last_time(key) if rest is None else rest.time
+
+    def _check_room(self, name: str, keys: Iterable[str]) -> None:
+        """Raises TooMany if this writer in these keys exceeds the limit of writers, of keys, or of both together.
+
+        Before that it forgets closed writers, to make room.
+        """
+        writer = self.writers.get(name)
+        held: Mapping[str, KeyState] = writer.key_states if writer is not None else {}
+        new = [key for key in keys if key not in held]
+        if not new:
+            return
+        is_full = writer is None and len(self.writers) >= self.config.max_writers
+        if is_full or self._held_states + len(new) > STANDINGS_PER_STREAM:
+            self._make_room(name)
+        if writer is None and (count := len(self.writers) + 1) > self.config.max_writers:
+            raise TooMany(what="writers in a stream", count=count, limit=self.config.max_writers, setting="max_writers")
+        known = self._aggregates
+        if (count := len(known) + sum(1 for key in new if key not in known)) > max(len(known), KEYS_PER_STREAM):
+            raise TooMany(what="time keys in a stream", count=count, limit=KEYS_PER_STREAM)
+        if (count := self._held_states + len(new)) > STANDINGS_PER_STREAM:
+            what = "writers in a stream, each counted once for every time key that it holds,"
+            raise TooMany(what=what, count=count, limit=STANDINGS_PER_STREAM)
+
+    @property
+    def _held_states(self) -> int:
+        """The number of writers, each counted once for every key that it holds."""
+        return sum(aggregate.holders for aggregate in self._aggregates.values())
+
+    # -- silence ------------------------------------------------------------------------------------------------
+
+    def _served(self, now: int) -> int:
+        """The served time, in which silence is measured."""
+        return self._unserved.served(now)
+
+    def _time_out_silent(self, now: int) -> set[str]:
+        """Times out writers that have been silent too long; returns the keys in which they are lost now."""
+        timeout = self.config.writer_timeout_ms
+        keys: set[str] = set()
+        if not timeout:
+            return keys
+        served = self._served(now)
+        for name in self._deadlines.due(served):
+            writer = self.writers[name]
+            deadline = writer.served_at + timeout
+            if deadline <= served:
+                for key, key_state in writer.key_states.items():
+                    if self._aggregates[key].role(name) in AWAITED:
+                        key_state.lost_at = now - (served - deadline)
+                        keys.add(key)
+            self._update_writer(writer, now)
+        return keys
+
+    def _waits_for(self, writer: Writer) -> bool:
+        return any(self._aggregates[key].role(writer.name) in AWAITED for key in writer.key_states)
+
+    # -- forgetting ---------------------------------------------------------------------------------------------
+
+    def _leave(self, writer: Writer) -> None:
+        """Schedules a closed or lost writer: a later call forgets it, once marks have passed it in all of its keys."""
+        for key, key_state in writer.key_states.items():
+            self._aggregates[key].passing.put(writer.name, -TIME_BOUND_MS if key_state.time is None else key_state.time)
+            self._to_check.add(key)
+
+    def _stay(self, writer: Writer) -> None:
+        """Cancels `leave`: the writer is not to be forgotten for now."""
+        for key in writer.key_states:
+            self._aggregates[key].passing.drop(writer.name)
+
+    def _forget_passed(self, now: int) -> None:
+        """Forgets closed and lost writers that marks have passed: at most `FORGOTTEN_PER_CALL`, and the rest later."""
+        for agenda in (self._closed, self._lapsing):
+            for name in agenda.due(now, most=FORGOTTEN_PER_CALL):
+                writer = self.writers[name]
+                if self._has_lapsed(writer, now):
+                    self._leave(writer)
+                else:
+                    self._await_lapse(writer)
+        room = FORGOTTEN_PER_CALL
+        for key in sorted(self._to_check) if self._to_check else ():
+            for name, time in self._passed_in(key, room):
+                self._forget_if_passed(self.writers[name], self._aggregates[key], time, now)
+                room -= 1
+            if not room:
+                return
+            self._to_check.discard(key)
+
+    def _make_room(self, needed_by: str) -> None:
+        """Forgets closed writers before their time, the longest closed first, if marks have passed them."""
+        for name in self._closed.due(TIME_BOUND_MS, most=FORGOTTEN_PER_CALL):
+            writer = self.writers[name]
+            if writer.closed and name != needed_by and self._is_passed(writer):
+                self._forget(writer)
+            else:
+                self._await_lapse(writer)
+        for key in sorted(self._to_check):  # writers that are due already, but that only a mark of this call has passed
+            for name, time in self._passed_in(key, FORGOTTEN_PER_CALL):
+                writer = self.writers[name]
+                if writer.closed and name != needed_by and self._is_passed(writer):
+                    self._forget(writer)
+                else:
+                    self._aggregates[key].passing.put(name, time)
+
+    def _passed_in(self, key: str, most: int) -> list[tuple[str, int]]:
+        """Takes out the closed and lost writers that the last mark of a key may have passed, with the mark's time."""
+        aggregate = self._aggregates.get(key)
+        if aggregate is None or aggregate.last is None:
+            return []
+        time = aggregate.last.time
+        return [(name, time) for name in aggregate.passing.due(time, most=most)]
+
+    def _is_passed(self, writer: Writer) -> bool:
+        """Whether the last marks cover everything that a writer noted.
+
+        There must be a mark. For a lost writer, one must have been made after it lapsed, so that a writer that notes
+        rarely is not forgotten while time has not moved on without it.
+        """
+        aggregates = [self._aggregates[key] for key in writer.key_states]
+        since = None if writer.closed else self._lapses_at(writer)
+        marked = any(each.last and (since is None or each.last.created_at >= since) for each in aggregates)
+        return marked and all(each.has_passed(writer) for each in aggregates)
+
+    def _forget_if_passed(self, writer: Writer, aggregate: Aggregate, time: int, now: int) -> None:
+        """Forgets a writer that the last mark of a key may have passed, if marks have passed it in all of its keys."""
+        if not self._has_lapsed(writer, now):
+            self._stay(writer)
+            self._await_lapse(writer)
+        elif self._is_passed(writer):
+            self._forget(writer)
+        elif not (writer.closed and aggregate.has_passed(writer)):
+            aggregate.passing.put(writer.name, time + 1)
+
+    def _forget(self, writer: Writer) -> None:
+        name = writer.name
+        for key in writer.key_states:
+            aggregate = self._aggregates[key]
+            aggregate.forget(writer)
+            if not aggregate.holders and aggregate.last is None:
+                del self._aggregates[key]
+        for agenda in (self._deadlines, self._lapsing, self._closed):
+            agenda.drop(name)
+        self._sharing.leave(name, writer.position.offsets)
+        del self.writers[name]
+        self._changes.forget(name)
+
+    def _has_lapsed(self, writer: Writer, now: int) -> bool:
+        """Whether a writer has been closed or lost for long enough to be forgotten."""
+        lapses_at = self._lapses_at(writer)
+        return lapses_at is not None and lapses_at <= now
+
+    def _await_lapse(self, writer: Writer) -> None:
+        lapses_at = self._lapses_at(writer)
+        if lapses_at is not None:
+            (self._closed if writer.closed else self._lapsing).put(writer.name, lapses_at)
+
+    def _lapses_at(self, writer: Writer) -> int | None:
+        """The moment from which a writer may be forgotten; None if it is neither closed nor lost, or is excluded.
+
+        It must have been lost for `forget_after_ms` in every key in which it is not idle.
+        """
+        if writer.closed:
+            return writer.heard_at + self._gone_kept_ms
+        if writer.excluded_at is not None:
+            return None
+        moments = []
+        for key_state in writer.key_states.values():
+            if key_state.lost_at is not None:
+                moments.append(key_state.lost_at)
+            elif key_state.phase is not Phase.IDLE:
+                return None
+        if not moments:
+            return None
+        return max(max(moments) + self.config.forget_after_ms, writer.heard_at + self._gone_kept_ms)
+
+    # -- marks --------------------------------------------------------------------------------------------------
+
+    def _make_marks(self, keys: Collection[str], now: int, *, at_once: bool = False) -> list[Mark]:
+        """Makes every possible mark whose interval has passed, or, `at_once`, every possible mark."""
+        marks: list[Mark] = []
+        for key in sorted(keys) if len(keys) > 1 else keys:
+            aggregate = self._aggregates.get(key)
+            # The interval first: most notes come before it has passed, and then no mark's time need be computed.
+            while aggregate is not None and (at_once or self._interval_passed(aggregate, now)):
+                time = aggregate.next_time()
+                if time is None:
+                    break
+                rest = self.resting(now) if key == DEFAULT_KEY else None  # readers may have this time
+                marks.append(self._append(aggregate, time if rest is None else max(time, rest.time), now))
+        return marks
+
+    def _append(self, aggregate: Aggregate, time: int, now: int) -> Mark:
+        """Makes one mark, and handles the writers that it timed out."""
+        mark = aggregate.make(time, now)
+        self._changes.marks.append(mark)
+        self._to_check.add(aggregate.key)
+        for name in sorted(aggregate.timed_out):
+            self._update_writer(self.writers[name], now)
+        aggregate.timed_out.clear()
+        return mark
+
+    def _interval_passed(self, aggregate: Aggregate, now: int) -> bool:
+        interval = self.config.mark_interval_ms
+        if interval is None:
+            return False
+        # If the last mark was made at a later moment, an operator has set the clock back since.
+        return aggregate.last is None or not aggregate.last.created_at <= now < aggregate.last.created_at + interval
+
+    # -- the idle advance, in the ingestion domain --------------------------------------------------------------
+
+    def _store_rest(self, now: int) -> Mark | None:
+        """Appends the mark of the idle advance, before a call ends it."""
+        if self.config.time_domain is not INGESTION:
+            return None
+        mark = self.resting(now)
+        return None if mark is None else self._append(self._aggregates[DEFAULT_KEY], mark.time, now)
+
+    def _holder_of_rest(self, aggregate: Aggregate, now: int) -> Holder | None:
+        """In the ingestion domain: the lost reporter that prevents the idle advance, if all others are idle, and for
+        how long. Of several lost ones, the one that is forgotten last."""
+        if self.config.time_domain is not INGESTION or not aggregate.enough_have_noted or aggregate.someone_counts:
+            return None
+        holders: list[tuple[int, str]] = []
+        idle = False
+        for name, writer in self.writers.items():
+            key_state = writer.key_states[DEFAULT_KEY]
+            since = writer.lost_since(key_state)
+            if since is None:
+                if not (writer.closed or key_state.phase is Phase.IDLE):
+                    return None  # a skipped writer prevents the idle advance too
+                idle = True
+            elif writer.excluded_at is None and now - since < self.config.forget_after_ms:
+                holders.append((since, name))
+        if not idle or not holders:
+            return None
+        since, name = max(holders)
+        writer = self.writers[name]
+        key_state = writer.key_states[DEFAULT_KEY]
+        return Holder(
+            writer=name,
+            state=str(writer.state(key_state, self._last_time(DEFAULT_KEY))),
+            time=key_state.value,
+            last_heard_ms_ago=self.silent_ms(writer, now),
+            released_in_ms=since + self.config.forget_after_ms - now,
+        )
+
+    def _at_rest(self, aggregate: Aggregate, now: int) -> bool:
+        """Whether every reporter is idle or closed; excluded ones and those that marks no longer name do not count."""
+        if not aggregate.enough_have_noted or aggregate.someone_counts:
+            return False
+        someone = aggregate.remainder.closed
+        for writer in self.writers.values():
+            key_state = writer.key_states[DEFAULT_KEY]
+            since = writer.lost_since(key_state)
+            if writer.excluded_at is not None or (since is not None and now - since >= self.config.forget_after_ms):
+                continue
+            if since is not None or not (writer.closed or key_state.phase is Phase.IDLE):
+                return False
+            someone = True
+        return someone
 
 
 def _same_registration(writer: Writer, registration: str | None, keys: Collection[str]) -> Registered | None:

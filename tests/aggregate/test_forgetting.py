@@ -362,17 +362,17 @@ def test_what_a_forgotten_writer_was_is_told_to_the_store_once() -> None:
 
 def rooms(book: Book) -> dict[str, int]:
     """How much of everything that is kept by name a stream has."""
-    roster = book.stream._roster
-    found = {"deadlines": roster._deadlines.entries, "lapsing": roster._lapsing.entries}
-    found["segments"] = sum(map(len, roster.sharing._writers.values()))
-    for aggregate in roster.aggregates.values():
+    stream = book.stream
+    found = {"deadlines": stream._deadlines.entries, "lapsing": stream._lapsing.entries}
+    found["segments"] = sum(map(len, stream._sharing._writers.values()))
+    for aggregate in stream._aggregates.values():
         for name in aggregate.__dict__:
             value = getattr(aggregate, name)
             if name in ("passing", "_expiring"):
                 found[name] = value.entries
             elif isinstance(value, dict | set | list) and name != "_writers":
                 found[name] = len(value)
-    return found | {"writers": len(roster.writers)}
+    return found | {"writers": len(stream.writers)}
 
 
 @pytest.mark.parametrize("how", ["closes", "is lost"])

@@ -4,7 +4,7 @@ import pytest
 
 from strandline.core.note import Note
 from strandline.errors import InvalidScale, StreamSealed
-from tests.aggregate.book import Book
+from tests.aggregate.book import START_MS, Book
 
 
 def test_sealing_closes_the_writers_and_makes_the_last_mark_whatever_min_writers_says() -> None:
@@ -64,6 +64,14 @@ def test_sealing_again_is_harmless_and_everything_else_is_refused() -> None:
         with pytest.raises((StreamSealed, InvalidScale)):
             call()
     assert (book.stream.next_wake(), book.holder()) == (None, None)
+
+
+def test_changed_settings_make_no_mark_after_the_end_of_an_ingestion_stream() -> None:
+    book = Book(time_domain="ingestion")
+    book.note("a", START_MS, {"0": 3})
+    book.call("seal", {})
+    book.after(100_000).call("configure", {"idle_lag_ms": 5})
+    assert book.times() == [START_MS]
 
 
 def test_the_last_marks_come_in_the_order_of_their_keys() -> None:

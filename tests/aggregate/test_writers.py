@@ -415,8 +415,8 @@ def test_a_writer_that_notes_on_and_on_while_another_holds_time_back_takes_no_mo
     for time in range(2, 500):
         book.note("fast", time)
     assert book.times() == [1]
-    assert len(book.stream._roster.aggregates[""]._by_time) < 100
-    assert book.stream._roster._deadlines.entries == 2
+    assert len(book.stream._aggregates[""]._by_time) < 100
+    assert book.stream._deadlines.entries == 2
     book.note("slow", 1_000)
     assert book.times() == [1, 499]
 

@@ -337,7 +337,7 @@ def make_no_mark_after_a_restart() -> None:
     def make(restored: Any) -> Any:
         def broken(*arguments: Any, **named: Any) -> Stream:
             stream: Stream = restored(*arguments, **named)
-            stream._roster.evaluate = lambda *_, **__: []  # type: ignore[method-assign]  # that is the bug
+            stream._make_marks = lambda *_, **__: []  # type: ignore[method-assign]  # that is the bug
             return stream
 
         return broken

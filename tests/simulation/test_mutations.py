@@ -25,7 +25,6 @@ from strandline.core.config import StreamConfig, TimeDomain
 from strandline.core.cut import NOTHING, Cut, join_all
 from strandline.core.mark import Mark
 from strandline.core.note import Note
-from strandline.core.roster import Roster
 from strandline.core.served_time import Unserved
 from strandline.core.shared_segments import SharedSegments
 from strandline.core.stream import Stream
@@ -163,7 +162,7 @@ def a_repeated_note_wakes_an_idle_writer(patch: Patch) -> None:
             if key_state.phase is Phase.IDLE:
                 key_state.phase = Phase.NOTED
         self._hear(writer, now)
-        self._roster.changed(writer, now)
+        self._update_writer(writer, now)
 
     patch.setattr(Stream, "_hear_again", broken)
 
@@ -197,7 +196,7 @@ def a_report_counts_with_the_time_of_its_arrival(patch: Patch) -> None:
 
 
 def rest_is_not_stored_before_it_ends(patch: Patch) -> None:
-    patch.setattr(Roster, "store_rest", lambda self, now: None)
+    patch.setattr(Stream, "_store_rest", lambda self, now: None)
 
 
 def thinning_keeps_the_earlier_note(patch: Patch) -> None:
@@ -275,7 +274,7 @@ def a_clock_that_follows_counts_as_silence(patch: Patch) -> None:
 
 
 def a_returning_writer_is_told_no_floor(patch: Patch) -> None:
-    patch.setattr(Roster, "counts", lambda self, writer, key: True)
+    patch.setattr(Stream, "_counts", lambda self, writer, key: True)
 
 
 def a_repeat_is_not_told_what_the_first_was(patch: Patch) -> None:
@@ -296,7 +295,7 @@ def a_joined_writer_that_notes_below_its_floor_is_not_told(patch: Patch) -> None
         self: Stream, name: str, writer: Writer | None, admitted: Admitted, now: int
     ) -> Mapping[str, int | None]:
         told = floors(self, name, writer, admitted, now)
-        joined = {key for key in told if writer is not None and self._roster.counts(name, key)}
+        joined = {key for key in told if writer is not None and self._counts(name, key)}
         return {key: None if key in joined and not admitted.repeats else floor for key, floor in told.items()}
 
     patch.setattr(Stream, "_floors", broken)
@@ -371,38 +370,38 @@ def a_writer_is_forgotten_when_the_marks_of_one_of_its_keys_have_passed_it(patch
 
 
 def a_lost_writer_is_forgotten_at_once(patch: Patch) -> None:
-    lapses_at = Roster._lapses_at
+    lapses_at = Stream._lapses_at
 
-    def broken(self: Roster, writer: Writer) -> int | None:
+    def broken(self: Stream, writer: Writer) -> int | None:
         return None if lapses_at(self, writer) is None else 0
 
-    patch.setattr(Roster, "_lapses_at", broken)
+    patch.setattr(Stream, "_lapses_at", broken)
 
 
 def an_excluded_writer_is_forgotten(patch: Patch) -> None:
-    lapses_at = Roster._lapses_at
+    lapses_at = Stream._lapses_at
 
-    def broken(self: Roster, writer: Writer) -> int | None:
+    def broken(self: Stream, writer: Writer) -> int | None:
         return writer.excluded_at if writer.excluded_at is not None else lapses_at(self, writer)
 
-    patch.setattr(Roster, "_lapses_at", broken)
+    patch.setattr(Stream, "_lapses_at", broken)
 
 
 def an_idle_writer_is_forgotten(patch: Patch) -> None:
-    lapses_at = Roster._lapses_at
+    lapses_at = Stream._lapses_at
 
-    def broken(self: Roster, writer: Writer) -> int | None:
+    def broken(self: Stream, writer: Writer) -> int | None:
         idle = all(key_state.phase is Phase.IDLE for key_state in writer.key_states.values()) and not writer.lost
         return writer.heard_at if idle and not writer.closed else lapses_at(self, writer)
 
-    changed = Roster.changed
+    update = Stream._update_writer
 
-    def tells(self: Roster, writer: Writer, now: int) -> None:
-        changed(self, writer, now)
+    def tells(self: Stream, writer: Writer, now: int) -> None:
+        update(self, writer, now)
         self._await_lapse(writer)
 
-    patch.setattr(Roster, "_lapses_at", broken)
-    patch.setattr(Roster, "changed", tells)
+    patch.setattr(Stream, "_lapses_at", broken)
+    patch.setattr(Stream, "_update_writer", tells)
 
 
 def without_remainder(**left: Any) -> Mutation:
