@@ -81,7 +81,7 @@ class Controller:
         self.streams = Streams(store, committer, clock, term, restores)
         self.notes = Notes(self.streams, committer, clock)
         self.reading = Reads(self.streams, store, clock)
-        self.following = MarkFeed(self.streams, self.reading)
+        self.following = MarkFeed(self.streams, self.reading, committer)
         self.indexing = TimeIndexes(self.streams, store)
         self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, term, restores)
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)

@@ -135,13 +135,13 @@ class Committer:
         self._forming.kept[id(kept)] = kept
         self._wanted.set()
 
-    def join(self, kept: Kept, calls: int = 1) -> Durable:
-        """Adds a change to the next commit; the returned future is done when it is durable."""
+    def join(self, kept: Kept) -> Durable:
+        """Adds what a call changed to the next commit; the returned future is done when it is durable."""
         batch = self._forming
         batch.kept[id(kept)] = kept
         if not batch.calls:  # later calls join a batch that is wanted already
             self._wanted.set()
-        batch.calls += calls
+        batch.calls += 1
         return batch.done
 
     async def beat(self) -> None:

@@ -14,7 +14,7 @@ from controller.controller import Controller
 from controller.http.auth import get_grant
 from controller.http.bodies import Strict
 from controller.http.body_errors import body_error
-from controller.http.request_bodies import check_json, decode, read_json_body
+from controller.http.request_bodies import check_json, decode, read_body
 from strandline.access import Grant
 from strandline.errors import BadJson, InvalidConfig, InvalidNote, InvalidParameter
 from strandline.limits import PAGE_DEFAULT_ENTRIES, PAGE_ENTRIES, TIME_BOUND_MS
@@ -89,7 +89,7 @@ async def read_as(
     empty: Body | None = None,
 ) -> Body:
     """The request's body; `empty` stands for one that was left out. JSON of another shape is a `wrong`."""
-    body = await read_json_body(request.scope, request.receive)
+    body = await read_body(request.scope, request.receive, as_json=True)
     if not body and empty is not None:
         return empty
     try:

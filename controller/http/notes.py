@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -22,8 +21,8 @@ from controller.http.body_errors import body_error
 from controller.http.declared import DeclaredRoute, Rule, RuleScope
 from controller.http.dependencies import caller_of
 from controller.http.problems import log_denied
-from controller.http.request_bodies import check_no_name_twice, decode, read_json_body
-from controller.http.responses import reply_to, to_json
+from controller.http.request_bodies import check_json, decode, read_body
+from controller.http.responses import to_json
 from controller.limits import NOTE_SEGMENTS, PIECE_ANSWERS, PIECE_NOTES, SMALL_BODY_BYTES
 from controller.streams.notes import Notes
 from strandline.access import EVERYTHING, Grant, Role
@@ -31,7 +30,7 @@ from strandline.core.note import DEFAULT_KEY, Note
 from strandline.errors import Forbidden, InvalidNote, Refused, StrandlineError, TooMany, UnknownPath
 from strandline.limits import NOTES_PER_REQUEST
 from strandline.wire.shapes import decoder_of
-from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults, encoded_results
+from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults, encoded_results, note_reply
 
 _body = decoder_of(NoteBody)
 _raw = decoder_of(RawNotesBody)
@@ -66,8 +65,8 @@ def hot_call(scope: Scope) -> HotCall | None:
     if not path.endswith(_AFTER) or scope["method"] != "POST":
         return None
     if path.startswith(_BEFORE) and (stream := path[len(_BEFORE) : -len(_AFTER)]) and "/" not in stream:
-        return partial(note_stream, stream)
-    return note_streams if path == "/v1/notes" else None
+        return partial(take_notes, stream)
+    return partial(take_notes, None) if path == "/v1/notes" else None
 
 
 class AnsweredBefore:
@@ -77,61 +76,65 @@ class AnsweredBefore:
         raise UnknownPath(path=scope["path"])
 
 
-async def note_stream(stream: str, notes: Notes, scope: Scope, receive: Receive) -> bytes:
-    """`POST /v1/streams/{stream}/notes`: one note, or many."""
+async def take_notes(stream: str | None, notes: Notes, scope: Scope, receive: Receive) -> bytes:
+    """The answer to one note, or to many. `stream` is None where there are many, and each names its own."""
     try:
-        body = await read_json_body(scope, receive)
-        given = read_notes(body) if len(body) <= SMALL_BODY_BYTES else await _read_large(body, notes)
+        body = await read_body(scope, receive, as_json=True)
+        if len(body) <= SMALL_BODY_BYTES:
+            given = read_well_made(body) or read_closely(body)
+        else:
+            given = await _read_large(body, notes)
+        if isinstance(given, NoteBody) and given.notes is not UNSET:
+            given = _checked(given, given.notes)
         if isinstance(given, list):
             return await take_many(notes, given, stream, scope, len(body))
-        _, note = _addressed(given, stream)
+        if stream is None:
+            raise InvalidNote(name="notes", value=None, wanted="a list of notes, each with its stream")
+        note = note_of(given, stream)
     except Refused as error:
-        notes.journal_refusal(stream, error, caller_of(scope))
+        if stream is not None:
+            notes.journal_refusal(stream, error, caller_of(scope))
         raise
     check_writer(grant_of(scope), scope, stream, note.writer)
     noted = await notes.take(stream, note, by=caller_of(scope))
-    return to_json(reply_to(noted, keyed=given.times is not UNSET))
+    return to_json(note_reply(*noted, keyed=given.times is not UNSET))
 
 
-async def note_streams(notes: Notes, scope: Scope, receive: Receive) -> bytes:
-    """`POST /v1/notes`: many notes, each of which names its stream."""
-    body = await read_json_body(scope, receive)
-    given = read_notes(body) if len(body) <= SMALL_BODY_BYTES else await _read_large(body, notes)
-    if not isinstance(given, list):
-        raise InvalidNote(name="notes", value=None, wanted="a list of notes, each with its stream")
-    return await take_many(notes, given, None, scope, len(body))
+def read_well_made(body: bytes) -> NoteBody | None:
+    """What a body says, if nothing is wrong with its shape; None where only a closer look tells."""
+    try:
+        given = _body.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    # Each name is followed by a colon. With more of them, one stands within some string, or a name was there twice.
+    return given if body.count(b":") == count_names(given) else None
 
 
-def read_notes(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
-    """One note, or many; of these, one that is badly made stands as the error that it is."""
+def read_closely(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
+    """What any body says; of many notes, one that is badly made stands as the error that it is. Raises what is wrong
+    with one that came alone, or with the body."""
     try:
         given = decode(_body, body)
     except msgspec.ValidationError as error:
         return _each_by_itself(body, error)
-    check_no_name_twice(body, count_names(given))
-    return _checked(given)
-
-
-def _checked(given: NoteBody) -> NoteBody | list[NoteBody | StrandlineError]:
-    """One note, or as many as may come at once."""
-    if given.notes is UNSET:
-        return given
-    if given != NoteBody(notes=given.notes):
-        raise InvalidNote(name="notes", value="…", wanted="alone in its body, or left out")
-    _check_count(len(given.notes))
-    return list(given.notes)
+    check_json(body)
+    return given
 
 
 async def _read_large(body: bytes, notes: Notes) -> NoteBody | list[NoteBody | StrandlineError]:
-    """The same for a large body, when its turn has come. What takes long, since something is wrong with it, is done in
-    a thread."""
+    """What a large body says, when its turn has come. A closer look takes long, and is done in a thread."""
     async with notes.turns.work_on(len(body)) as turn:
         await turn.next()
-        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            given = _body.decode(body)
-            if body.count(b":") == count_names(given):
-                return _checked(given)
-        return await asyncio.to_thread(read_notes, body)
+        well_made = read_well_made(body)
+        return await asyncio.to_thread(read_closely, body) if well_made is None else well_made
+
+
+def _checked(given: NoteBody, many: list[NoteBody]) -> list[NoteBody | StrandlineError]:
+    """The notes in a body; raises TooMany, or InvalidNote where something else stands beside them."""
+    if given != NoteBody(notes=many):
+        raise InvalidNote(name="notes", value="…", wanted="alone in its body, or left out")
+    _check_count(len(many))
+    return list(many)
 
 
 async def take_many(
@@ -147,7 +150,7 @@ async def take_many(
             shaped = [
                 result
                 if isinstance(result, StrandlineError)
-                else reply_to(result, keyed=isinstance(each, NoteBody) and each.times is not UNSET)
+                else note_reply(*result, keyed=isinstance(each, NoteBody) and each.times is not UNSET)
                 for each, result in piece
             ]
             parts.append(encoded_results(shaped))
@@ -186,12 +189,14 @@ def _segments(given: NoteBody | StrandlineError) -> int:
 
 
 def _judged(given: NoteBody | StrandlineError, stream: str | None) -> tuple[str, Note | StrandlineError]:
+    """A note and its stream, which either the path has or the note itself; or what is wrong with the note."""
     if isinstance(given, StrandlineError):
         return stream or "", given
+    named = stream or given.stream or ""
     try:
-        return _addressed(given, stream)
+        return named, note_of(given, stream)
     except StrandlineError as error:
-        return stream or given.stream or "", error
+        return named, error
 
 
 def _allowed(
@@ -206,17 +211,6 @@ def _allowed(
     if not grant.speaks_for(note.writer):
         return stream, does_not_speak_for(grant, scope, stream, note.writer)
     return judged
-
-
-def _addressed(given: NoteBody, stream: str | None) -> tuple[str, Note]:
-    """The note and its stream, which either the path has or the note itself."""
-    if stream is not None and given.stream is not UNSET:
-        raise InvalidNote(name="stream", value=given.stream, wanted="left out: the path has it")
-    if stream is not None:
-        return stream, note_of(given)
-    if given.stream is UNSET:
-        raise InvalidNote(name="stream", value=None, wanted="the name of the note's stream")
-    return given.stream, note_of(given)
 
 
 def _each_by_itself(body: bytes, error: msgspec.ValidationError) -> list[NoteBody | StrandlineError]:
@@ -240,8 +234,13 @@ def _check_count(count: int) -> None:
         raise TooMany(what="notes in a request", count=count, limit=NOTES_PER_REQUEST)
 
 
-def note_of(given: NoteBody) -> Note:
-    """The note; raises InvalidNote for fields that are missing or do not go together."""
+def note_of(given: NoteBody, stream: str | None) -> Note:
+    """The note; raises InvalidNote for fields that are missing or do not go together. `stream` is in the path, or
+    None where the note has to name its own."""
+    if stream is not None and given.stream is not UNSET:
+        raise InvalidNote(name="stream", value=given.stream, wanted="left out: the path has it")
+    if stream is None and given.stream is UNSET:
+        raise InvalidNote(name="stream", value=None, wanted="the name of the note's stream")
     if given.notes is not UNSET:
         raise InvalidNote(name="notes", value="…", wanted="left out: a note has none within")
     if given.writer is UNSET:

@@ -20,33 +20,28 @@ _SENT_BY_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})  # at least
 _OF_PROGRAMS: Final = frozenset({None, b"application/x-www-form-urlencoded"})
 
 
-async def read_json_body(scope: Scope, receive: Receive) -> bytes:
-    """The whole body of a call; raises what `read_body` does, and WrongMediaType for one that is not called JSON."""
-    body = await read_body(scope, receive)
-    if body:
-        _check_media_type(scope)
-    return body
-
-
-async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES) -> bytes:
-    """The whole body; raises TooLarge, or BadJson where it is cut short.
+async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, as_json: bool = False) -> bytes:
+    """The whole body; raises TooLarge, BadJson where it is cut short, and, `as_json`, WrongMediaType for one that is
+    not called JSON.
 
     It has no deadline: the connection has one, and turns away whoever does not send the rest in time.
     """
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > limit:
             raise TooLarge(limit=limit)
-    body, more = await _receive(receive)
-    if more:
-        parts, size = [body], len(body)
-        while more and size <= limit:
-            body, more = await _receive(receive)
-            parts.append(body)
-            size += len(body)
-        body = b"".join(parts)
-    if len(body) > limit:
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more and size <= limit:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise BadJson(reason="it was cut short")
+        parts.append(message.get("body", b""))
+        size, more = size + len(parts[-1]), message.get("more_body", False)
+    if size > limit:
         raise TooLarge(limit=limit)
-    return body
+    if size and as_json:
+        _check_media_type(scope)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _check_media_type(scope: Scope) -> None:
@@ -67,14 +62,6 @@ def _check_media_type(scope: Scope) -> None:
     kind = None if given is None else given.partition(b";")[0].strip().lower()
     if kind != _JSON and (may_be_browser or kind not in _OF_PROGRAMS):
         raise WrongMediaType(given=None if given is None else given.decode("latin-1"))
-
-
-async def _receive(receive: Receive) -> tuple[bytes, bool]:
-    """A part of the body, and whether there are more."""
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise BadJson(reason="it was cut short")
-    return message.get("body", b""), message.get("more_body", False)
 
 
 def decode(decoder: msgspec.json.Decoder[Body], body: bytes) -> Body:
@@ -112,13 +99,3 @@ def check_json(body: bytes) -> None:
         json.loads(body, object_pairs_hook=once, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise BadJson(reason=str(error)) from None
-
-
-def check_no_name_twice(body: bytes, names: int) -> None:
-    """Raises BadJson for a name that stands twice, given how many names the decoded value has.
-
-    Each name is followed by a colon. Where there are as many colons as names, nothing was passed over, and that is
-    all that most bodies need; otherwise a colon stands within some string, or a name was there twice: then look.
-    """
-    if body.count(b":") != names:
-        check_json(body)

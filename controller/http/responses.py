@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
 
-from controller.streams.notes import Noted
 from controller.streams.reads import MarkPage, MarksAround
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
 from strandline.wire.streams import (
-    KeyedNoteReply,
     MarksAt,
     MarksPage,
-    NoteReply,
     WireMark,
     marks_page,
-    note_reply,
     wire_mark,
 )
 
-_encoder = msgspec.json.Encoder()
+to_json: Final[Callable[[Any], bytes]] = msgspec.json.Encoder().encode  # of whatever msgspec can encode
 EVENTS: Final = b"text/event-stream"
 
 
 def answer(value: Any, status: int = 200) -> Response:  # whatever msgspec can encode
-    return Response(_encoder.encode(value), status_code=status, media_type="application/json")
-
-
-def to_json(value: Any) -> bytes:  # whatever msgspec can encode
-    return _encoder.encode(value)
+    return Response(to_json(value), status_code=status, media_type="application/json")
 
 
 def event_of_end(reason: str) -> bytes:
@@ -54,8 +47,3 @@ def around(at: MarksAround) -> MarksAt:
         start=at.graph.frontier(at.start),
         exact=at.exact,
     )
-
-
-def reply_to(noted: Noted, *, keyed: bool) -> NoteReply | KeyedNoteReply:
-    """An answer to a note. `keyed`: it had `times`, so floors and holders are by key."""
-    return note_reply(noted.answer, noted.graph, noted.held_by, keyed=keyed)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
+from controller.commit.group_commit import Committer
 from controller.limits import (
     EVENT_ENCODED_MARKS,
     EVENT_KEEP_ALIVE_S,
@@ -62,9 +63,12 @@ Event: TypeAlias = NewMarks | Resting | StillHere | FeedOver
 class MarkFeed:
     """Serves a bounded number of connected readers."""
 
-    def __init__(self, streams: Streams, reading: Reads, *, subscribers: int = EVENT_SUBSCRIBERS) -> None:
+    def __init__(
+        self, streams: Streams, reading: Reads, committer: Committer, *, subscribers: int = EVENT_SUBSCRIBERS
+    ) -> None:
         self._streams = streams
         self._reading = reading
+        self._committer = committer
         self._limit = subscribers
         self._count = 0
         # Marks as they were sent: each is encoded once for all readers. Dropped together with the loaded stream.
@@ -133,7 +137,7 @@ class MarkFeed:
     async def _is_over(self, loaded: LoadedStream, key: str) -> bool:
         """Waits until the seal is durable; returns whether no further mark of this key came."""
         newest = _newest(loaded, key)
-        await self._streams.touch(loaded)
+        await self._committer.join(loaded)
         return _newest(loaded, key) == newest
 
     def forget(self, stream: str) -> None:

@@ -25,8 +25,8 @@ class Noted(NamedTuple):
     """The answer to a note and, by key, who holds time back if the note led to no mark."""
 
     answer: NoteResult
-    held_by: dict[str, Holder]
     graph: SegmentGraph  # for the cuts of the marks
+    held_by: dict[str, Holder]
 
 
 class Notes:
@@ -46,7 +46,7 @@ class Notes:
         loaded = self._streams.find_loaded(stream) or await self._streams.get(stream)
         self._committer.admit()
         noted = self._apply(loaded, note, tail, by)
-        await self._streams.touch(loaded)
+        await self._committer.join(loaded)
         return noted
 
     async def take_all(
@@ -80,7 +80,7 @@ class Notes:
                 except StrandlineError as error:
                     results.append(error)
                 else:
-                    waits[len(results) - 1] = self._streams.touch(loaded)
+                    waits[len(results) - 1] = self._committer.join(loaded)
         turn.end()
         return await _settled(results, waits)
 
@@ -118,16 +118,13 @@ class Notes:
         try:
             answer = loaded.stream.note(note, now, tail=tail)
         except Refused as error:
-            if request is not None and request.had_done(place, error, loaded.stream, now):
-                return self._noted(loaded, note, NoteResult(False, dict.fromkeys(note.times), ()), now)
-            loaded.counts.refuse(error.code, note.writer)
-            if loaded.journal.refuse(error, now, by=by, writer=note.writer):
-                self._committer.keep(loaded)
-                record_refused("stream", loaded.name, error, writer=note.writer)
-            raise
-        return self._noted(loaded, note, answer, now)
-
-    def _noted(self, loaded: LoadedStream, note: Note, answer: NoteResult, now: int) -> Noted:
+            if request is None or not request.had_done(place, error, loaded.stream, now):
+                loaded.counts.refuse(error.code, note.writer)
+                if loaded.journal.refuse(error, now, by=by, writer=note.writer):
+                    self._committer.keep(loaded)
+                    record_refused("stream", loaded.name, error, writer=note.writer)
+                raise
+            answer = NoteResult(False, dict.fromkeys(note.times), ())
         loaded.counts.notes += 1
         if answer.late:
             loaded.counts.late(note.writer)
@@ -139,7 +136,7 @@ class Notes:
                 holder = loaded.stream.held_by(key, now)
                 if holder is not None:
                     held[key] = holder
-        return Noted(answer, held, loaded.stream.graph)
+        return Noted(answer, loaded.stream.graph, held)
 
 
 def _failure(waits: Iterable[Durable]) -> StrandlineError | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from controller.clock import Clock
 from controller.commit.damaged_rows import Damaged
-from controller.commit.group_commit import Committer, Durable
+from controller.commit.group_commit import Committer
 from controller.commit.store import Store
 from controller.limits import JOURNAL_HELD_MS, LOAD_WAIT_MS, STEP_ITEMS
 from controller.records.counts import StreamCounts
@@ -165,7 +165,7 @@ class Streams:
 
         Raises StoreCorrupt if it was not removed.
         """
-        await self.touch(loaded)
+        await self._committer.join(loaded)
         loaded = await self.get(loaded.name)
         chain = loaded.chains.get(key)
         if chain is not None and loaded.oldest_seqs[key] <= seq <= chain.last_seq:
@@ -175,10 +175,6 @@ class Streams:
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    def touch(self, loaded: LoadedStream, calls: int = 1) -> Durable:
-        """Adds a changed stream to the next commit; the future is done when it is durable."""
-        return self._committer.join(loaded, calls)
-
     async def change(
         self, name: str, call: Callable[[Stream, int], Any], act: Act | None = None
     ) -> Any:  # what the call returns
@@ -187,7 +183,7 @@ class Streams:
         self._committer.admit()
         with self._journalled(loaded, act) as now:
             result = call(loaded.stream, now)
-        await self.touch(loaded)
+        await self._committer.join(loaded)
         return result
 
     async def register(
@@ -206,7 +202,7 @@ class Streams:
             registered = loaded.stream.register(writer, keys, now, registration)
         if loaded.stream.epochs != epochs:  # else it repeats an earlier registration, which was journaled
             loaded.journal.tell(REGISTRATIONS, "registered", now, {"writer": writer, "epoch": registered.epoch}, by=by)
-        await self.touch(loaded)
+        await self._committer.join(loaded)
         return registered
 
     @contextmanager
@@ -231,7 +227,7 @@ class Streams:
         self._committer.admit()
         with self._journalled(loaded, Act("segment_dropped", by, {"segment": segment})) as now:
             loaded.drop_segment(segment, now)
-        await self.touch(loaded)
+        await self._committer.join(loaded)
 
     async def evaluate(self, name: str, key: str) -> tuple[Mark | None, Holder | None, SegmentGraph]:
         """Makes a mark now if possible; else names who holds time back. Returns when it is durable."""
@@ -241,7 +237,7 @@ class Streams:
         mark = loaded.stream.evaluate(key, now)
         holder = loaded.stream.held_by(key, now)
         graph = loaded.stream.graph
-        await self.touch(loaded)
+        await self._committer.join(loaded)
         return mark, holder, graph
 
     async def create(
@@ -271,14 +267,14 @@ class Streams:
                     self._committer.keep(found)
                     record_refused("stream", name, exists, call="created")
                 raise exists
-            await self.touch(found)
+            await self._committer.join(found)
             return False
         stream = Stream(name, config, graph, now=now, unserved=self._clock.unserved)
         counts = self._counts_of(name)
         loaded = LoadedStream(stream, origin, stored_fence=None, watch=self._watch, counts=counts)
         loaded.journal.act(Act("created", by, settings_by_name(config)), now)
         self._cache.put(name, loaded)
-        await self.touch(loaded)
+        await self._committer.join(loaded)
         return True
 
     async def delete(self, name: str, by: str | None = None) -> None:

@@ -103,26 +103,27 @@ class KeyState:
         return self.floor
 
     def note(self, time: int, cut: Cut, told_floor: int | None, last_time: int | None, bound: int) -> None:
-        """Takes a note: the writer's events older than `time` lie below `cut`. Keeps it if a later mark can need it."""
+        """Takes a note: the writer's events older than `time` lie below `cut`.
+
+        Keeps it, among at most `bound`, if a mark after the last one, of `last_time`, can need it. Of equal times the
+        first stays: its cut is tighter.
+        """
         self.phase, self.floor, self.lost_at = Phase.NOTED, None, None
         self.time, self.has_noted, self.told_floor = time, True, told_floor
-        if last_time is None or time > last_time:
-            self.remember(KeptNote(time, cut, self.newest), last_time, bound)
+        if (last_time is not None and time <= last_time) or (self.history and time <= self.history[-1].time):
+            return
+        self.history.append(KeptNote(time, cut, self.newest))
+        self.fresh += 1
+        if len(self.history) > bound:
+            self._thin(last_time, bound)
 
     def go_idle(self) -> None:
         """Makes it idle."""
         self.phase, self.floor, self.lost_at = Phase.IDLE, None, None
 
-    def remember(self, entry: KeptNote, last_time: int | None, bound: int) -> None:
-        """Adds a note to the history of at most `bound` entries. Of equal times the first stays: its cut is tighter.
-
-        Entries up to the last mark's time, `last_time`, go first, so that they never count against the bound.
-        """
-        if self.history and entry.time <= self.history[-1].time:
-            return
-        self.history.append(entry)
-        self.fresh += 1
-        if len(self.history) > bound and last_time is not None:
+    def _thin(self, last_time: int | None, bound: int) -> None:
+        """Leaves at most `bound` kept notes. Those up to the last mark's time go first, so that they never count."""
+        if last_time is not None:
             self._rewrite([kept for kept in self.history if kept.time > last_time])
         if len(self.history) > bound:
             # Keeps every second entry, from the end: a time between two entries maps to the later, looser cut.

@@ -197,11 +197,11 @@ def test_what_a_history_tells_to_the_store_makes_the_same_history_there(steps: l
         match step:
             case "note":
                 time += 1
-                key_state.remember(KeptNote(time, Cut({"0": time, "1": 1}), None), last_time, bound)
+                key_state.note(time, Cut({"0": time, "1": 1}), None, last_time, bound)
                 assert len(key_state.history) <= bound
             case "again" if key_state.history:
                 before = list(key_state.history)
-                key_state.remember(KeptNote(time, Cut({"0": 10**9}), None), last_time, bound)
+                key_state.note(time, Cut({"0": 10**9}), None, last_time, bound)
                 assert key_state.history == before  # the first is the tighter one
             case "mark":
                 last_time = time
@@ -219,9 +219,10 @@ def test_what_a_history_tells_to_the_store_makes_the_same_history_there(steps: l
 
 
 def history(*times: int, last_time: int | None, bound: int) -> list[int]:
+    """What is kept of these notes; the last mark was made before the last of them."""
     key_state = KeyState(Phase.NOTED)
     for time in times:
-        key_state.remember(KeptNote(time, Cut({"0": time}), None), last_time, bound)
+        key_state.note(time, Cut({"0": time}), None, last_time if time == times[-1] else None, bound)
     return [entry.time for entry in key_state.history]
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from controller import clock as clock_module
 from controller.clock import Clock, HostClock
-from controller.commit.group_commit import Durable
+from controller.commit.group_commit import Committer, Durable, Kept
 from controller.commit.store import Store
 from controller.commit.writer_log import WriterLog
 from controller.groups.loaded_group import LoadedGroup
@@ -25,7 +25,6 @@ from controller.storage import load as stored_module
 from controller.storage import rows as rows_module
 from controller.streams import reads as reading_module
 from controller.streams.loaded_stream import LoadedStream
-from controller.streams.registry import Streams
 from strandline.core import admission
 from strandline.core import stream as stream_module
 from strandline.core.aggregate import Aggregate, WriterRole
@@ -69,16 +68,18 @@ def _check_fit(real: Callable[..., Any], bug: Callable[..., Any]) -> None:
 
 
 def answer_before_the_commit() -> None:
-    def make(_: Any) -> Any:
-        def touch(self: Streams, live: LoadedStream, calls: int = 1) -> Durable:
-            _ = self._committer.join(live, calls)
+    def make(join: Any) -> Any:
+        def broken(self: Committer, kept: Kept) -> Durable:
+            joined: Durable = join(self, kept)
+            if not isinstance(kept, LoadedStream):
+                return joined
             done = Durable(loop=asyncio.get_running_loop())
             done.set_result(None)
             return done
 
-        return touch
+        return broken
 
-    patch(Streams, "touch", make)
+    patch(Committer, "join", make)
 
 
 def drop_a_writer_of_each_commit() -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.http.notes import _body, count_names
-from controller.http.request_bodies import check_no_name_twice, decode
+from controller.http.notes import read_closely, read_well_made
 from strandline.errors import BadJson
 
 GOOD = {"writer": "a", "time": 5, "position": {"0": 1}}
@@ -186,12 +185,13 @@ def test_a_name_that_stands_twice_is_always_found_and_nothing_else_is(
     text = json.dumps({"writer": writer, "position": position, "times": times}, indent=1 if spaced else None)
     if repeated:
         text = text[:-1] + ', "writer": ' + json.dumps(writer) + "}"
-    given = decode(_body, text.encode())
+    body = text.encode()
     if repeated:
+        assert read_well_made(body) is None
         with pytest.raises(BadJson, match="stands twice"):
-            check_no_name_twice(text.encode(), count_names(given))
+            read_closely(body)
     else:
-        check_no_name_twice(text.encode(), count_names(given))
+        assert (read_well_made(body) or read_closely(body)) == read_closely(body)
 
 
 JSON = st.recursive(

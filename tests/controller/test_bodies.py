@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.http.request_bodies import read_body, read_json_body
+from controller.http.request_bodies import read_body
 from strandline.errors import BadJson, TooLarge, WrongMediaType
 
 SCOPE: dict[str, Any] = {"type": "http", "headers": []}
@@ -83,7 +83,7 @@ def test_a_body_is_called_json_unless_a_program_sends_it_as_curl_does(
     headers = [*sent_with, *([] if media_type is None else [(b"content-type", media_type)])]
 
     def read(body: bytes) -> bytes:
-        return asyncio.run(read_json_body({**SCOPE, "headers": headers}, receiving(part(body, more=False))))
+        return asyncio.run(read_body({**SCOPE, "headers": headers}, receiving(part(body, more=False)), as_json=True))
 
     assert read(b"") == b""  # there is nothing to be called anything
     if taken:

@@ -208,7 +208,7 @@ def test_a_stream_has_no_end_before_its_last_marks_are_durable(controller: Any) 
     assert not waiting.done()
 
     controller.pass_time(0)
-    controller.portal.call(streams.touch, streams.find_loaded("s"))
+    controller.portal.call(streams.change, "s", lambda stream, now: None)
     controller.pass_time(0)
 
     assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [100]

@@ -200,16 +200,12 @@ def rest_is_not_stored_before_it_ends(patch: Patch) -> None:
 
 
 def thinning_keeps_the_earlier_note(patch: Patch) -> None:
-    def broken(self: KeyState, entry: KeptNote, last_time: int | None, bound: int) -> None:
-        if self.history and entry.time <= self.history[-1].time:
-            return
-        self.history.append(entry)
-        if len(self.history) > bound:
-            later, earlier = self.history[-1], self.history[-2]
-            self.history[-2:] = [KeptNote(later.time, earlier.cut, earlier.newest)]
-            self.lasting = False
+    def broken(self: KeyState, last_time: int | None, bound: int) -> None:
+        later, earlier = self.history[-1], self.history[-2]
+        self.history[-2:] = [KeptNote(later.time, earlier.cut, earlier.newest)]
+        self.lasting = False
 
-    patch.setattr(KeyState, "remember", broken)
+    patch.setattr(KeyState, "_thin", broken)
 
 
 def downtime_counts_as_silence(patch: Patch) -> None:

@@ -33,7 +33,7 @@ from controller.http.dependencies import (
     names_page,
     read_as,
 )
-from controller.http.responses import answer, reply_to
+from controller.http.responses import answer
 from controller.limits import JOURNAL_NAMES
 from controller.records.journal import Act, few
 from controller.status.stream_status import StreamStatus
@@ -53,6 +53,7 @@ from strandline.wire.streams import (
     StreamReply,
     holder_reply,
     marks_page,
+    note_reply,
     segment_reply,
     settings_by_name,
     wire_mark,
@@ -172,7 +173,7 @@ async def tail(stream: str, request: Request, controller: Served, by: Caller) ->
     body = await read_as(request, TailBody, InvalidNote)
     note = Note(writer=body.reporter, times={DEFAULT_KEY: body.time}, position=body.position, epoch=body.epoch)
     check_writer(grant_of(request.scope), request.scope, stream, note.writer)
-    return answer(reply_to(await controller.notes.take(stream, note, tail=True, by=by), keyed=False))
+    return answer(note_reply(*await controller.notes.take(stream, note, tail=True, by=by), keyed=False))
 
 
 def describe(loaded: LoadedStream, status: StreamStatus) -> StreamReply:
