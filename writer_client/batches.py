@@ -28,7 +28,7 @@ Results = tuple[NoteAnswer | StrandlineError, ...]
 
 @dataclass(frozen=True, slots=True)
 class Addressed:
-    """A note and its stream."""
+    """A note and its stream: what a job yields to have it sent."""
 
     stream: str
     note: Note

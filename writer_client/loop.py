@@ -8,8 +8,8 @@ from typing import Any, TypeVar, assert_never
 from strandline.client.calls import clocked, note
 from strandline.client.http import Connection
 from strandline.client.loop import Local, Remote, drive, drive_async
-from writer_client.batches import AsyncNotes
-from writer_client.session import Job, Noting, Step
+from writer_client.batches import Addressed, AsyncNotes
+from writer_client.session import Job, Step
 
 Value = TypeVar("Value")
 
@@ -23,8 +23,8 @@ def _take(step: Step, connection: Connection) -> Any:
     match step:
         case Remote(call):
             return connection.run(call)
-        case Noting(addressed):
-            return connection.run(clocked(note(addressed.stream, addressed.note)))
+        case Addressed(stream, noted):
+            return connection.run(clocked(note(stream, noted)))
         case Local(work):
             return work()
         case _:
@@ -40,8 +40,8 @@ async def _take_async(step: Step, notes: AsyncNotes) -> Any:
     match step:
         case Remote(call):
             return await notes.run(call)
-        case Noting(addressed):
-            return await notes.send(addressed)
+        case Addressed():
+            return await notes.send(step)
         case Local(work):
             return await asyncio.to_thread(work)
         case _:

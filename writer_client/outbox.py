@@ -55,16 +55,6 @@ class Todo:
     unsettled: bool = False  # there are unanswered notes
 
 
-@dataclass(frozen=True, slots=True)
-class _Flushing:
-    """Times that get their position from a flush, and how many events had been appended when the flush began, or, with
-    `newest`, when it was noted."""
-
-    times: dict[str, int]
-    newest: Mapping[str, int]
-    appended: int
-
-
 class Outbox:
     """The notes of one writer; see above."""
 
@@ -96,7 +86,8 @@ class Outbox:
         self._before_write: int | Exception = 0  # the clock when the write under way began
         self._is_quiet = False  # no write for `idle_after_ms`: the clock is no longer noted
         self._idling = False
-        self._said: _Flushing | None = None
+        self._said: Pending | None = None  # gets its position from the flush under way
+        self._said_appended = 0  # events appended when that flush began, or, with `newest`, when it was noted
         self._under_way = 0
         self._may_be_done: Pending | None = None  # the greatest times and positions whose answers were lost
         self._stuck: Exception | None = None
@@ -171,8 +162,8 @@ class Outbox:
     def flush_begins(self) -> None:
         """Assigns all fresh times to the flush that begins now."""
         with self.changed:
-            appended = self.fresh_appended if self.fresh_newest else self.session.newest.appended
-            self._said = _Flushing(self.fresh, self.fresh_newest, appended)
+            self._said = Pending(self.fresh, {}, self.fresh_newest, from_log=True)
+            self._said_appended = self.fresh_appended if self.fresh_newest else self.session.newest.appended
             self.fresh, self.fresh_newest = {}, {}
 
     def flushed(self, own: Position | None, error: Exception | None) -> bool:
@@ -189,7 +180,7 @@ class Outbox:
             elif error is not None:
                 self._hold_back(error)
             if own is None or self._failed_write:  # the append raised a failure that flush does not repeat
-                self.fresh = said.times | self.fresh
+                self.fresh = {**said.times, **self.fresh}
                 return self._put_off is not None
             times = said.times
             if self.automatic is not None:  # a clock that is behind the floor would be late
@@ -197,9 +188,9 @@ class Outbox:
                 times = {key: time for key, time in times.items() if time >= (floors.get(key) or time)}
             if times:
                 newest: Mapping[str, int] = {}
-                if said.appended == self.session.newest.appended:  # else more events may lie below the position
+                if self._said_appended == self.session.newest.appended:  # else more events may lie below the position
                     newest = self.session.known(own, said.newest)
-                self.waiting.add(Pending(times, self.session.reached(own), newest, from_log=True))
+                self.waiting.add(replace(said, times=times, position=self.session.reached(own), newest=newest))
             return False
 
     def flush_again(self) -> None:

@@ -2,7 +2,7 @@
 
 job yields                   the writer
   Remote(call)               makes the call over its connection
-  Noting(addressed)          sends a note, possibly with others
+  Addressed(stream, note)    sends the note, possibly with others
   Local(work)                calls the log, which may wait (the async writer: in another thread)
 """
 
@@ -43,12 +43,7 @@ class Begun:
     written: NewestTime = field(default_factory=NewestTime)
 
 
-@dataclass(frozen=True, slots=True)
-class Noting:
-    addressed: Addressed
-
-
-Step: TypeAlias = Remote | Noting | Local
+Step: TypeAlias = Remote | Addressed | Local
 Job: TypeAlias = Generator[Step, Any, Value]
 
 
@@ -405,7 +400,7 @@ class WriterSession:
 
 
 def _noting(addressed: Addressed) -> Job[Clocked[NoteAnswer]]:
-    answer: Clocked[NoteAnswer] = yield Noting(addressed)
+    answer: Clocked[NoteAnswer] = yield addressed
     return answer
 
 

@@ -8,14 +8,12 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from controller.streams.reads import MarkPage, MarksAround
+from controller.streams.reads import MarksAround
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
 from strandline.wire.streams import (
     MarksAt,
-    MarksPage,
     WireMark,
-    marks_page,
     wire_mark,
 )
 
@@ -34,10 +32,6 @@ def event_of_end(reason: str) -> bytes:
 
 def mark_or_null(mark: Mark | None, graph: SegmentGraph) -> WireMark | None:
     return None if mark is None else wire_mark(mark, graph)
-
-
-def page_of(page: MarkPage) -> MarksPage:
-    return marks_page(page.marks, page.graph, page.resting)
 
 
 def around(at: MarksAround) -> MarksAt:

@@ -19,16 +19,7 @@ from strandline.core.note import DEFAULT_KEY, check_key
 from strandline.core.segment import SegmentGraph
 from strandline.core.window import TimeWindow, window_between
 from strandline.errors import UnknownSeq
-
-
-@dataclass(frozen=True, slots=True)
-class MarkPage:
-    """Marks, oldest first, and the graph for their cuts. `resting` is the present time of an ingestion stream at
-    rest."""
-
-    marks: list[Mark]
-    resting: int | None
-    graph: SegmentGraph
+from strandline.wire.streams import MarksPage, marks_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +50,7 @@ class Reads:
 
     # -- marks ---------------------------------------------------------------------------------------------------
 
-    async def marks(self, stream: str, key: str, after: int, limit: int, wait_ms: int = 0) -> MarkPage:
+    async def marks(self, stream: str, key: str, after: int, limit: int, wait_ms: int = 0) -> MarksPage:
         """The marks that follow a seq; without any, waits up to `wait_ms` for the next.
 
         Raises UnknownStream, or UnknownSeq for a seq that no mark has yet.
@@ -85,13 +76,13 @@ class Reads:
             if not came and page.resting is not None:
                 deadline = loop.time()  # only time has moved: return it now
 
-    async def _marks_now(self, loaded: LoadedStream, key: str, after: int, limit: int) -> MarkPage:
+    async def _marks_now(self, loaded: LoadedStream, key: str, after: int, limit: int) -> MarksPage:
         chain = loaded.chains.get(key)
         newest = chain.last_seq if chain is not None else 0
         if after > newest:
             raise UnknownSeq(key=key, seq=after, newest=newest)
         graph, resting = loaded.stream.graph, self.resting_time(loaded, key)
-        return MarkPage(await self.after(loaded, key, after, limit), resting, graph)
+        return marks_page(await self.after(loaded, key, after, limit), graph, resting)
 
     async def after(self, loaded: LoadedStream, key: str, after: int, limit: int) -> list[Mark]:
         """The marks that follow a seq, from memory or from the store."""

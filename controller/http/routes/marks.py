@@ -9,7 +9,7 @@ from fastapi import Query, Request, Response
 from controller.http.bodies import EvaluateBody, WindowBody
 from controller.http.declared import Routes
 from controller.http.dependencies import DEFAULT_LIMIT, Key, Limit, Served, read_as
-from controller.http.responses import answer, around, mark_or_null, page_of
+from controller.http.responses import answer, around, mark_or_null
 from strandline.access import Role
 from strandline.core.note import DEFAULT_KEY, check_key, check_position
 from strandline.core.window import TimeWindow
@@ -34,7 +34,7 @@ async def marks(
     limit: Limit = DEFAULT_LIMIT,
     wait_ms: Annotated[int, Query(ge=0, le=WAIT_BOUND_MS)] = 0,
 ) -> Response:
-    return answer(page_of(await controller.reading.marks(stream, key, after, limit, wait_ms)))
+    return answer(await controller.reading.marks(stream, key, after, limit, wait_ms))
 
 
 @router.declare(
