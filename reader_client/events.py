@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Self, Unpack
@@ -123,7 +123,7 @@ class EventReader(_Known):
 
     def __init__(
         self,
-        controller: str | Connection,
+        controller: str | Sequence[str] | Connection,
         group: str,
         reader: str,
         logs: Mapping[str, LogReader],
@@ -135,9 +135,9 @@ class EventReader(_Known):
         now_ms: Callable[[], float] = _monotonic_ms,
         **options: Unpack[OptionsGiven],
     ) -> None:
-        """Creates the reader named `reader` of the group `group`. `controller` is a URL, or a shared connection, which
-        has its own token and stays open. `token`, `token_file` and `ca_file` come from the environment by default, see
-        `Connection`. Options: see above."""
+        """Creates the reader named `reader` of the group `group`. `controller` is one or several URLs, or a shared
+        connection, which has its own token and stays open. `token`, `token_file` and `ca_file` come from the
+        environment by default, see `Connection`. Options: see above."""
         self._reading = ReaderJobs(group, reader, logs, Options(**options), state, now_ms)
         self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
 
@@ -195,7 +195,7 @@ class AsyncEventReader(_Known):
 
     def __init__(
         self,
-        controller: str | AsyncConnection,
+        controller: str | Sequence[str] | AsyncConnection,
         group: str,
         reader: str,
         logs: Mapping[str, LogReader],

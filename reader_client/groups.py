@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -96,15 +96,15 @@ class ReaderGroup:
 
     def __init__(
         self,
-        controller: str | Connection,
+        controller: str | Sequence[str] | Connection,
         group: str,
         *,
         token: str | None = None,
         token_file: str | None = None,
         ca_file: str | None = None,
     ) -> None:
-        """`controller` is a URL, or a shared connection, which has its own token and stays open. `token`, `token_file`
-        and `ca_file` come from the environment by default, see `Connection`."""
+        """`controller` is one or several URLs, or a shared connection, which has its own token and stays open. `token`,
+        `token_file` and `ca_file` come from the environment by default, see `Connection`."""
         self._group = check_name("group", group)
         self._connection, self._leave = reach(controller, token=token, token_file=token_file, ca_file=ca_file)
 
@@ -221,7 +221,7 @@ class AsyncReaderGroup:
 
     def __init__(
         self,
-        controller: str | AsyncConnection,
+        controller: str | Sequence[str] | AsyncConnection,
         group: str,
         *,
         token: str | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -85,7 +85,7 @@ class TimeWindows(_WithCache):
 
     def __init__(
         self,
-        controller: str | Connection,
+        controller: str | Sequence[str] | Connection,
         stream: str,
         *,
         token: str | None = None,
@@ -97,7 +97,8 @@ class TimeWindows(_WithCache):
     ) -> None:
         """Creates the time windows of the stream `stream`.
 
-        - `controller`: a URL, or a shared connection, which has its own token and stays open.
+        - `controller`: one or several URLs, see `Connection`, or a shared connection, which has its own token and stays
+          open.
         - `token`, `token_file`, `ca_file`: by default from the environment, see `Connection`.
         - `cached`, `stale_after_ms`: see above.
         - `keep_marks`: how many marks of each key are cached, the newest ones; older positions take a call.
@@ -174,7 +175,7 @@ class AsyncTimeWindows(_WithCache):
 
     def __init__(
         self,
-        controller: str | AsyncConnection,
+        controller: str | Sequence[str] | AsyncConnection,
         stream: str,
         *,
         token: str | None = None,

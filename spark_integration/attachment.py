@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -11,7 +12,7 @@ from spark_integration.environment import register
 from spark_integration.errors import InvalidOption, WrongColumn
 from spark_integration.listener import QueryListener, listen
 from spark_integration.mark_source import MarkOptions
-from spark_integration.options import BACKLOG_THRESHOLD
+from spark_integration.options import BACKLOG_THRESHOLD, controller_text
 from spark_integration.position_reporter import Attached, KafkaPositions, PositionReporter, Positions
 from spark_integration.rows import MARK
 from spark_integration.watermark import OBSERVATION, WATERMARK_TAG, check_event_time
@@ -29,7 +30,7 @@ def attach(
     spark: SparkSession,
     df: DataFrame,
     *,
-    controller: str,
+    controller: str | Sequence[str],
     stream: str,
     event_time: str,
     source: str | None = None,
@@ -75,9 +76,10 @@ def attach(
         raise WrongColumn(column=MARK, found="is there", wanted="use exact_watermark")
     named = source if source is not None else stream
     given = {
-        "controller": controller, "stream": stream, "timeKey": time_key, "token": token, "tokenFile": token_file,
-        "caFile": ca_file, "controllerWaitMs": str(controller_wait_ms), "group": group, "source": named,
-        "maxEventTimeLag": str(max_event_time_lag), BACKLOG_THRESHOLD: spark.conf.get(BACKLOG_THRESHOLD, None),
+        "controller": controller_text(controller), "stream": stream, "timeKey": time_key, "token": token,
+        "tokenFile": token_file, "caFile": ca_file, "controllerWaitMs": str(controller_wait_ms), "group": group,
+        "source": named, "maxEventTimeLag": str(max_event_time_lag),
+        BACKLOG_THRESHOLD: spark.conf.get(BACKLOG_THRESHOLD, None),
     }  # fmt: skip
     options = {name: value for name, value in given.items() if value}
     asking = MarkOptions.parse(options).asking

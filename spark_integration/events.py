@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from spark_integration.durations import time_ms
 from spark_integration.environment import register
 from spark_integration.errors import WrongColumn
 from spark_integration.log_location import open_reader
-from spark_integration.options import BACKLOG_THRESHOLD, SourceOptions
+from spark_integration.options import BACKLOG_THRESHOLD, SourceOptions, controller_text
 from spark_integration.read_ranges import ReadRange, find_range
 from spark_integration.rows import FLOOR, MARK, SCHEMA
 from spark_integration.watermark import OBSERVATION, exact_watermark
@@ -29,7 +29,7 @@ Moment = int | str | datetime  # epoch milliseconds, an ISO 8601 timestamp, or a
 def read_events(
     spark: SparkSession,
     *,
-    controller: str,
+    controller: str | Sequence[str],
     stream: str,
     schema: str | StructType,
     event_time: str,
@@ -52,7 +52,7 @@ def read_events(
     register(spark, backlog_strategies=backlog_strategies)
     threshold = spark.conf.get(BACKLOG_THRESHOLD, None)
     known = {} if threshold is None else {BACKLOG_THRESHOLD: threshold}
-    given = {**known, **options, "controller": controller, "stream": stream}
+    given = {**known, **options, "controller": controller_text(controller), "stream": stream}
     reader = spark.readStream.format("strandline").options(**_texts(given))
     parsed = _parsed(reader.load(), schema, event_time, keep=(MARK, FLOOR))
     return exact_watermark(
@@ -63,7 +63,7 @@ def read_events(
 def read_between(
     spark: SparkSession,
     *,
-    controller: str,
+    controller: str | Sequence[str],
     stream: str,
     schema: str | StructType,
     event_time: str,
@@ -81,7 +81,13 @@ def read_between(
     """
     register(spark)
     from_ms, to_ms = _moment("start", start), _moment("end", end)
-    given = {**options, "controller": controller, "stream": stream, "startingTime": from_ms, "endingTime": to_ms}
+    given = {
+        **options,
+        "controller": controller_text(controller),
+        "stream": stream,
+        "startingTime": from_ms,
+        "endingTime": to_ms,
+    }
     parsed = _parsed(spark.read.format("strandline").options(**_texts(given)).load(), schema, event_time, keep=())
     time = functions.col(event_time)
     return parsed.where(
@@ -90,10 +96,12 @@ def read_between(
     )
 
 
-def read_range(*, controller: str, stream: str, start: Moment, end: Moment, **options: object) -> ReadRange:
+def read_range(
+    *, controller: str | Sequence[str], stream: str, start: Moment, end: Moment, **options: object
+) -> ReadRange:
     """Returns the range that `read_between` would read, and whether it is exact. This process must reach the log.
     Raises NotYetComplete."""
-    given = {**options, "controller": controller, "stream": stream}
+    given = {**options, "controller": controller_text(controller), "stream": stream}
     settings = SourceOptions.parse(
         _texts({**given, "startingTime": _moment("start", start), "endingTime": _moment("end", end)})
     )

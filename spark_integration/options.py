@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeAlias
 
 from spark_integration.durations import duration_ms, time_ms
 from spark_integration.errors import InvalidOption
 from spark_integration.log_location import KafkaTopic, Place, SqliteFile
+from strandline.client.addresses import check_addresses
+from strandline.errors import InvalidConfig
 from strandline.limits import BACKLOG_BATCH_DEFAULT_ROWS, CONTROLLER_WAIT_DEFAULT_MS, OFFSET_BOUND
 from strandline.names import check_name
 
@@ -19,7 +21,7 @@ BACKLOG_THRESHOLD: Final = "spark.strandline.backlog.watermarkLagThreshold"
 KAFKA_PREFIX: Final = "kafka."
 # The descriptions go into docs/reference/options.md.
 OPTIONS: Final = {
-    "controller": "the controller's address; required",
+    "controller": "the controller's address, or several with commas between them; required",
     "stream": "the stream's name; required",
     "timeKey": 'the stream\'s time key; by default `""`',
     "token": "the job's token for the controller; better set the driver's `STRANDLINE_TOKEN`, or `tokenFile`",
@@ -88,12 +90,7 @@ class Asking:
     wait_ms: int = CONTROLLER_WAIT_DEFAULT_MS
 
     def __post_init__(self) -> None:
-        if not self.controller.startswith(("http://", "https://")):
-            raise InvalidOption(
-                name="controller",
-                value=self.controller,
-                wanted="the controller's address, as http://host:port",
-            )
+        controller_text(self.controller)
         check_name("stream", self.stream)
         if self.wait_ms < 1:
             raise InvalidOption(name="controllerWaitMs", value=self.wait_ms, wanted="a whole number from 1")
@@ -103,7 +100,7 @@ class Asking:
         """Reads options whose names are in lower case. Raises InvalidOption."""
         wait = whole(options, "controllerWaitMs")
         return cls(
-            controller=required(options, "controller", "the controller's address").rstrip("/"),
+            controller=controller_text(required(options, "controller", "the controller's address")),
             stream=required(options, "stream", "the stream's name"),
             time_key=options.get("timekey", ""),
             token=_token(options, environment),
@@ -178,6 +175,14 @@ def _token(options: Mapping[str, str], environment: Mapping[str, str]) -> str | 
             raise InvalidOption(name="tokenFile", value=options["tokenfile"], wanted="give it or token, not both")
         return None
     return options.get("token") or environment.get(TOKEN_VARIABLE) or None
+
+
+def controller_text(controller: str | Sequence[str]) -> str:
+    """Returns the addresses of a controller as the option has them. Raises InvalidOption."""
+    try:
+        return ",".join(check_addresses(controller))
+    except InvalidConfig as error:
+        raise InvalidOption(name="controller", value=error.value, wanted=error.wanted) from None
 
 
 def required(options: Mapping[str, str], name: str, wanted: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -18,7 +19,7 @@ from spark_integration.errors import WrongColumn
 from spark_integration.listener import listen
 from spark_integration.log_location import KafkaTopic, SqliteFile, decided_end, open_log, written_to
 from spark_integration.offsets import END_OF_TIME_MS, begun
-from spark_integration.options import Asking, location_of
+from spark_integration.options import Asking, controller_text, location_of
 from spark_integration.progress import watermark_of
 from spark_integration.report_sender import ReportSender
 from strandline.errors import StrandlineError, TimeWentBack, says_nothing_changed
@@ -100,7 +101,7 @@ class OutputNotes(StreamingQueryListener):
         self,
         spark: SparkSession,
         *,
-        controller: str,
+        controller: str | Sequence[str],
         stream: str,
         writer: str,
         token: str | None = None,
@@ -113,7 +114,13 @@ class OutputNotes(StreamingQueryListener):
         from strandline.client.http import Connection
         from writer_client import Writer
 
-        known = {"controller": controller, "stream": stream, "token": token, "tokenfile": token_file, "cafile": ca_file}
+        known = {
+            "controller": controller_text(controller),
+            "stream": stream,
+            "token": token,
+            "tokenfile": token_file,
+            "cafile": ca_file,
+        }
         asking = Asking.parse({name: value for name, value in known.items() if value})
         self._place = location_of({"stream": stream} | {name.lower(): str(value) for name, value in options.items()})
         self._behind_ms = behind_ms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from time import monotonic
 from types import TracebackType
@@ -42,7 +42,7 @@ class BackgroundWriter:
 
     def __init__(
         self,
-        controller: str | Connection | Background,
+        controller: str | Sequence[str] | Connection | Background,
         stream: str,
         name: str,
         *,
@@ -55,8 +55,9 @@ class BackgroundWriter:
     ) -> None:
         """Creates a writer of the stream `stream`, named `name`. It registers on entry, or when it first needs to.
 
-        - `controller`: a URL, a connection, or a `Background`, which many writers in one process can share.
-        - `token`: for a URL; by default from the environment, see `Connection`.
+        - `controller`: one or several URLs, see `Connection`; a connection; or a `Background`, which many writers in
+          one process can share.
+        - `token`: for URLs; by default from the environment, see `Connection`.
         - `keys`: the time keys that the writer notes.
         - `log`: the log to write to, which also provides the positions of notes.
         - `on_report`: called in the sending thread with each report; it must not wait for the writer.

@@ -74,20 +74,25 @@ class Background:
     """
 
     def __init__(
-        self, controller: str | Connection, *, token: str | None = None, patience: Patience | None = None
+        self,
+        controller: str | Sequence[str] | Connection,
+        *,
+        token: str | None = None,
+        patience: Patience | None = None,
     ) -> None:
-        """`controller` is a URL, or a shared connection, which has its own token and stays open.
+        """`controller` is one or several URLs, see `Connection`, or a shared connection, which has its own token and
+        stays open.
 
         Unanswered notes are sent again until they are answered. `patience`, by default the shared connection's, sets
         the pauses and the timeout of an attempt.
         """
         self._owned: Connection | None = None
-        if isinstance(controller, str):
-            self.connection = self._owned = Connection(controller, token=token)
-            self._patience = patience if patience is not None else PATIENCE
-        else:
+        if isinstance(controller, Connection):
             self.connection = controller
             self._patience = patience if patience is not None else controller.patience
+        else:
+            self.connection = self._owned = Connection(controller, token=token)
+            self._patience = patience if patience is not None else PATIENCE
         # The background repeats failed calls itself, with newer notes, and knows which answers were lost.
         self._connection = self.connection.with_patience(replace(self._patience, attempts=1))
         self.origin = OwningProcess(f"a background for {self.connection.controller}")

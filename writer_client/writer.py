@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -92,7 +92,7 @@ class Writer(_Registration):
 
     def __init__(
         self,
-        controller: str | Connection,
+        controller: str | Sequence[str] | Connection,
         stream: str,
         name: str,
         *,
@@ -107,7 +107,8 @@ class Writer(_Registration):
     ) -> None:
         """Creates a writer of the stream `stream`, named `name`. It registers on entry, or when it first needs to.
 
-        - `controller`: a URL, or a shared connection, which has its own token and stays open.
+        - `controller`: one or several URLs, see `Connection`, or a shared connection, which has its own token and stays
+          open.
         - `token`, `token_file`, `ca_file`: by default from the environment, see `Connection`.
         - `keys`: the time keys that the writer notes.
         - `log`: the log to write to, which also provides the positions of notes.
@@ -233,7 +234,7 @@ class AsyncWriter(_Registration):
 
     def __init__(
         self,
-        controller: str | AsyncConnection,
+        controller: str | Sequence[str] | AsyncConnection,
         stream: str,
         name: str,
         *,

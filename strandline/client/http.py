@@ -11,19 +11,19 @@ import json
 import random
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Protocol, Self, TypeVar, assert_never
-from urllib.parse import urlsplit
+from typing import Final, Generic, Protocol, Self, TypeVar, assert_never
 
 import httpx
 
+from strandline.client.addresses import AddressChoice, check_addresses
 from strandline.client.calls import Call, Request, Response
 from strandline.client.credentials import check_token, find_token, trust
 from strandline.client.loop import drive, drive_async
-from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Step, Told, persist
-from strandline.errors import InvalidConfig, UnexpectedAnswer
+from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Step, Steps, Told, persist
+from strandline.errors import UnexpectedAnswer
 from strandline.fork import OwningProcess
 from strandline.limits import ANSWER_BYTES, CONNECT_MS, CONNECTIONS, IDLE_CONNECTION_MS
 
@@ -49,6 +49,9 @@ class AsyncTransport(Protocol):
     async def close(self) -> None: ...
 
 
+AnyTransport = TypeVar("AnyTransport")
+
+
 def _monotonic_ms() -> float:
     return time.monotonic() * 1000
 
@@ -63,12 +66,39 @@ class Seams:
     random: Callable[[], float] = random.random
 
 
-class Connection:
-    """A controller's address, and how calls reach it. Any number of writers and readers may share one."""
+class _Connection(Generic[AnyTransport]):
+    """What the waiting and the awaiting connection share."""
 
     def __init__(
         self,
-        controller: str,
+        controller: str | Sequence[str],
+        transport: AnyTransport,
+        patience: Patience | None,
+        seams: Seams | None,
+    ) -> None:
+        self.controller = check_controller(controller)
+        self.patience = patience if patience is not None else Patience()
+        self._origin = OwningProcess(f"a connection to {self.controller}")
+        self._transport = transport
+        self._seams = seams if seams is not None else Seams()
+
+    def _steps(self, call: Call[Value]) -> Steps[Value]:
+        self._origin.check()
+        seams = self._seams
+        return persist(
+            call, patience=self.patience, random=seams.random, controller=self.controller, now_ms=seams.now_ms()
+        )
+
+
+class Connection(_Connection[Transport]):
+    """A controller's address, or several, and how calls reach it. Any number of writers and readers may share one.
+
+    With several addresses a call goes to the one that answered last, and to the next one if that cannot be reached.
+    """
+
+    def __init__(
+        self,
+        controller: str | Sequence[str],
         *,
         token: str | None = None,
         token_file: str | None = None,
@@ -77,19 +107,16 @@ class Connection:
         transport: Transport | None = None,
         seams: Seams | None = None,
     ) -> None:
-        """`controller` is a URL.
+        """`controller` is a URL, or several of them: a list, or one text with commas.
 
         Without `token` and `token_file` the environment's STRANDLINE_TOKEN and STRANDLINE_TOKEN_FILE count, without
         `ca_file`, which has the certificates to trust, its STRANDLINE_CA_FILE and SSL_CERT_FILE. A transport brings its
-        own of both. Raises InvalidConfig for a URL that is none, a token that cannot be sent, files without either.
+        own of both. Raises InvalidConfig for a URL that is none, http beside https, a token that cannot be sent, files
+        without either.
         """
-        self.controller = check_controller(controller)
-        self._origin = OwningProcess(f"a connection to {self.controller}")
         if transport is None:
             transport = HttpxTransport(controller, token=find_token(token, token_file), trusted=trust(ca_file))
-        self._transport = transport
-        self.patience = patience if patience is not None else Patience()
-        self._seams = seams if seams is not None else Seams()
+        super().__init__(controller, transport, patience, seams)
 
     def with_patience(self, patience: Patience) -> Connection:
         """The same connection, and the same transport, for calls that are kept up for longer or less long."""
@@ -98,12 +125,7 @@ class Connection:
     def run(self, call: Call[Value]) -> Value:
         """Makes a call; returns or raises what it does, or ControllerAway or OutcomeUnknown. Raises UsedAfterFork in a
         process that was forked from the one that made the connection."""
-        self._origin.check()
-        seams = self._seams
-        steps = persist(
-            call, patience=self.patience, random=seams.random, controller=self.controller, now_ms=seams.now_ms()
-        )
-        return drive(steps, self._take)
+        return drive(self._steps(call), self._take)
 
     def _take(self, step: Step) -> Told:
         outcome: Outcome | None
@@ -130,12 +152,12 @@ class Connection:
         self.close()
 
 
-class AsyncConnection:
+class AsyncConnection(_Connection[AsyncTransport]):
     """The same for one event loop."""
 
     def __init__(
         self,
-        controller: str,
+        controller: str | Sequence[str],
         *,
         token: str | None = None,
         token_file: str | None = None,
@@ -145,13 +167,9 @@ class AsyncConnection:
         seams: Seams | None = None,
     ) -> None:
         """See `Connection`."""
-        self.controller = check_controller(controller)
-        self._origin = OwningProcess(f"a connection to {self.controller}")
         if transport is None:
             transport = AsyncHttpxTransport(controller, token=find_token(token, token_file), trusted=trust(ca_file))
-        self._transport = transport
-        self.patience = patience if patience is not None else Patience()
-        self._seams = seams if seams is not None else Seams()
+        super().__init__(controller, transport, patience, seams)
 
     def with_patience(self, patience: Patience) -> AsyncConnection:
         """See `Connection.with_patience`."""
@@ -159,12 +177,7 @@ class AsyncConnection:
 
     async def run(self, call: Call[Value]) -> Value:
         """See `Connection.run`."""
-        self._origin.check()
-        seams = self._seams
-        steps = persist(
-            call, patience=self.patience, random=seams.random, controller=self.controller, now_ms=seams.now_ms()
-        )
-        return await drive_async(steps, self._take)
+        return await drive_async(self._steps(call), self._take)
 
     async def _take(self, step: Step) -> Told:
         outcome: Outcome | None
@@ -192,21 +205,21 @@ class AsyncConnection:
 
 
 def reach(
-    controller: str | Connection, *, token: str | None, token_file: str | None, ca_file: str | None
+    controller: str | Sequence[str] | Connection, *, token: str | None, token_file: str | None, ca_file: str | None
 ) -> tuple[Connection, Callable[[], None]]:
-    """The connection of a client, and how it lets go of that: to a URL it has its own and closes it; one that is
+    """The connection of a client, and how it lets go of that: to URLs it has its own and closes it; one that is
     shared brings its own token and stays open."""
-    if not isinstance(controller, str):
+    if isinstance(controller, Connection):
         return controller, lambda: None
     own = Connection(controller, token=token, token_file=token_file, ca_file=ca_file)
     return own, own.close
 
 
 def reach_async(
-    controller: str | AsyncConnection, *, token: str | None, token_file: str | None, ca_file: str | None
+    controller: str | Sequence[str] | AsyncConnection, *, token: str | None, token_file: str | None, ca_file: str | None
 ) -> tuple[AsyncConnection, Callable[[], Awaitable[None]]]:
     """The same for one event loop."""
-    if not isinstance(controller, str):
+    if isinstance(controller, AsyncConnection):
         return controller, _stay_open
     own = AsyncConnection(controller, token=token, token_file=token_file, ca_file=ca_file)
     return own, own.close
@@ -216,12 +229,90 @@ async def _stay_open() -> None:
     pass
 
 
-class HttpxTransport:
+class _Exchange:
+    """A request to one address in httpx's terms, and how much of its answer is taken."""
+
+    __slots__ = ("_answer_bytes", "_body", "_late_at", "_request", "content", "headers", "method", "timeout", "url")
+
+    def __init__(
+        self, request: Request, address: str, headers: dict[str, str], timeout_ms: float, answer_bytes: int
+    ) -> None:
+        self.method = request.method
+        self.url = address + request.path
+        self.timeout = httpx.Timeout(min(timeout_ms, CONNECT_MS) / 1000, read=timeout_ms / 1000)
+        if request.body is None:
+            self.content, self.headers = None, headers
+        else:
+            self.content = json.dumps(request.body, separators=(",", ":"), allow_nan=False).encode()
+            self.headers = headers | {"Content-Type": "application/json"}
+        self._request = request
+        self._late_at = time.monotonic() + timeout_ms / 1000
+        self._answer_bytes = answer_bytes
+        self._body = bytearray()
+
+    def add(self, chunk: bytes, answer: httpx.Response) -> None:
+        """Takes a part of the answer's body. Raises ReadTimeout if it is late, UnexpectedAnswer if it is too much."""
+        if self._body and time.monotonic() > self._late_at:  # whoever was stopped meanwhile finds it all there
+            raise httpx.ReadTimeout(f"only {len(self._body)} bytes of the answer came in time")
+        self._body += chunk
+        if len(self._body) > self._answer_bytes:
+            raise UnexpectedAnswer(
+                call=self._request.name,
+                answer_status=answer.status_code,
+                answer_code=None,
+                reason=f"it is larger than {self._answer_bytes} bytes: ask for less at a time",
+            )
+
+    def response(self, answer: httpx.Response) -> Response:
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        return Response(answer.status_code, headers, bytes(self._body))
+
+
+class _HttpxTransport:
+    """What the waiting and the awaiting transport share: where a request goes, and what came of it."""
+
+    def __init__(self, controller: str | Sequence[str], token: str | None, answer_bytes: int) -> None:
+        addresses = check_addresses(controller)
+        self._choice = AddressChoice(addresses)
+        self._several = len(addresses) > 1
+        self._headers = _headers(token)
+        self._answer_bytes = answer_bytes
+
+    def _attempt(self, request: Request, timeout_ms: float) -> Generator[_Exchange, Response, Outcome]:
+        """Sends a request to one address; if that cannot be reached, to the next one, while there is time.
+
+        Each address has the whole timeout for its answer: passing over others takes nothing from a long poll.
+        """
+        over_at = time.monotonic() + timeout_ms / 1000
+        unreached = []
+        for address in self._choice.in_order():
+            try:
+                outcome: Outcome = yield _Exchange(request, address, self._headers, timeout_ms, self._answer_bytes)
+            except httpx.RequestError as error:
+                outcome = _outcome_of(error, f"{address}: " if self._several else "")
+            match outcome:
+                case NotReached(reason):
+                    self._choice.failed(address)
+                    unreached.append(reason)
+                case AnswerLost() | Response(502 | 503 | 504):
+                    self._choice.failed(address)
+                    return outcome
+                case Response():
+                    self._choice.answered(address)
+                    return outcome
+                case _:
+                    assert_never(outcome)
+            if time.monotonic() >= over_at:
+                break
+        return NotReached("; ".join(unreached))
+
+
+class HttpxTransport(_HttpxTransport):
     """Requests over httpx. An attempt may take as much longer than its timeout as it takes to connect."""
 
     def __init__(
         self,
-        controller: str,
+        controller: str | Sequence[str],
         *,
         token: str | None = None,
         trusted: ssl.SSLContext | None = None,
@@ -229,102 +320,58 @@ class HttpxTransport:
         answer_bytes: int = ANSWER_BYTES,
     ) -> None:
         """`trusted` instead of what the machine trusts; `client` is for proxies and the like; it is closed too."""
-        self._answer_bytes = answer_bytes
-        self._base = check_controller(controller)
-        self._headers = _headers(token)
+        super().__init__(controller, token, answer_bytes)
         self._client = client if client is not None else httpx.Client(limits=_limits(), verify=trusted or True)
 
     def send(self, request: Request, timeout_ms: float) -> Outcome:
-        late_at = time.monotonic() + timeout_ms / 1000
-        asked, body = _Asked(request, self._base, self._headers, timeout_ms), bytearray()
-        try:
-            with self._client.stream(
-                asked.method, asked.url, content=asked.content, headers=asked.headers, timeout=asked.timeout
-            ) as response:
-                for chunk in response.iter_bytes():
-                    if body and time.monotonic() > late_at:  # whoever was stopped meanwhile finds it all there
-                        return AnswerLost(f"only {len(body)} bytes of the answer came in time")
-                    body += chunk
-                    if len(body) > self._answer_bytes:
-                        raise _too_large(request, response, self._answer_bytes)
-                return _response(response, bytes(body))
-        except httpx.RequestError as error:
-            return _outcome_of(error)
+        return drive(self._attempt(request, timeout_ms), self._exchange)
+
+    def _exchange(self, sent: _Exchange) -> Response:
+        with self._client.stream(
+            sent.method, sent.url, content=sent.content, headers=sent.headers, timeout=sent.timeout
+        ) as answer:
+            for chunk in answer.iter_bytes():
+                sent.add(chunk, answer)
+            return sent.response(answer)
 
     def close(self) -> None:
         self._client.close()
 
 
-class AsyncHttpxTransport:
+class AsyncHttpxTransport(_HttpxTransport):
     """The same, async. httpx's async client gets slower with concurrency: send many notes at once in one request."""
 
     def __init__(
         self,
-        controller: str,
+        controller: str | Sequence[str],
         *,
         token: str | None = None,
         trusted: ssl.SSLContext | None = None,
         client: httpx.AsyncClient | None = None,
         answer_bytes: int = ANSWER_BYTES,
     ) -> None:
-        """`trusted` instead of what the machine trusts; `client` is for proxies and the like; it is closed too."""
-        self._answer_bytes = answer_bytes
-        self._base = check_controller(controller)
-        self._headers = _headers(token)
+        """See `HttpxTransport`."""
+        super().__init__(controller, token, answer_bytes)
         self._client = client if client is not None else httpx.AsyncClient(limits=_limits(), verify=trusted or True)
 
     async def send(self, request: Request, timeout_ms: float) -> Outcome:
-        late_at = time.monotonic() + timeout_ms / 1000
-        asked, body = _Asked(request, self._base, self._headers, timeout_ms), bytearray()
-        try:
-            async with self._client.stream(
-                asked.method, asked.url, content=asked.content, headers=asked.headers, timeout=asked.timeout
-            ) as response:
-                async for chunk in response.aiter_bytes():
-                    if body and time.monotonic() > late_at:  # whoever was stopped meanwhile finds it all there
-                        return AnswerLost(f"only {len(body)} bytes of the answer came in time")
-                    body += chunk
-                    if len(body) > self._answer_bytes:
-                        raise _too_large(request, response, self._answer_bytes)
-                return _response(response, bytes(body))
-        except httpx.RequestError as error:
-            return _outcome_of(error)
+        return await drive_async(self._attempt(request, timeout_ms), self._exchange)
+
+    async def _exchange(self, sent: _Exchange) -> Response:
+        async with self._client.stream(
+            sent.method, sent.url, content=sent.content, headers=sent.headers, timeout=sent.timeout
+        ) as answer:
+            async for chunk in answer.aiter_bytes():
+                sent.add(chunk, answer)
+            return sent.response(answer)
 
     async def close(self) -> None:
         await self._client.aclose()
 
 
-class _Asked:
-    """A request in httpx's terms."""
-
-    __slots__ = ("content", "headers", "method", "timeout", "url")
-
-    def __init__(self, request: Request, base: str, headers: dict[str, str], timeout_ms: float) -> None:
-        connect = min(timeout_ms, CONNECT_MS) / 1000
-        self.method = request.method
-        self.url = base + request.path
-        self.timeout = httpx.Timeout(connect, read=timeout_ms / 1000)
-        if request.body is None:
-            self.content, self.headers = None, headers
-        else:
-            self.content = json.dumps(request.body, separators=(",", ":"), allow_nan=False).encode()
-            self.headers = headers | {"Content-Type": "application/json"}
-
-
-def check_controller(controller: str) -> str:
-    """The URL of a controller, without a slash at its end. Raises InvalidConfig for anything else than one."""
-    wanted = 'a URL with http or https, a host, and no user, query or fragment, like "http://127.0.0.1:8433"'
-    try:
-        parts = urlsplit(controller)
-        port_is_fine = parts.port is None or parts.port > 0
-    except ValueError:
-        raise InvalidConfig(name="controller", value=controller, wanted=wanted) from None
-    if parts.username is not None or parts.password is not None:
-        raise InvalidConfig(name="controller", value=f"{parts.scheme}://…@{parts.hostname}", wanted=wanted)
-    named = parts.scheme in ("http", "https") and parts.hostname and port_is_fine
-    if not named or parts.query or parts.fragment:
-        raise InvalidConfig(name="controller", value=controller, wanted=wanted)
-    return controller.rstrip("/")
+def check_controller(controller: str | Sequence[str]) -> str:
+    """Returns the addresses of a controller as one text. Raises InvalidConfig, see `check_addresses`."""
+    return ",".join(check_addresses(controller))
 
 
 def _headers(token: str | None) -> dict[str, str]:
@@ -346,19 +393,6 @@ def _limits() -> httpx.Limits:
     )
 
 
-def _response(response: httpx.Response, body: bytes) -> Response:
-    return Response(response.status_code, {name.lower(): value for name, value in response.headers.items()}, body)
-
-
-def _too_large(request: Request, response: httpx.Response, limit_bytes: int) -> UnexpectedAnswer:
-    return UnexpectedAnswer(
-        call=request.name,
-        answer_status=response.status_code,
-        answer_code=None,
-        reason=f"it is larger than {limit_bytes} bytes: ask for less at a time",
-    )
-
-
-def _outcome_of(error: httpx.RequestError) -> Outcome:
-    reason = str(error) or type(error).__name__
+def _outcome_of(error: httpx.RequestError, whose: str) -> Outcome:
+    reason = whose + (str(error) or type(error).__name__)
     return NotReached(reason) if isinstance(error, UNSENT) else AnswerLost(reason)

@@ -1,15 +1,21 @@
-"""A server that breaks off, stays silent or answers anything, as a test tells it."""
+"""Servers that break off, stay silent or answer anything, as a test tells them; and the two clients that are alike."""
 
 from __future__ import annotations
 
+import asyncio
 import socketserver
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BufferedIOBase
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
+
+from strandline.client.calls import Call, Request
+from strandline.client.http import AsyncConnection, AsyncHttpxTransport, Connection, HttpxTransport
+from strandline.client.retry import Outcome, Patience
 
 
 @dataclass
@@ -117,8 +123,8 @@ class _Server(socketserver.ThreadingTCPServer):
         scripted.url = f"http://127.0.0.1:{self.server_address[1]}"
 
 
-@pytest.fixture
-def scripted() -> Iterator[ScriptedServer]:
+@contextmanager
+def _serving() -> Iterator[ScriptedServer]:
     served = ScriptedServer()
     server = _Server(served)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
@@ -133,6 +139,19 @@ def scripted() -> Iterator[ScriptedServer]:
 
 
 @pytest.fixture
+def scripted() -> Iterator[ScriptedServer]:
+    with _serving() as served:
+        yield served
+
+
+@pytest.fixture
+def other() -> Iterator[ScriptedServer]:
+    """A second one, at another address."""
+    with _serving() as served:
+        yield served
+
+
+@pytest.fixture
 def closed_port() -> Iterator[str]:
     """An address where nobody listens: the port is bound, so that nobody else takes it."""
     import socket
@@ -140,3 +159,57 @@ def closed_port() -> Iterator[str]:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+
+
+# An attempt takes as long only where no answer comes: a server of a busy machine has that long to read the request.
+SILENT_MS = 2_000
+QUICK = Patience(deadline_ms=60_000, attempt_ms=SILENT_MS, first_pause_ms=1, pause_bound_ms=1)
+GET = Request(method="GET", path="/v1/x", repeatable=True)
+
+
+@dataclass
+class Flavour:
+    """Either of the twins, to be used in the same way."""
+
+    name: str
+    runner: asyncio.Runner | None
+
+    def send(
+        self, url: str | Sequence[str], request: Request = GET, timeout_ms: float = SILENT_MS, **options: Any
+    ) -> Outcome:
+        if self.runner is None:
+            transport = HttpxTransport(url, **options)
+            try:
+                return transport.send(request, timeout_ms)
+            finally:
+                transport.close()
+
+        async def send() -> Outcome:
+            transport = AsyncHttpxTransport(url, **options)
+            try:
+                return await transport.send(request, timeout_ms)
+            finally:
+                await transport.close()
+
+        return self.runner.run(send())
+
+    def run(self, url: str | Sequence[str], *made: Callable[[], Call[Any]], **options: Any) -> list[Any]:
+        """Makes calls one after the other over one connection."""
+        if self.runner is None:
+            with Connection(url, **options) as connection:
+                return [connection.run(make()) for make in made]
+
+        async def run() -> list[Any]:
+            async with AsyncConnection(url, **options) as connection:
+                return [await connection.run(make()) for make in made]
+
+        return self.runner.run(run())
+
+
+@pytest.fixture(params=["sync", "async"])
+def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
+    if request.param == "sync":
+        yield Flavour("sync", None)
+    else:
+        with asyncio.Runner() as runner:
+            yield Flavour("async", runner)

@@ -8,8 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from strandline.client import calls
 from strandline.client.calls import Call, Request, Response, ask
 from strandline.client.http import (
     AsyncConnection,
-    AsyncHttpxTransport,
     Connection,
     HttpxTransport,
     Seams,
@@ -28,59 +25,9 @@ from strandline.client.http import (
 from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience
 from strandline.errors import ControllerAway, InvalidConfig, OutcomeUnknown, Overloaded, UnexpectedAnswer
 from strandline.wire.problems import to_problem
+from tests.client.conftest import GET, QUICK, SILENT_MS, Flavour
 
 ROOT = Path(__file__).resolve().parents[2]
-
-# An attempt takes as long only where no answer comes: a server of a busy machine has that long to read the request.
-SILENT_MS = 2_000
-QUICK = Patience(deadline_ms=60_000, attempt_ms=SILENT_MS, first_pause_ms=1, pause_bound_ms=1)
-GET = Request(method="GET", path="/v1/x", repeatable=True)
-
-
-@dataclass
-class Flavour:
-    """Either of the twins, to be used in the same way."""
-
-    name: str
-    runner: asyncio.Runner | None
-
-    def send(self, url: str, request: Request = GET, timeout_ms: float = SILENT_MS, **options: Any) -> Outcome:
-        if self.runner is None:
-            transport = HttpxTransport(url, **options)
-            try:
-                return transport.send(request, timeout_ms)
-            finally:
-                transport.close()
-
-        async def send() -> Outcome:
-            transport = AsyncHttpxTransport(url, **options)
-            try:
-                return await transport.send(request, timeout_ms)
-            finally:
-                await transport.close()
-
-        return self.runner.run(send())
-
-    def run(self, url: str, *made: Callable[[], Call[Any]], **options: Any) -> list[Any]:
-        """Makes calls one after the other over one connection."""
-        if self.runner is None:
-            with Connection(url, **options) as connection:
-                return [connection.run(make()) for make in made]
-
-        async def run() -> list[Any]:
-            async with AsyncConnection(url, **options) as connection:
-                return [await connection.run(make()) for make in made]
-
-        return self.runner.run(run())
-
-
-@pytest.fixture(params=["sync", "async"])
-def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
-    if request.param == "sync":
-        yield Flavour("sync", None)
-    else:
-        with asyncio.Runner() as runner:
-            yield Flavour("async", runner)
 
 
 def call(*, repeatable: bool = True, wait_ms: int = 0) -> Call[object]:

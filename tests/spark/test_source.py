@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from spark_integration.errors import InvalidOffset, InvalidOption, UnsupportedLimit
+from spark_integration.events import read_range
 from spark_integration.log_location import KafkaTopic
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.options import SourceOptions
@@ -87,6 +88,17 @@ def test_reading_starts_where_it_is_told(options: dict[str, str], event_log: Any
     end = reader.latestOffset(start, ReadAllAvailable())
     assert reader.partitions(start, end) == [SegmentPartition("0", 7, 9)]
     reader.stop()
+
+
+def test_one_of_several_addresses_is_enough(options: dict[str, str], stream: Any, event_log: Any) -> None:
+    event_log.append("0", [1, 2])
+    stream.mark(50, {"0": 2})
+    several = {**options, "controller": f"http://127.0.0.1:1, {stream.url}"}
+    reader = StrandlineStreamReader(StrandlineSource(several)._settings)
+    assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable()) == offset({"0": 2}, 50)
+    reader.stop()
+    asked = {"stream": stream.name, "path": str(event_log.path), "start": 0, "end": 50}
+    assert read_range(controller=several["controller"].split(", "), **asked).end == {"0": 2}
 
 
 def test_available_now_ends_where_the_log_and_the_mark_were_when_it_began(
@@ -237,6 +249,8 @@ class TestOptions:
         [
             ({"controller": ""}, "controller"),
             ({"controller": "localhost:8433"}, "controller"),
+            ({"controller": "http://a,b:8433"}, "controller"),
+            ({"controller": "http://a,https://b"}, "controller"),
             ({"stream": ""}, "stream"),
             ({"path": ""}, "path"),
             ({"log": "paper"}, "log"),

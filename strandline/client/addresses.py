@@ -1,0 +1,87 @@
+"""A controller's addresses: what a valid list of them is, and which of them a request goes to.
+
+check_addresses("http://a:8433, http://b:8433")      returns ("http://a:8433", "http://b:8433")
+check_addresses(["http://a:8433", "http://b:8433"])  returns the same
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from urllib.parse import SplitResult, urlsplit
+
+from strandline.errors import InvalidConfig
+
+# Commas elsewhere do not separate: a part of a refused password could be shown.
+SEPARATOR = re.compile(r",(?=\s*\w+://)")
+HOST = re.compile(r"[\w.:%-]+")
+PORTS = {"http": 80, "https": 443}
+WANTED = (
+    'a URL with http or https, a host, and no user, query, fragment or comma, like "http://127.0.0.1:8433", '
+    "or several of these in a list, or as one text with commas between them"
+)
+
+
+def check_addresses(controller: str | Sequence[str]) -> tuple[str, ...]:
+    """Returns the addresses of a controller, each without a slash at its end.
+
+    Raises InvalidConfig for no address, for a malformed one, for one that is there twice, and for http beside https.
+    """
+    listed: object = SEPARATOR.split(controller) if isinstance(controller, str) else controller
+    if not isinstance(listed, Sequence) or not listed:
+        raise _refused(controller)
+    addresses: dict[tuple[str, str | None, int, str], str] = {}
+    for each in listed:
+        address, parts = _check_address(each)
+        same = parts.scheme, parts.hostname, parts.port or PORTS[parts.scheme], parts.path
+        if same in addresses:
+            raise _refused(each, "name each address once")
+        addresses[same] = address
+    found = tuple(addresses.values())
+    if len({scheme for scheme, *_ in addresses}) > 1:
+        raise _refused(",".join(found), "use https for every address, or else a token would be sent unencrypted")
+    return found
+
+
+def _check_address(given: str) -> tuple[str, SplitResult]:
+    try:
+        address = given.strip().rstrip("/")
+        parts = urlsplit(address)
+        valid = parts.scheme in PORTS and parts.port != 0
+    except (AttributeError, ValueError):  # no text, or no URL
+        raise _refused(given) from None
+    more = parts.query or parts.fragment or "@" in parts.netloc or "," in address
+    if not valid or more or not HOST.fullmatch(parts.hostname or ""):
+        raise _refused(given)
+    return address, parts
+
+
+def _refused(given: object, wanted: str = WANTED) -> InvalidConfig:
+    """The error for an address, which shows no password."""
+    shown = f"…@{given.rpartition('@')[2]}" if isinstance(given, str) and "@" in given else given
+    return InvalidConfig(name="controller", value=shown, wanted=wanted)
+
+
+class AddressChoice:
+    """Chooses among addresses: prefers the one that answered last, unless it failed since.
+
+    Threads may share it. Of simultaneous changes one wins, and every choice is a valid one.
+    """
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self._addresses = tuple(addresses)
+        self._preferred = 0
+
+    def in_order(self) -> tuple[str, ...]:
+        """Returns all addresses in the order in which one attempt tries them."""
+        preferred = self._preferred
+        return self._addresses[preferred:] + self._addresses[:preferred]
+
+    def answered(self, address: str) -> None:
+        """Prefers this address from now on."""
+        self._preferred = self._addresses.index(address)
+
+    def failed(self, address: str) -> None:
+        """Prefers the next address from now on, unless another one is preferred already."""
+        if self._addresses[self._preferred] == address:
+            self._preferred = (self._preferred + 1) % len(self._addresses)

@@ -1,0 +1,166 @@
+"""A controller's addresses, and which of them a request goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.client.addresses import AddressChoice, check_addresses
+from strandline.errors import InvalidConfig
+
+# -- what is a valid list --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("controller", "addresses"),
+    [
+        ("http://a", ("http://a",)),
+        ("http://a/base/", ("http://a/base",)),
+        ("http://a,http://b:8433", ("http://a", "http://b:8433")),
+        (" http://a , http://b/ ", ("http://a", "http://b")),
+        (["http://a", "http://b/"], ("http://a", "http://b")),
+        (("https://a", "https://a:8433", "https://a/base"), ("https://a", "https://a:8433", "https://a/base")),
+        (["http://[::1]:8433", "http://[fe80::1%25eth0]"], ("http://[::1]:8433", "http://[fe80::1%25eth0]")),
+        ("http://bücher.example", ("http://bücher.example",)),
+    ],
+)
+def test_one_address_a_list_and_a_text_with_commas_are_valid(
+    controller: str | Sequence[str], addresses: tuple[str, ...]
+) -> None:
+    assert check_addresses(controller) == addresses
+    assert check_addresses(",".join(addresses)) == addresses
+
+
+@pytest.mark.parametrize(
+    ("controller", "named"),
+    [
+        ([], []),
+        ((), ()),
+        (None, None),
+        (8433, 8433),
+        ("", ""),
+        ("http://a,", "http://a,"),
+        ("http://a,,http://b", "http://a,"),
+        ("http://a http://b", "http://a http://b"),
+        ("http://a;http://b", "http://a;http://b"),
+        ("http://a,b:8433", "http://a,b:8433"),
+        ("http://a, ftp://b", " ftp://b"),
+        (["http://a", "ftp://b"], "ftp://b"),
+        (["http://a,http://b"], "http://a,http://b"),
+        (["http://a/x,y"], "http://a/x,y"),
+        (["http://a", None], None),
+        (["http://a", "http://b:0"], "http://b:0"),
+        (["http://a", "http://b:99999"], "http://b:99999"),
+        ("http://a,http://b?c=1", "http://b?c=1"),
+    ],
+)
+def test_a_wrong_list_is_an_error_that_names_what_is_wrong(controller: Any, named: object) -> None:
+    with pytest.raises(
+        InvalidConfig, match=r'like "http://127\.0\.0\.1:8433", or several of these in a list'
+    ) as raised:
+        check_addresses(controller)
+    assert (raised.value.name, raised.value.value) == ("controller", named)
+
+
+@pytest.mark.parametrize("again", ["http://a", "http://a/", "http://A", "HTTP://a", "http://a:80"])
+def test_the_same_address_twice_is_an_error_that_names_it(again: str) -> None:
+    with pytest.raises(InvalidConfig, match="name each address once") as raised:
+        check_addresses(["http://a", "http://b", again])
+    assert raised.value.value == again
+
+
+@pytest.mark.parametrize("controller", ["http://a,https://b", ["https://a", "https://b", "http://c"]])
+def test_http_beside_https_is_refused(controller: str | Sequence[str]) -> None:
+    with pytest.raises(InvalidConfig, match="use https for every address") as raised:
+        check_addresses(controller)
+    assert raised.value.value == (controller if isinstance(controller, str) else ",".join(controller))
+
+
+@pytest.mark.parametrize(
+    "controller",
+    [
+        "http://there,http://user:secret@there",
+        ["http://user:secret@there", "https://b"],
+        "http://user:se,secret@there",
+        "user:secret@there",
+    ],
+)
+def test_a_password_is_refused_and_not_repeated(controller: str | Sequence[str]) -> None:
+    with pytest.raises(InvalidConfig, match="…@there") as raised:
+        check_addresses(controller)
+    assert "se" not in str(raised.value.value)
+
+
+# -- which of them ---------------------------------------------------------------------------------------------
+
+ADDRESSES = st.integers(1, 5).map(lambda count: tuple(f"http://{number}" for number in range(count)))
+EVENTS = st.lists(st.tuples(st.sampled_from(["answered", "failed"]), st.integers(0, 4)))
+
+
+def after(addresses: Sequence[str], events: Sequence[tuple[str, int]]) -> AddressChoice:
+    """A choice that was told of these events, in any order and about any address, as threads would."""
+    choice = AddressChoice(addresses)
+    for event, number in events:
+        getattr(choice, event)(addresses[number % len(addresses)])
+    return choice
+
+
+@given(ADDRESSES, EVENTS)
+def test_an_attempt_tries_every_address_once_in_the_given_round(
+    addresses: tuple[str, ...], events: list[tuple[str, int]]
+) -> None:
+    order = after(addresses, events).in_order()
+    start = addresses.index(order[0])
+    assert order == addresses[start:] + addresses[:start]
+
+
+@given(ADDRESSES, EVENTS, st.integers(0, 4))
+def test_the_address_that_answered_last_comes_first(
+    addresses: tuple[str, ...], events: list[tuple[str, int]], number: int
+) -> None:
+    answered = addresses[number % len(addresses)]
+    choice = after(addresses, [*events, ("answered", number)])
+    for other in addresses:
+        if other != answered:
+            choice.failed(other)
+    assert choice.in_order()[0] == answered
+
+
+@given(ADDRESSES, EVENTS)
+def test_an_address_that_failed_comes_last_and_a_later_report_of_it_changes_nothing(
+    addresses: tuple[str, ...], events: list[tuple[str, int]]
+) -> None:
+    choice = after(addresses, events)
+    failed = choice.in_order()[0]
+    choice.failed(failed)
+    order = choice.in_order()
+    assert order[-1] == failed
+    choice.failed(failed)
+    assert len(addresses) == 1 or choice.in_order() == order
+
+
+@given(ADDRESSES, EVENTS)
+def test_after_every_address_failed_in_turn_the_first_one_is_next(
+    addresses: tuple[str, ...], events: list[tuple[str, int]]
+) -> None:
+    choice = after(addresses, events)
+    order = choice.in_order()
+    for address in order:
+        choice.failed(address)
+    assert choice.in_order() == order
+
+
+@given(ADDRESSES, EVENTS, st.integers(0, 4))
+def test_an_address_that_works_is_found_after_each_other_failed_at_most_once(
+    addresses: tuple[str, ...], events: list[tuple[str, int]], number: int
+) -> None:
+    choice, works = after(addresses, events), addresses[number % len(addresses)]
+    failed = []
+    while (first := choice.in_order()[0]) != works:
+        choice.failed(first)
+        failed.append(first)
+    assert len(failed) == len(set(failed))
