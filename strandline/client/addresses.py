@@ -63,25 +63,21 @@ def _refused(given: object, wanted: str = WANTED) -> InvalidConfig:
 
 
 class AddressChoice:
-    """Chooses among addresses: prefers the one that answered last, unless it failed since.
+    """Chooses among addresses: stays with one until it fails, then goes to the next, and after the last to the first.
 
     Threads may share it. Of simultaneous changes one wins, and every choice is a valid one.
     """
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._addresses = tuple(addresses)
-        self._preferred = 0
+        self._first = 0
 
     def in_order(self) -> tuple[str, ...]:
-        """Returns all addresses in the order in which one attempt tries them."""
-        preferred = self._preferred
-        return self._addresses[preferred:] + self._addresses[:preferred]
+        """Returns all addresses in the order in which an attempt tries them."""
+        first = self._first
+        return self._addresses[first:] + self._addresses[:first]
 
-    def answered(self, address: str) -> None:
-        """Prefers this address from now on."""
-        self._preferred = self._addresses.index(address)
-
-    def failed(self, address: str) -> None:
-        """Prefers the next address from now on, unless another one is preferred already."""
-        if self._addresses[self._preferred] == address:
-            self._preferred = (self._preferred + 1) % len(self._addresses)
+    def leave(self, address: str) -> None:
+        """Later attempts begin at the next address. Does nothing if they begin at another one than this already."""
+        if self._addresses[self._first] == address:
+            self._first = (self._first + 1) % len(self._addresses)

@@ -288,17 +288,18 @@ class _HttpxTransport:
         for address in self._choice.in_order():
             try:
                 outcome: Outcome = yield _Exchange(request, address, self._headers, timeout_ms, self._answer_bytes)
+            except httpx.PoolTimeout as error:  # all connections are in use, which says nothing about the address
+                return _outcome_of(error, "")
             except httpx.RequestError as error:
                 outcome = _outcome_of(error, f"{address}: " if self._several else "")
             match outcome:
                 case NotReached(reason):
-                    self._choice.failed(address)
+                    self._choice.leave(address)
                     unreached.append(reason)
                 case AnswerLost() | Response(502 | 503 | 504):
-                    self._choice.failed(address)
+                    self._choice.leave(address)
                     return outcome
                 case Response():
-                    self._choice.answered(address)
                     return outcome
                 case _:
                     assert_never(outcome)

@@ -25,7 +25,7 @@ from reader_client import (
 )
 from strandline.client import calls
 from strandline.client.calls import Call, Response, ask
-from strandline.client.http import Connection, Seams
+from strandline.client.http import AsyncHttpxTransport, Connection, HttpxTransport, Seams
 from strandline.client.retry import AnswerLost, NotReached, Patience
 from strandline.errors import ControllerAway, OutcomeUnknown, Overloaded, UnknownStream
 from strandline.logs.sqlite import SqliteLog
@@ -172,6 +172,11 @@ def mocked(flavour: Flavour, answer: Callable[[httpx.Request], httpx.Response]) 
     return kind(transport=httpx.MockTransport(answer))
 
 
+def transport_over(client: Any) -> Any:
+    kind = HttpxTransport if isinstance(client, httpx.Client) else AsyncHttpxTransport
+    return kind(["http://first", "http://second"], client=client)
+
+
 def test_an_address_that_was_passed_over_takes_nothing_from_the_time_of_an_answer(flavour: Flavour) -> None:
     timeouts: list[dict[str, float]] = []
 
@@ -184,6 +189,34 @@ def test_an_address_that_was_passed_over_takes_nothing_from_the_time_of_an_answe
     client = mocked(flavour, first_is_away)
     assert isinstance(flavour.send("http://first,http://second", timeout_ms=31_000, client=client), Response)
     assert [(each["connect"], each["read"]) for each in timeouts] == [(2.0, 31.0)] * 2
+
+
+def test_later_calls_begin_where_an_address_was_reached(flavour: Flavour) -> None:
+    asked: list[str] = []
+
+    def first_is_away(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.host)
+        if request.url.host == "first":
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200, content=b'"there"')
+
+    transport = transport_over(mocked(flavour, first_is_away))
+    flavour.run(["http://first", "http://second"], call, call, transport=transport)
+    assert asked == ["first", "second", "second"]
+
+
+def test_an_address_is_not_left_because_all_connections_are_in_use(flavour: Flavour) -> None:
+    asked: list[str] = []
+
+    def busy(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.host)
+        raise httpx.PoolTimeout("all connections are in use")
+
+    patience = Patience(attempts=2, first_pause_ms=1)
+    options: dict[str, Any] = {"patience": patience, "transport": transport_over(mocked(flavour, busy))}
+    with pytest.raises(ControllerAway):
+        flavour.run(["http://first", "http://second"], once, **options)
+    assert asked == ["first", "first"]
 
 
 def test_an_attempt_whose_time_is_over_passes_over_no_more(flavour: Flavour) -> None:
