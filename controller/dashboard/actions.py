@@ -1,4 +1,4 @@
-"""What an administrator does from a page: asked for, confirmed, done through the services, and told."""
+"""What an administrator can do on a page: each action is confirmed first, and its result is shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Doing = Callable[[], Awaitable[str]]
 
 
 async def confirm(question: str, consequence: str, button: str, do: Doing) -> None:
-    """Asks; then does it and says what came of it, or why not."""
+    """Asks the visitor, then does it and shows the result or the error."""
     with ui.dialog() as dialog, ui.card().style("max-width: 480px; gap: 12px"):
         heading(question)
         ui.label(consequence)
@@ -33,7 +33,7 @@ async def confirm(question: str, consequence: str, button: str, do: Doing) -> No
 
 
 async def tell(do: Doing) -> None:
-    """Does something and says what came of it, or why not."""
+    """Does something and shows the result or the error."""
     try:
         ui.notify(await do(), type="positive")
     except StrandlineError as error:
@@ -51,14 +51,14 @@ async def include(controller: Controller, stream: str, writer: str, who: Visitor
     who.check_acting(stream)
     act = Act("included", who.name, {"writer": writer})
     await controller.streams.change(stream, lambda each, now: each.include(writer, now), act)
-    return f"{writer} is brought back"
+    return f"{writer} is included again"
 
 
 async def ask_exclude(controller: Controller, stream: str, writer: str, who: Visitor) -> None:
     await confirm(
         f"Exclude {writer}?",
         "Time goes on without it at once. What it writes below the marks' time will be late, and every mark names it "
-        "until it is brought back or registers again.",
+        "until it is included or registers again.",
         "Exclude",
         lambda: exclude(controller, stream, writer, who),
     )
@@ -66,9 +66,9 @@ async def ask_exclude(controller: Controller, stream: str, writer: str, who: Vis
 
 async def ask_include(controller: Controller, stream: str, writer: str, who: Visitor) -> None:
     await confirm(
-        f"Bring {writer} back?",
-        "It counts again from its last note on, so time may stand until it has caught up.",
-        "Bring back",
+        f"Include {writer} again?",
+        "It counts again from its last note on. Time may stand still until it has caught up.",
+        "Include",
         lambda: include(controller, stream, writer, who),
     )
 

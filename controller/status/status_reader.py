@@ -31,6 +31,7 @@ from controller.status.stream_status import (
     details_steps,
     status_steps,
 )
+from controller.status.writer_status import WriterDetails, writer_details
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from controller.yielding import Yielding
@@ -126,6 +127,10 @@ class StatusReader:
         """A stream with its writers as it was a moment ago. Raises UnknownStream and StoreUnavailable."""
         await self._streams.get(name)  # one that is gone is not shown from before
         return await self._details.get(name)
+
+    async def of_writer(self, stream: str, writer: str) -> WriterDetails:
+        """A writer as it is now. Raises UnknownStream, UnknownWriter and StoreUnavailable."""
+        return writer_details(await self._streams.get(stream), writer, self._clock.now())
 
     async def of_group(self, name: str) -> GroupStatus:
         """A reader group as it was a moment ago. Raises UnknownGroup and StoreUnavailable."""

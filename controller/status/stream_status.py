@@ -118,11 +118,12 @@ class WriterStatus(NamedTuple):  # one for each of very many writers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDetails:
-    """A stream with its writers by key, those first who need a look, and how far its segments are noted."""
+    """A stream with its writers by key, those in trouble first, and by segment how far and when it was noted."""
 
     stream: StreamStatus
     writers: Mapping[str, Sequence[WriterStatus]]
     noted: Mapping[str, int]
+    noted_at: Mapping[str, int]
     graph: SegmentGraph
 
 
@@ -184,7 +185,11 @@ def details_steps(loaded: LoadedStream, now: int) -> Steps[StreamDetails]:
         writers[key] = [each.status for each in of_key]
         yield
     return StreamDetails(
-        stream=_status(loaded, found, now), writers=writers, noted=found.noted, graph=loaded.stream.graph
+        stream=_status(loaded, found, now),
+        writers=writers,
+        noted=found.noted,
+        noted_at=dict(loaded.noted_at),
+        graph=loaded.stream.graph,
     )
 
 

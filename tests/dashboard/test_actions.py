@@ -21,8 +21,8 @@ def test_a_writer_is_excluded_and_brought_back_once_confirmed(world: World, open
     expect(page.get_by_text("app-7 is excluded")).to_be_visible()
     assert _state(world, "app-7") == "excluded"
     expect(page.get_by_text("excluded: writer app-7")).to_be_visible()
-    page.get_by_role("button", name="Bring back").click()
-    page.get_by_role("dialog").get_by_role("button", name="Bring back").click()
+    page.get_by_role("button", name="Include").click()
+    page.get_by_role("dialog").get_by_role("button", name="Include").click()
     expect(page.get_by_role("button", name="Exclude")).to_be_visible()
     assert _state(world, "app-7") != "excluded"
 

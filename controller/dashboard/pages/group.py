@@ -1,4 +1,4 @@
-"""A reader group: who reads what, how far, and how far that is behind."""
+"""The page of a reader group: its windows, its readers with their positions, and its backlog."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ class GroupView:
                 self._places = PagedTable(
                     places, noun="segments", row=self._place_row, text=_place_name, rows_per_page=10
                 )
-                self._no_places = ui.label("Nothing was read yet.").classes("sl-soft")
-            self._backlog = JournalCard("Backlog changes", empty="It neither went into backlog nor out of it.")
+                self._no_places = ui.label("No position is known yet.").classes("sl-soft")
+            self._backlog = JournalCard("Backlog changes", empty="Its backlog has not changed.")
             self._journal = JournalCard()
 
     async def update(self) -> None:
@@ -139,14 +139,15 @@ class GroupView:
         self._tiles["Readers"].show(str(look.readers))
 
     async def _windows_of(self, look: GroupStatus) -> list[_WindowOf]:
+        read = await self._controller.status.of_streams(look.window.streams)
+        newest = {(each.name, key.key): key.mark.time for each in read.streams for key in each.keys if key.mark}
         found = []
         for stream, window in look.window.streams.items():
-            marks = (await self._controller.streams.get(stream)).stream.last_marks
             for key, bounds in sorted(window.keys.items()):
                 if key == "" and len(window.keys) > 1 and bounds.lower is None and bounds.upper is None:
                     continue  # nobody uses it
-                newest = marks[key].time if key in marks else None
-                found.append(_WindowOf(stream, key, bounds, window, newest, stream in look.window.idle))
+                idle = stream in look.window.idle
+                found.append(_WindowOf(stream, key, bounds, window, newest.get((stream, key)), idle))
         return found
 
     def _show_members(self, members: Membership, now: int) -> None:

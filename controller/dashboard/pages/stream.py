@@ -1,4 +1,4 @@
-"""A stream: who holds its time back, how it came along, and everything that belongs to it."""
+"""The page of a stream: which writer holds time back, its last hour, its writers, groups, segments and journal."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from controller.dashboard.widgets import BADGE_COLOURS, gone, heading, tiles
 from controller.format import counts
 from controller.records.journal import INCOMPLETE
 from controller.status.stream_status import KeyStatus, StreamDetails
-from controller.streams.loaded_stream import LoadedStream
-from strandline.core.note import DEFAULT_KEY
 from strandline.errors import StrandlineError
 
 _TILES = ("Marks a second", "Writers", "Notes", "Late notes", "Refused", "Incomplete marks")
@@ -38,7 +36,7 @@ def add(app: FastAPI) -> None:
         with frame(request, who, stream):
             try:
                 who.check(stream)
-                view = StreamView(controller, who, await controller.streams.get(stream))
+                view = StreamView(controller, who, await controller.status.of_stream(stream))
             except StrandlineError as error:
                 gone(error)
                 return None
@@ -51,11 +49,11 @@ def add(app: FastAPI) -> None:
 class StreamView:
     """The page of one visitor."""
 
-    def __init__(self, controller: Controller, who: Visitor, loaded: LoadedStream) -> None:
+    def __init__(self, controller: Controller, who: Visitor, details: StreamDetails) -> None:
         self._controller = controller
         self._who = who
-        self._name = loaded.name
-        self._keys = sorted(loaded.stream.keys) or [DEFAULT_KEY]
+        self._name = details.stream.name
+        self._keys = [each.key for each in details.stream.keys]
         self._key = self._keys[0]
         self._news = News()
 
@@ -99,7 +97,7 @@ class StreamView:
         self._groups.show(groups, self._key, key)
         await self._read_journal(now)
         self._writers.show(details, self._key, now)
-        self._segments.show(await self._controller.streams.get(self._name), details, now)
+        self._segments.show(details, now)
 
     def _show_state(self, details: StreamDetails, key: KeyStatus) -> None:
         look = details.stream

@@ -1,8 +1,8 @@
-"""What a stream's page is put together from. Each part draws itself once, and then shows what changed."""
+"""The cards of a stream's page. Each card draws itself once, and then shows what changed."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from nicegui import ui
@@ -24,7 +24,6 @@ from controller.dashboard.visitors import Visitor
 from controller.dashboard.widgets import card, curl, empty_state
 from controller.format import NOTHING, Times, holding, is_epoch, lag, named, offsets, span
 from controller.status.stream_status import GroupStatus, KeyStatus, StreamDetails, StreamStatus, Trouble, WriterStatus
-from controller.streams.loaded_stream import LoadedStream
 from strandline.core.segment import Segment, SegmentGraph
 
 _STATE: Final = """<span :class="props.row.state_class" style="font-weight: 600">{{ props.row.state }}</span>
@@ -33,7 +32,7 @@ _STATE: Final = """<span :class="props.row.state_class" style="font-weight: 600"
 
 
 class HolderCard:
-    """Who holds time back, since when, and when that one will be let go."""
+    """Which writer holds time back, since when, and when it times out."""
 
     def __init__(self, stream: str, who: Visitor, exclude: Callable[[str], Awaitable[None]]) -> None:
         self._stream = stream
@@ -159,7 +158,7 @@ class KeysCard:
 
 
 class WritersCard:
-    """All writers, those first who need someone to look at them."""
+    """All writers, those in trouble first."""
 
     def __init__(self, stream: str, base: str, who: Visitor) -> None:
         self._stream = stream
@@ -215,13 +214,13 @@ def _name_and_state(look: WriterStatus) -> str:
 
 
 class SegmentsCard:
-    """Segments, how far they are noted, and a picture of splits and merges."""
+    """Segments, how far they are noted, and a drawing of splits and merges."""
 
     def __init__(self) -> None:
         self._now = 0
-        self._noted_at: dict[str, int] = {}
+        self._noted_at: Mapping[str, int] = {}
         self._drawn: list[tuple[str, tuple[str, ...], bool]] = []
-        self._noted: dict[str, int] = {}
+        self._noted: Mapping[str, int] = {}
         columns: list[Column[Segment]] = [
             Column("name", "Segment", sort=lambda each: each.id),
             Column("noted", "Noted up to", sort=lambda each: self._noted.get(each.id, 0), right=True),
@@ -237,9 +236,9 @@ class SegmentsCard:
                 columns, noun="segments", row=self._row, text=lambda each: each.id, rows_per_page=10
             )
 
-    def show(self, loaded: LoadedStream, details: StreamDetails, now: int) -> None:
-        self._now, self._noted_at, self._noted = now, loaded.noted_at, dict(details.noted)
-        segments = list(loaded.stream.graph)
+    def show(self, details: StreamDetails, now: int) -> None:
+        self._now, self._noted_at, self._noted = now, details.noted_at, details.noted
+        segments = list(details.graph)
         self._table.show(segments)
         shown = segments[-SEGMENTS_DRAWN:]
         drawn = [(each.id, tuple(each.predecessors), each.final_offset is not None) for each in shown]
@@ -298,7 +297,7 @@ class GroupsCard:
         seen = self._seen(looks)
         self._empty.set_visibility(not seen)
         self._marks.set_visibility(bool(seen) and self._newest is not None)
-        self._marks.set_text(f"The newest mark stands at {Times().show(self._newest)}.")
+        self._marks.set_text(f"The time of the newest mark is {Times().show(self._newest)}.")
         self._table.show(seen)
 
     def _seen(self, looks: Sequence[GroupStatus]) -> list[GroupStatus]:

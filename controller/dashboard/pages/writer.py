@@ -1,4 +1,4 @@
-"""A writer: what it said last, what was refused, and what it is to the stream."""
+"""The page of a writer: its state and time in each key, its notes, its refusals and its journal."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from controller.dashboard.limits import JOURNAL_SHOWN, NOTES_SHOWN
 from controller.dashboard.tables import STATE, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
 from controller.dashboard.widgets import card, gone, heading, tiles
-from controller.format import NOTHING, Times, lag, letting_go, moment, offsets, span
+from controller.format import NOTHING, Times, lag, moment, offsets, span
 from controller.records.journal import REFUSALS, REGISTRATIONS
-from controller.streams.loaded_stream import LoadedStream
-from strandline.core.writer import KeptNote, Writer
-from strandline.errors import StrandlineError, UnknownWriter
+from controller.status.writer_status import WriterDetails, WriterNote
+from strandline.errors import StrandlineError
 
-_TILES = ("Last heard", "Let go", "Epoch", "Late notes", "Refused", "Position")
+_TILES = ("Last heard", "Times out", "Epoch", "Late notes", "Refused", "Position")
 
 
 def add(app: FastAPI) -> None:
@@ -36,7 +35,7 @@ def add(app: FastAPI) -> None:
         with frame(request, who, writer):
             try:
                 who.check(stream)
-                _writer(await controller.streams.get(stream), writer)
+                await controller.status.of_writer(stream, writer)
             except StrandlineError as error:
                 gone(error)
                 return None
@@ -45,13 +44,6 @@ def add(app: FastAPI) -> None:
             view.build()
         await refresh.first()
         return None
-
-
-def _writer(loaded: LoadedStream, name: str) -> Writer:
-    writer = loaded.stream.writers.get(name)
-    if writer is None:
-        raise UnknownWriter(stream=loaded.name, writer=name)
-    return writer
 
 
 class WriterView:
@@ -75,7 +67,7 @@ class WriterView:
             if self._who.may_act:
                 self._exclude = ui.button("Exclude", icon="block", on_click=self._ask_exclude)
                 self._exclude.props("outline no-caps color=negative")
-                self._include = ui.button("Bring back", icon="undo", on_click=self._ask_include)
+                self._include = ui.button("Include", icon="undo", on_click=self._ask_include)
                 self._include.props("outline no-caps")
         self._tiles = tiles(*_TILES)
         keys: list[Column[dict[str, Any]]] = [
@@ -85,82 +77,72 @@ class WriterView:
             Column("lag", "Lag", right=True),
             Column("holds", "Holds time back"),
         ]
-        notes: list[Column[tuple[str, KeptNote]]] = [
-            Column("time", "Noted time", sort=lambda each: each[1].time),
-            Column("key", "Key", sort=lambda each: each[0], essential=False),
+        notes: list[Column[WriterNote]] = [
+            Column("time", "Noted time", sort=lambda each: each.time),
+            Column("key", "Key", sort=lambda each: each.key, essential=False),
             Column("position", "Position"),
-            Column("newest", "Newest event", sort=lambda each: each[1].newest, essential=False),
+            Column("newest", "Newest event", sort=lambda each: each.newest, essential=False),
         ]
         with card("Time"):
             self._keys = PagedTable(keys, noun="keys", row=dict, text=lambda row: row["name"], rows_per_page=10)
         with ui.element("div").classes("sl-two"):
             with card("Notes that a later mark can still need"):
                 self._notes = PagedTable(
-                    notes, noun="notes", row=self._note_row, text=lambda each: each[0], rows_per_page=10
+                    notes, noun="notes", row=self._note_row, text=lambda each: each.key, rows_per_page=10
                 )
-                self._no_notes = ui.label("There is none: marks have passed all that it noted.").classes("sl-soft")
-            self._refusals = JournalCard("Refusals", empty="Nothing of this writer's was refused.")
-            self._epochs = JournalCard("Registrations", empty="No registration is known of.")
-            self._journal = JournalCard("Journal of this writer", empty="Nothing is known of it.")
+                self._no_notes = ui.label("None: marks have passed every note of this writer.").classes("sl-soft")
+            self._refusals = JournalCard("Refusals", empty="No note of this writer was refused.")
+            self._epochs = JournalCard("Registrations", empty="The journal has no registration of it.")
+            self._journal = JournalCard("Journal of this writer", empty="The journal has no entry about it.")
 
     async def update(self) -> None:
         self._who.check(self._stream)
         now = self._controller.clock.now()
         await self._read_journal(now)
-        loaded = await self._controller.streams.get(self._stream)
-        writer = _writer(loaded, self._name)
-        self._show_keys(loaded, writer, now)
-        self._show_tiles(loaded, writer, now)
-        self._graph = loaded.stream.graph
-        entries = [(key, entry) for key, key_state in writer.key_states.items() for entry in key_state.history]
-        entries.sort(key=lambda each: each[1].time, reverse=True)
-        self._notes.show(entries[:NOTES_SHOWN])
-        self._no_notes.set_visibility(not entries)
+        details = await self._controller.status.of_writer(self._stream, self._name)
+        self._graph = details.graph
+        self._show_keys(details)
+        self._show_tiles(details)
+        self._notes.show(details.notes[:NOTES_SHOWN])
+        self._no_notes.set_visibility(not details.notes)
         if self._who.may_act:
-            excluded = writer.excluded_at is not None
-            self._exclude.set_visibility(not excluded and not writer.closed)
-            self._include.set_visibility(excluded)
+            self._exclude.set_visibility(not details.excluded and not details.closed)
+            self._include.set_visibility(details.excluded)
 
-    def _show_keys(self, loaded: LoadedStream, writer: Writer, now: int) -> None:
-        rows = []
-        for key, state in sorted(loaded.stream.states(writer).items()):
-            time, holder = writer.key_states[key].value, loaded.stream.held_by(key, now)
-            holds, since = holder is not None and holder.writer == self._name, loaded.held_since(key)
+    def _show_keys(self, details: WriterDetails) -> None:
+        now, rows = details.seen_at, []
+        for each in details.keys:
+            since = each.held_since
             ago = f", since {moment(since, now)}, for {span(now - since)}" if since is not None else ""
             rows.append(
                 {
-                    "id": key,
-                    "name": key_label(key),
-                    **writer_state(state),
-                    "time": Times().show(time),
-                    "lag": lag(time, now),
-                    "holds": f"yes{ago}" if holds else "no",
+                    "id": each.key,
+                    "name": key_label(each.key),
+                    **writer_state(each.state),
+                    "time": Times().show(each.time),
+                    "lag": lag(each.time, now),
+                    "holds": f"yes{ago}" if each.holds else "no",
                 }
             )
         self._keys.show(rows)
 
-    def _show_tiles(self, loaded: LoadedStream, writer: Writer, now: int) -> None:
-        silent, timeout = loaded.stream.silent_ms(writer, now), loaded.stream.config.writer_timeout_ms
-        in_play = not writer.closed and writer.excluded_at is None and not writer.lost
-        letting = letting_go(None if timeout is None else max(0, timeout - silent)).removeprefix("let go ")
-        late = loaded.counts.late_by_writer[self._name]
-        refused = loaded.counts.refused_by_writer[self._name]
+    def _show_tiles(self, details: WriterDetails) -> None:
         since = "since this controller started"
-        self._tiles["Last heard"].show(f"{span(max(0, now - writer.heard_at))} ago")
-        self._tiles["Let go"].show(letting.removesuffix(" let go by itself") if in_play else "already")
-        self._tiles["Epoch"].show(NOTHING if writer.epoch is None else str(writer.epoch))
+        late, refused = details.late, details.refused
+        self._tiles["Last heard"].show(f"{span(max(0, details.seen_at - details.heard_at))} ago")
+        self._tiles["Times out"].show(_timeout(details))
+        self._tiles["Epoch"].show(NOTHING if details.epoch is None else str(details.epoch))
         self._tiles["Late notes"].show(str(late), "sl-warn" if late else "", since)
         self._tiles["Refused"].show(str(refused), "sl-warn" if refused else "", since)
-        self._tiles["Position"].show(offsets(loaded.stream.graph.frontier(writer.position)))
+        self._tiles["Position"].show(offsets(details.graph.frontier(details.position)))
 
-    def _note_row(self, each: tuple[str, KeptNote]) -> dict[str, Any]:
-        key, entry = each
+    def _note_row(self, each: WriterNote) -> dict[str, Any]:
         return {
-            "id": f"{key} {entry.time}",
-            "key": key_label(key),
-            "time": Times().show(entry.time),
-            "position": offsets(self._graph.frontier(entry.cut)),
-            "newest": Times().show(entry.newest),
+            "id": f"{each.key} {each.time}",
+            "key": key_label(each.key),
+            "time": Times().show(each.time),
+            "position": offsets(self._graph.frontier(each.position)),
+            "newest": Times().show(each.newest),
         }
 
     async def _read_journal(self, now: int) -> None:
@@ -177,3 +159,12 @@ class WriterView:
 
     async def _ask_include(self) -> None:
         await actions.ask_include(self._controller, self._stream, self._name, self._who)
+
+
+def _timeout(details: WriterDetails) -> str:
+    """When it times out if nothing more is heard of it."""
+    if not details.counts:
+        return NOTHING
+    if details.times_out_in_ms is None:
+        return "never"
+    return f"in {span(details.times_out_in_ms)}" if details.times_out_in_ms else "now"
