@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import NoneType
-from typing import Annotated, Any, Final, NamedTuple, get_args, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 from strandline.core.checks import check_whole
 from strandline.errors import InvalidConfig
@@ -101,12 +101,7 @@ class StreamConfig:
 
     def __post_init__(self) -> None:
         for setting in SETTINGS.values():
-            value = getattr(self, setting.name)
-            if setting.choices is not None:
-                object.__setattr__(self, setting.name, _choice(setting.name, value, setting.choices))
-            elif value is not None or not setting.or_null:
-                also = ", or null" if setting.or_null else ""
-                check_whole(setting.name, value, least=setting.says.least, most=setting.says.most, also=also)
+            object.__setattr__(self, setting.name, checked(setting, getattr(self, setting.name)))
 
     def changed(self, **settings: object) -> StreamConfig:
         """A copy with other settings. Raises InvalidConfig for the time domain, which never changes."""
@@ -117,6 +112,16 @@ class StreamConfig:
         return replace(self, **settings)  # type: ignore[arg-type]  # the settings are checked when it is built
 
 
+def checked(setting: Setting, value: Any) -> Any:
+    """The value of a setting, a choice as its enum. Raises InvalidConfig for a value that the setting cannot have."""
+    if setting.choices is not None:
+        return _choice(setting.name, value, setting.choices)
+    if value is not None or not setting.or_null:
+        also = ", or null" if setting.or_null else ""
+        check_whole(setting.name, value, least=setting.says.least, most=setting.says.most, also=also)
+    return value
+
+
 def _choice(name: str, value: Any, kind: type[StrEnum]) -> StrEnum:
     try:
         return kind(value)
@@ -125,10 +130,11 @@ def _choice(name: str, value: Any, kind: type[StrEnum]) -> StrEnum:
 
 
 def settings_of(kind: type[Any]) -> Mapping[str, Setting]:
-    """The settings that a class declares, in its order: each field an `Annotated` type with what it `Says`."""
+    """The settings that a class declares, in its order: each field with an `Annotated` type and what it `Says`."""
     found = {}
-    for name, hint in get_type_hints(kind, include_extras=True).items():
-        of, says = get_args(hint)
+    hints = get_type_hints(kind, include_extras=True)
+    for name in [name for name, hint in hints.items() if get_origin(hint) is Annotated]:
+        of, says = get_args(hints[name])
         choices = of if isinstance(of, type) and issubclass(of, StrEnum) else None
         found[name] = Setting(name, says, or_null=NoneType in get_args(of), choices=choices)
     return found
