@@ -15,6 +15,7 @@ from strandline.errors import InvalidConfig
 from strandline.limits import READER_TIMEOUT_DEFAULT_MS
 from strandline.names import check_name
 from strandline.wire.groups import (
+    GROUP_SETTINGS,
     FromHead,
     GroupDescription,
     GroupLag,
@@ -26,7 +27,7 @@ from strandline.wire.groups import (
 from strandline.wire.shapes import Positions
 from strandline.wire.streams import MarksAt
 
-CHANGEABLE: Final = ("streams", "backlog_threshold_ms", "reader_timeout_ms", "idle_timeout_ms", "on_all_idle")
+CHANGEABLE: Final = ("streams", *GROUP_SETTINGS)
 
 
 class _Ownership:

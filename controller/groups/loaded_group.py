@@ -15,11 +15,10 @@ from controller.storage.groups import StoredGroup, group_values
 from controller.storage.journal import JOURNAL_OF_GROUP
 from controller.storage.save import Commit
 from strandline.core.backlog import BacklogDetector
-from strandline.core.coalesce import OnAllIdle
 from strandline.core.cut import Cut
 from strandline.core.order import SegmentRef
 from strandline.core.served_time import Moment
-from strandline.wire.groups import FromHead, FromPositions, FromTime, GroupSettings, settings_of_group
+from strandline.wire.groups import GROUP_SETTINGS, FromHead, FromPositions, FromTime, GroupSettings, settings_of_group
 
 
 class LoadedGroup:
@@ -165,11 +164,5 @@ def settings_of(wire: dict[str, Any]) -> GroupSettings:
         begins = FromTime(start["time"])
     else:
         begins = FromPositions(start["positions"])
-    return GroupSettings(
-        streams=tuple(wire["streams"]),
-        backlog_threshold_ms=wire["backlog_threshold_ms"],
-        reader_timeout_ms=wire["reader_timeout_ms"],
-        idle_timeout_ms=wire["idle_timeout_ms"],
-        on_all_idle=OnAllIdle(wire.get("on_all_idle", OnAllIdle.HOLD)),
-        start=begins,
-    )
+    stored = {name: wire[name] for name in GROUP_SETTINGS if name in wire}  # an older version knew fewer settings
+    return GroupSettings(streams=tuple(wire["streams"]), start=begins, **stored)

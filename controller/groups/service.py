@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
 from heapq import nlargest
 from itertools import islice
 from typing import Any
+
+from msgspec import structs
 
 from controller.clock import Clock
 from controller.commit.damaged_rows import Damaged
@@ -130,12 +131,12 @@ class Groups:
         """Changes settings of a group. Added streams begin at `start`, by default at their heads."""
         while True:
             before = (await self.get(name)).membership.settings
-            settings = replace(before, **changes)
+            settings = structs.replace(before, **changes)
             _check(settings)
             added = [stream for stream in settings.streams if stream not in before.streams]
             if start is not None and not added:
                 raise InvalidConfig(name="start", value="…", wanted="left out, since no stream is added")
-            begun = replace(settings, start=start if start is not None else FromHead())
+            begun = structs.replace(settings, start=start if start is not None else FromHead())
             starts = {stream: await self._start(begun, stream) for stream in added}
             told = (await self.window(name)).watermarks
             loaded = await self.get(name)
@@ -381,9 +382,9 @@ class Groups:
 def _differences(one: GroupSettings, other: GroupSettings) -> tuple[str, ...]:
     """The settings that differ. The order of the streams does not matter."""
     return tuple(
-        field.name
-        for field in fields(GroupSettings)
-        if _comparable(getattr(one, field.name)) != _comparable(getattr(other, field.name))
+        name
+        for name in GroupSettings.__struct_fields__
+        if _comparable(getattr(one, name)) != _comparable(getattr(other, name))
     )
 
 

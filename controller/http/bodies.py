@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from strandline.core.coalesce import OnAllIdle
 from strandline.core.config import SETTINGS, Setting
-from strandline.limits import (
-    READER_TIMEOUT_DEFAULT_MS,
-    SEGMENTS_PER_STREAM,
-    TIME_BOUND_MS,
-)
-from strandline.wire.groups import StartShape
+from strandline.limits import SEGMENTS_PER_STREAM, TIME_BOUND_MS
+from strandline.wire.groups import GROUP_SETTINGS, GroupOptions, StartShape, options_by_name
 
 Offsets: TypeAlias = dict[str, int]
 
@@ -57,8 +53,6 @@ class SegmentBody(Strict, frozen=True):
     predecessors: list[str] | None = None
 
 
-_WHOLE = {"type": "integer", "minimum": 0, "exclusiveMaximum": TIME_BOUND_MS}
-OnAllIdleChoice: TypeAlias = Annotated[Any, Meta(extra_json_schema={"enum": list(OnAllIdle)})]
 _FIRST_SEGMENTS = [
     {"type": "integer", "minimum": 1, "maximum": SEGMENTS_PER_STREAM},
     {"const": "open"},
@@ -67,10 +61,19 @@ _FIRST_SEGMENTS = [
 FirstSegments: TypeAlias = Annotated[Any, Meta(extra_json_schema={"oneOf": _FIRST_SEGMENTS})]
 
 
-def settings_body(name: str, about: str, settings: Iterable[Setting], base: type[Strict] = Strict) -> type[Strict]:
-    """A body with settings. Each is decoded as it stands, and checked by the configuration itself, which says what
-    would be right."""
-    fields = [(each.name, Annotated[Any, Meta(extra_json_schema=_schema(each))], UNSET) for each in settings]
+def settings_body(
+    name: str,
+    about: str,
+    settings: Iterable[Setting],
+    base: type[Strict] = Strict,
+    defaults: Mapping[str, object] = MappingProxyType({}),
+) -> type[Strict]:
+    """A body with settings. Each is decoded as it is, and checked by the configuration itself, whose error says what
+    would be right. A setting without one of the `defaults` is unset where the body leaves it out."""
+    fields = [
+        (each.name, Annotated[Any, Meta(extra_json_schema=_schema(each))], defaults.get(each.name, UNSET))
+        for each in settings
+    ]
     made = msgspec.defstruct(
         name, fields, bases=(base,), namespace={"__doc__": about}, module=__name__, frozen=True, kw_only=True
     )
@@ -138,43 +141,47 @@ class TruncateBody(Strict, frozen=True):
 Positions: TypeAlias = dict[str, Offsets]
 
 
-MillisecondsOrNull: TypeAlias = Annotated[
-    Any, Meta(extra_json_schema={**_WHOLE, "type": ["integer", "null"], "minimum": 1})
-]
 GroupStart: TypeAlias = Annotated[
     Any, Meta(extra_json_schema={"oneOf": [{"const": "head"}, {"$ref": "#/components/schemas/StartBody"}]})
 ]
 
 
-class GroupBody(Strict, frozen=True):
-    """A reader group. The comments are what docs/reference/options.md says."""
-
-    # What it reads.
+class _GroupStreams(Strict, frozen=True, kw_only=True):
     streams: list[str]
-    # How far its watermark may be behind the clock before that is a backlog. It has to exceed the sum of the interval
-    # of marks, the time between notes, and `idle_lag_ms`. No watermark at all is a backlog, too. Null: it never is.
-    backlog_threshold_ms: MillisecondsOrNull = None
-    # A reader that was silent for so long loses its segments, at the positions that it reported last. Null: never.
-    reader_timeout_ms: MillisecondsOrNull = READER_TIMEOUT_DEFAULT_MS
-    # A stream of which nothing was heard for so long, and of which the group has read everything, is taken for idle and
-    # left out of the group's watermark. That is a guess, made only where it is asked for. Null: only what writers said
-    # counts.
-    idle_timeout_ms: MillisecondsOrNull = None
-    # What its watermark does when all its streams are idle: `hold`, it stays, or `jump`, it goes to the greatest bound
-    # of any of them. A jump is a guess: what a sleeping stream still has below that time will be late.
-    on_all_idle: OnAllIdleChoice = OnAllIdle.HOLD
-    # Where it begins: `head`, or `{"time": …}`, or `{"positions": {stream: position}}`.
+
+
+class _ChangedStreams(Strict, frozen=True, kw_only=True):
+    streams: list[str] | UnsetType = UNSET
+
+
+if TYPE_CHECKING:
+
+    class _GroupOptions(_GroupStreams, frozen=True):
+        """Its fields are read by the names of the settings."""
+
+    class _ChangedOptions(_ChangedStreams, frozen=True):
+        """The same."""
+
+else:
+    _GroupOptions = settings_body(
+        "_GroupOptions",
+        "All settings.",
+        GROUP_SETTINGS.values(),
+        _GroupStreams,
+        options_by_name(GroupOptions(streams=())),
+    )
+    _ChangedOptions = settings_body("_ChangedOptions", "Changes.", GROUP_SETTINGS.values(), _ChangedStreams)
+
+
+class GroupBody(_GroupOptions, frozen=True, kw_only=True):
+    """A new reader group."""
+
     start: GroupStart = "head"
 
 
-class GroupChangesBody(Strict, frozen=True, kw_only=True):
+class GroupChangesBody(_ChangedOptions, frozen=True, kw_only=True):
     """What `PATCH` may change of a reader group. `start` is where streams that are added begin."""
 
-    streams: list[str] | UnsetType = UNSET
-    backlog_threshold_ms: MillisecondsOrNull = UNSET
-    reader_timeout_ms: MillisecondsOrNull = UNSET
-    idle_timeout_ms: MillisecondsOrNull = UNSET
-    on_all_idle: OnAllIdleChoice = UNSET
     start: GroupStart = UNSET
 
 

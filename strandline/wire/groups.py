@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, assert_never
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from strandline.core.coalesce import OnAllIdle
+from strandline.core.config import Says, checked, settings_of
 from strandline.limits import READER_TIMEOUT_DEFAULT_MS
 from strandline.wire.shapes import ByKey, Offsets, Positions, Time, read
 from strandline.wire.streams import JsonObject
@@ -37,18 +38,44 @@ class FromPositions:
 Start: TypeAlias = FromHead | FromTime | FromPositions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings:
-    """What a reader group reads, and how. `backlog_threshold_ms` null: it is never in backlog; `idle_timeout_ms`
-    null: silence is never taken for idleness. `on_all_idle`: whether the watermark holds or jumps to the greatest bound
-    of any stream when all of them are idle; a jump is a guess."""
+class GroupOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The streams of a reader group, and its settings.
 
+    Each setting is declared here alone: bodies, answers and OpenAPI are made from it, and
+    docs/reference/options.md from the comments.
+    """
+
+    # The streams that it reads.
     streams: tuple[str, ...]
-    backlog_threshold_ms: int | None = None
-    reader_timeout_ms: int | None = READER_TIMEOUT_DEFAULT_MS
-    idle_timeout_ms: int | None = None
-    on_all_idle: OnAllIdle = OnAllIdle.HOLD
-    start: Start = field(default_factory=FromHead)
+    # The group is in backlog while its watermark is further than this behind the clock, or while it has none. This has
+    # to exceed the sum of the interval of marks, the time between notes, and `idle_lag_ms`. Null: never.
+    backlog_threshold_ms: Annotated[int | None, Says("further behind the clock is backlog; empty: never", least=1)] = (
+        None
+    )
+    # A reader that was silent for this long loses its segments, at the positions that it reported last. Null: never.
+    reader_timeout_ms: Annotated[int | None, Says("a reader silent for so long loses its segments", least=1)] = (
+        READER_TIMEOUT_DEFAULT_MS
+    )
+    # A stream that was silent for this long, and that the group has read completely, counts as idle: the group's
+    # watermark leaves it out. That is a guess. Null: only what writers said counts.
+    idle_timeout_ms: Annotated[int | None, Says("a stream silent for so long counts as idle", least=1)] = None
+    # What the watermark does while all streams are idle: `hold`, it stays, or `jump`, it advances to the greatest bound
+    # of any of them. A jump is a guess: what an idle stream writes below that time later will be late.
+    on_all_idle: Annotated[OnAllIdle, Says("what the watermark does while all streams are idle")] = OnAllIdle.HOLD
+
+
+class GroupSettings(GroupOptions, frozen=True, kw_only=True):
+    """A reader group as it is created or changed. Raises InvalidConfig for an invalid setting, and names it."""
+
+    # Where the group begins to read: `head`, or `{"time": …}`, or `{"positions": {stream: position}}`.
+    start: Start = FromHead()
+
+    def __post_init__(self) -> None:
+        for setting in GROUP_SETTINGS.values():
+            msgspec.structs.force_setattr(self, setting.name, checked(setting, getattr(self, setting.name)))
+
+
+GROUP_SETTINGS: Final = settings_of(GroupOptions)
 
 
 class KeyWindow(msgspec.Struct, frozen=True):
@@ -149,15 +176,10 @@ class StartShape(msgspec.Struct, frozen=True):
     positions: Positions | UnsetType = UNSET
 
 
-class GroupDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """What a group reads, and who reads it. `start` is where it began."""
+class GroupDescription(GroupOptions, frozen=True, kw_only=True):
+    """A reader group: its streams, its settings and its readers. `start` is where it began."""
 
     group: str
-    streams: tuple[str, ...]
-    backlog_threshold_ms: int | None
-    reader_timeout_ms: int | None
-    idle_timeout_ms: int | None
-    on_all_idle: OnAllIdle
     start: StartShape | Literal["head"]
     created_at: Time
     readers: tuple[GroupMember, ...]
@@ -187,14 +209,16 @@ def start_body(start: Start) -> object:
     return msgspec.to_builtins(start_shape(start))
 
 
+def options_by_name(options: GroupOptions) -> dict[str, Any]:
+    """A group's settings by name, without its streams."""
+    return {name: getattr(options, name) for name in GROUP_SETTINGS}
+
+
 def settings_of_group(settings: GroupSettings) -> JsonObject:
     """A group's settings by name, as JSON has them."""
     return {
         "streams": list(settings.streams),
-        "backlog_threshold_ms": settings.backlog_threshold_ms,
-        "reader_timeout_ms": settings.reader_timeout_ms,
-        "idle_timeout_ms": settings.idle_timeout_ms,
-        "on_all_idle": settings.on_all_idle,
+        **options_by_name(settings),
         "start": start_body(settings.start),
     }
 

@@ -1,18 +1,24 @@
-"""A setting is declared in one place, and is then in every body, answer, page and form."""
+"""A setting of a stream or a reader group is declared in one place, for bodies, answers, pages and forms."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from functools import partial
+from inspect import signature
+from typing import Annotated
 
 import msgspec
 import pytest
 
 from controller.dashboard.actions import FORM, changed
-from controller.http.bodies import SettingsBody, StreamBody, settings_body
-from strandline.core.config import SETTINGS, Says, StreamConfig, settings_of
+from controller.http.bodies import GroupBody, GroupChangesBody, SettingsBody, StreamBody, settings_body
+from reader_client import AsyncReaderGroup, ReaderGroup
+from reader_client.groups import CHANGEABLE
+from strandline.core.config import SETTINGS, Says, Setting, StreamConfig, settings_of
 from strandline.errors import InvalidConfig
+from strandline.wire.groups import GROUP_SETTINGS, GroupDescription, GroupSettings, settings_of_group
 from strandline.wire.streams import StreamReply, settings_by_name
 from tools.reference.settings import options
 
@@ -52,19 +58,33 @@ def test_a_setting_of_a_stream_is_wherever_settings_are(name: str) -> None:
     assert f"| `{name}` |" in options()
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_setting_is_checked_as_it_is_declared(name: str) -> None:
-    def made(value: Any) -> StreamConfig:
-        return StreamConfig(**{name: value})
+@pytest.mark.parametrize("name", GROUP_SETTINGS)
+def test_a_setting_of_a_group_is_wherever_settings_are(name: str) -> None:
+    for shape in (GroupBody, GroupChangesBody, GroupDescription):
+        assert name in shape.__struct_fields__
+    assert name in settings_of_group(GroupSettings(streams=("s",)))
+    assert name in CHANGEABLE
+    assert f"| `{name}` |" in options()
+    for create in (ReaderGroup.create, AsyncReaderGroup.create):
+        assert name in signature(create).parameters
 
-    setting = SETTINGS[name]
+
+@pytest.mark.parametrize(
+    ("setting", "made"),
+    [
+        *[(each, StreamConfig) for each in SETTINGS.values()],
+        *[(each, partial(GroupSettings, streams=("s",))) for each in GROUP_SETTINGS.values()],
+    ],
+)
+def test_a_setting_is_checked_as_it_is_declared(setting: Setting, made: Callable[..., object]) -> None:
+    name = setting.name
     for value in ("violet", 1.5, *(() if setting.or_null else (None,))):
         with pytest.raises(InvalidConfig, match=name):
-            made(value)
+            made(**{name: value})
     if setting.choices is None:
-        made(setting.says.least)
+        made(**{name: setting.says.least})
         with pytest.raises(InvalidConfig, match=name):
-            made(setting.says.least - 1)
+            made(**{name: setting.says.least - 1})
 
 
 def test_the_form_gives_what_was_changed() -> None:

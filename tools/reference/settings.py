@@ -6,12 +6,10 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Final
 
-import msgspec
-
-from controller.http.bodies import GroupBody
 from spark_integration.options import OPTIONS
 from strandline.client.credentials import CA_FILE_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 from strandline.core.config import StreamConfig
+from strandline.wire.groups import GroupSettings, settings_of_group
 from tools.reference.commands import options_of_commands
 from tools.reference.text import code, commented, number, page, table, wrapped
 
@@ -42,7 +40,10 @@ def options() -> str:
             _part(
                 "A reader group",
                 "Given when it is created (`PUT /v1/reader-groups/{group}`).",
-                _rows("controller.http.bodies", "GroupBody", _defaults_of_group()),
+                [
+                    *_rows("strandline.wire.groups", "GroupOptions", _defaults_of_group()),
+                    *_rows("strandline.wire.groups", "GroupSettings", _defaults_of_group()),
+                ],
             ),
             "## Spark's source\n\n"
             + wrapped("[spark.md](../spark.md) describes their use.")
@@ -69,11 +70,8 @@ def _rows(module: str, name: str, defaults: dict[str, object]) -> Iterable[tuple
 
 
 def _defaults_of_group() -> dict[str, object]:
-    return {
-        field.name: field.default
-        for field in msgspec.structs.fields(GroupBody)
-        if field.default is not msgspec.NODEFAULT
-    }
+    defaults = settings_of_group(GroupSettings(streams=()))
+    return {name: default for name, default in defaults.items() if name != "streams"}
 
 
 def _shown(value: object) -> str:

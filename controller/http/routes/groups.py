@@ -34,12 +34,12 @@ from controller.http.dependencies import (
 )
 from controller.http.responses import answer
 from strandline.access import Role
-from strandline.core.coalesce import OnAllIdle
+from strandline.core.config import checked
 from strandline.core.note import check_position, check_time
 from strandline.core.served_time import Moment
 from strandline.errors import InvalidConfig, InvalidNote
-from strandline.limits import TIME_BOUND_MS
 from strandline.wire.groups import (
+    GROUP_SETTINGS,
     FromHead,
     FromPositions,
     FromTime,
@@ -52,6 +52,7 @@ from strandline.wire.groups import (
     OfflineReply,
     ReaderAnswer,
     Start,
+    options_by_name,
     start_shape,
 )
 from strandline.wire.shapes import convert
@@ -72,14 +73,7 @@ router = Routes("reader groups", prefix="/v1/reader-groups")
 )
 async def create(group: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, GroupBody, InvalidConfig)
-    settings = GroupSettings(
-        streams=tuple(body.streams),
-        backlog_threshold_ms=_whole("backlog_threshold_ms", body.backlog_threshold_ms),
-        reader_timeout_ms=_whole("reader_timeout_ms", body.reader_timeout_ms),
-        idle_timeout_ms=_whole("idle_timeout_ms", body.idle_timeout_ms),
-        on_all_idle=_on_all_idle(body.on_all_idle),
-        start=_start(body.start),
-    )
+    settings = GroupSettings(streams=tuple(body.streams), start=_start(body.start), **_settings(body))
     check_streams(request.scope, settings.streams)
     created = await controller.groups.create(group, settings, by)
     with kept():
@@ -108,15 +102,10 @@ async def get(group: str, controller: Served) -> Response:
 )
 async def configure(group: str, request: Request, controller: Served, by: Caller) -> Response:
     body = await read_as(request, GroupChangesBody, InvalidConfig)
-    changes: dict[str, Any] = {}
+    changes = _settings(body)
     if body.streams is not UNSET:
         check_streams(request.scope, body.streams)
         changes["streams"] = tuple(body.streams)
-    for name in ("backlog_threshold_ms", "reader_timeout_ms", "idle_timeout_ms"):
-        if getattr(body, name) is not UNSET:
-            changes[name] = _whole(name, getattr(body, name))
-    if body.on_all_idle is not UNSET:
-        changes["on_all_idle"] = _on_all_idle(body.on_all_idle)
     start = None if body.start is UNSET else _start(body.start)
     await controller.groups.configure(group, changes, start, by)
     with kept():
@@ -210,17 +199,14 @@ async def offline(group: str, reader: str, request: Request, controller: Served,
 
 
 def describe(loaded: LoadedGroup, moment: Moment) -> GroupDescription:
-    """What `GET` tells of a group. A silent reader owns nothing any more, whether or not a call has let it go yet."""
+    """What `GET` says about a group. A silent reader owns nothing any more, also before a call has timed it out."""
     members = loaded.membership
     settings = members.settings
     silent = {name for name in members.readers if members.is_silent(name, moment)}
     return GroupDescription(
         group=members.name,
         streams=settings.streams,
-        backlog_threshold_ms=settings.backlog_threshold_ms,
-        reader_timeout_ms=settings.reader_timeout_ms,
-        idle_timeout_ms=settings.idle_timeout_ms,
-        on_all_idle=settings.on_all_idle,
+        **options_by_name(settings),
         start=start_shape(settings.start),
         created_at=loaded.created_at,
         readers=tuple(
@@ -236,18 +222,10 @@ def describe(loaded: LoadedGroup, moment: Moment) -> GroupDescription:
     )
 
 
-def _whole(name: str, value: Any) -> int | None:  # what the body has
-    if value is None:
-        return None
-    if type(value) is not int or not 0 < value < TIME_BOUND_MS:
-        raise InvalidConfig(name=name, value=value, wanted="whole milliseconds above 0, or null")
-    return value
-
-
-def _on_all_idle(value: Any) -> OnAllIdle:  # what the body has
-    if value not in list(OnAllIdle):
-        raise InvalidConfig(name="on_all_idle", value=value, wanted='"hold" or "jump"')
-    return OnAllIdle(value)
+def _settings(body: GroupBody | GroupChangesBody) -> dict[str, Any]:
+    """The settings that the body has, checked."""
+    given = {name: getattr(body, name) for name in GROUP_SETTINGS}
+    return {name: checked(GROUP_SETTINGS[name], value) for name, value in given.items() if value is not UNSET}
 
 
 def _start(value: Any) -> Start:  # what the body has
