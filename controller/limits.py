@@ -180,3 +180,18 @@ SLOW_FLUSH_MS: Final = 1_000  # a commit that takes so long is logged
 STORE_TELLING_MS: Final = 10_000  # between two lines about the same failure of the store
 DENIALS_BURST_LINES: Final = 20  # of each code at once, 401, 403 and 421; then one for each DENIALS_REFILL_MS
 DENIALS_REFILL_MS: Final = 10_000  # after the burst, between two lines; those left out are counted
+
+# Many controllers on one store
+LEASE_MS: Final = 3_000  # a controller whose beat stands still for so long may be ended by the others
+LEASE_DRIFT_PERCENT: Final = 5  # by which two monotonic clocks may differ: a controller trusts its lease for less
+BEAT_MS: Final = 1_000  # between two beats of a controller
+FREE_SHARDS_LOOK_MS: Final = 100  # the same while others have shards that this controller is to get
+BEAT_RETRY_MS: Final = 200  # after a beat or a begin that failed
+STORE_CLOCK_MS: Final = 60_000  # the store's clock is taken from the beats of so long
+QUIET_MEMBERSHIP_MS: Final = 5_000  # without a controller that came or went; before that none hands shards over
+HANDED_OVER_SHARDS: Final = 16  # by one controller in a beat, to those that have fewer
+DRAINED_SHARDS: Final = 32  # in one commit of a controller that stops
+HELD_CALL_MS: Final = 500  # how long a call waits for a shard that is being handed over
+SHARDS: Final = 256  # of a new store
+LEAST_SHARDS: Final = 64
+MOST_SHARDS: Final = 4_096

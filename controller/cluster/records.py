@@ -81,17 +81,18 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Inserts a row for this controller and takes the shards of the rows that it ends. Answer: BeatAnswer, with shards.
+    """Inserts a row for this controller and takes the shards of the rows that it ends.
 
-    The rows that it ends are `previous`, the row of the same process before, or, where that is None because the process
-    has just started, every live row with the same name. Each is locked FOR UPDATE first, which waits for its commit. A
-    begin with a `previous` is answered by NameTaken if another live row has the name.
+    It ends the rows of `previous`, and every live row with the same name if `restart` says so. Each is locked FOR
+    UPDATE first, which waits for its commit. Answer: BeatAnswer, with shards; or NameTaken without `restart`, if
+    another live row has the name.
     """
 
     id: int
     identity: Identity
-    previous: int | None
-    clock_shown: int  # the greatest time that `previous` showed; its `clock_bound` becomes one more, if that is less
+    previous: tuple[int, ...]  # ids of the same process before, also of begins whose answer was lost
+    restart: bool  # the process has not had a begin answered before
+    clock_shown: int  # the greatest time that `previous` showed; their `clock_bound` becomes one more, if that is less
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,10 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Ends another controller if its beat is still this one. Locks its row FOR UPDATE first, to wait for its commit."""
+    """Ends another controller if its beat is still this one. Answer: whether it has ended, by this or before.
+
+    Locks its row FOR UPDATE first, which waits for its commit.
+    """
 
     id: int
     beat: int

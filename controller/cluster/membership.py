@@ -1,0 +1,111 @@
+"""What the store told of all controllers and shards, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controller.cluster.records import BeatAnswer, ControllerRow, ShardRow
+from controller.cluster.shards import fair_share
+from controller.limits import LEASE_MS, QUIET_MEMBERSHIP_MS
+
+
+class Membership:
+    """The last answers of the store, seen from one controller. Moments are of its monotonic clock."""
+
+    def __init__(self, own: int, answer: BeatAnswer, monotonic: int) -> None:
+        """Begins with the answer to a begin, which has all shards."""
+        self.own = own
+        self.version: int | None = None  # of the shards
+        self._controllers: dict[int, ControllerRow] = {}  # that have not ended
+        self._seen: dict[int, tuple[int, int]] = {}  # of the others: the last beat, and since when it is the last one
+        self._shards: dict[int, ShardRow] = {}
+        self._changed_at = monotonic
+        self.hear(answer, monotonic)
+
+    def hear(self, answer: BeatAnswer, monotonic: int) -> None:
+        """Records an answer that arrived at this moment."""
+        before = self.takers
+        self._controllers = {row.id: row for row in answer.controllers if row.ended_at is None}
+        if self.takers != before:
+            self._changed_at = monotonic
+        for row in self._controllers.values():
+            if row.id != self.own and (row.id not in self._seen or self._seen[row.id][0] != row.beat):
+                self._seen[row.id] = (row.beat, monotonic)
+        for controller in self._seen.keys() - self._controllers.keys():
+            del self._seen[controller]
+        if answer.shards is not None:
+            self._shards = {row.id: row for row in answer.shards}
+            self.version = answer.cluster_version
+
+    def has_ended(self, controller: int, monotonic: int) -> None:
+        """Records that a controller was ended: its shards are free, before a beat has told so."""
+        self._controllers.pop(controller, None)
+        self._seen.pop(controller, None)
+        self._changed_at = monotonic
+
+    def was_taken(self, shard: ShardRow) -> None:
+        """Records a shard as a take made it."""
+        self._shards[shard.id] = shard
+
+    def was_released(self, shard: int) -> None:
+        """Records that nobody owns a shard, before a beat has told who does."""
+        self._shards[shard] = replace(self._shards[shard], owner=None)
+
+    # -- controllers ---------------------------------------------------------------------------------------------
+
+    @property
+    def takers(self) -> list[int]:
+        """The controllers that take shards, in an order that is the same for all of them."""
+        return sorted(row.id for row in self._controllers.values() if not row.draining)
+
+    def silent(self, monotonic: int) -> list[tuple[int, int]]:
+        """The controllers that may be ended, each with its beat: it stood still for a whole lease since it was seen."""
+        return [(other, beat) for other, (beat, since) in self._seen.items() if monotonic >= since + LEASE_MS]
+
+    def next_silent_at(self) -> int | None:
+        """When the next controller may be ended, if no beat of it is seen before."""
+        return min((since + LEASE_MS for _, since in self._seen.values()), default=None)
+
+    def is_quiet(self, monotonic: int) -> bool:
+        """Whether no controller came or went lately, so that handing shards over is worth it."""
+        return monotonic >= self.quiet_at
+
+    @property
+    def quiet_at(self) -> int:
+        return self._changed_at + QUIET_MEMBERSHIP_MS
+
+    def namesake(self, name: str) -> ControllerRow | None:
+        """Another live controller with this name."""
+        rows = (row for row in self._controllers.values() if row.id != self.own and row.name == name)
+        return next(rows, None)
+
+    # -- shards --------------------------------------------------------------------------------------------------
+
+    def owner_of(self, shard: int) -> ControllerRow | None:
+        """The live controller that owns a shard, by what is known; None if there is none."""
+        owner = self._shards[shard].owner
+        return None if owner is None else self._controllers.get(owner)
+
+    def shards_of(self, controller: int) -> list[ShardRow]:
+        return [row for row in self._shards.values() if row.owner == controller]
+
+    def free(self) -> list[int]:
+        """The shards that nobody has: released, or of a controller that has ended."""
+        return [row.id for row in self._shards.values() if row.owner not in self._controllers]
+
+    @property
+    def share(self) -> int:
+        """The fair share of one controller."""
+        return fair_share(len(self._shards), max(1, len(self.takers)))
+
+    def some_will_be_free(self) -> bool:
+        """Whether another controller is about to hand shards over: it has too many, or it stops."""
+        counts: dict[int, int] = {}
+        for row in self._shards.values():
+            if row.owner is not None and row.owner != self.own:
+                counts[row.owner] = counts.get(row.owner, 0) + 1
+        return any(
+            count > self.share or self._controllers[owner].draining
+            for owner, count in counts.items()
+            if owner in self._controllers
+        )
