@@ -43,6 +43,11 @@ class Membership:
         self._seen.pop(controller, None)
         self._changed_at = monotonic
 
+    def is_alive(self, controller: int, monotonic: int) -> None:
+        """Records that a controller could not be ended, because it had beaten since."""
+        if controller in self._seen:
+            self._seen[controller] = (self._seen[controller][0], monotonic)
+
     def was_taken(self, shard: ShardRow) -> None:
         """Records a shard as a take made it."""
         self._shards[shard.id] = shard
@@ -73,11 +78,6 @@ class Membership:
     @property
     def quiet_at(self) -> int:
         return self._changed_at + QUIET_MEMBERSHIP_MS
-
-    def namesake(self, name: str) -> ControllerRow | None:
-        """Another live controller with this name."""
-        rows = (row for row in self._controllers.values() if row.id != self.own and row.name == name)
-        return next(rows, None)
 
     # -- shards --------------------------------------------------------------------------------------------------
 

@@ -49,10 +49,6 @@ class BeatAnswer:
     def row_of(self, controller: int) -> ControllerRow | None:
         return next((row for row in self.controllers if row.id == controller), None)
 
-    def is_live(self, controller: int) -> bool:
-        row = self.row_of(controller)
-        return row is not None and row.ended_at is None
-
 
 @dataclass(frozen=True, slots=True)
 class Taken:
@@ -83,16 +79,19 @@ class Identity:
 class Begin:
     """Inserts a row for this controller and takes the shards of the rows that it ends.
 
-    It ends the rows of `previous`, and every live row with the same name if `restart` says so. Each is locked FOR
-    UPDATE first, which waits for its commit. Answer: BeatAnswer, with shards; or NameTaken without `restart`, if
-    another live row has the name.
+    It ends the row of `previous`, and every live row with the same name if `restart` says so. Each is locked FOR UPDATE
+    first, which waits for its commit. Answer: BeatAnswer, with shards; or NameTaken without `restart`, if a live row
+    other than `previous` has the name.
+
+    It is sent again, with the same id, until it is answered. If the row is there already, the begin counts as a beat
+    and does nothing else; the row may have ended since.
     """
 
     id: int
     identity: Identity
-    previous: tuple[int, ...]  # ids of the same process before, also of begins whose answer was lost
-    restart: bool  # the process has not had a begin answered before
-    clock_shown: int  # the greatest time that `previous` showed; their `clock_bound` becomes one more, if that is less
+    previous: int | None  # the row of the same process before
+    restart: bool  # the process has just started
+    clock_shown: int  # the greatest time that `previous` showed; its `clock_bound` becomes one more, if that is less
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,425 @@
+"""One controller as a member of the cluster: everything that it decides about its lease, its shards and its calls.
+
+A driver owns the connections and the clock. It tells the member what happened, each with the present moment of its
+monotonic clock in milliseconds, and then does what `due` returns:
+
+    answer, failure, commit, signal ──► Member ──► due ──► requests to the store, hand over, drop, stop
+    call ──────────────────────────────► route ──► serve, hold, pass on, refuse
+
+A lost lease, a store that was away, a process that was stopped and a takeover are one case: the member drops all that
+it has in memory and begins anew under another id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import Enum, auto
+
+from controller.cluster.actions import (
+    Action,
+    Commit,
+    Drop,
+    HandOver,
+    Hold,
+    Outcome,
+    PassOn,
+    Refusal,
+    Refuse,
+    Route,
+    Serve,
+    Stop,
+)
+from controller.cluster.lease import Lease
+from controller.cluster.membership import Membership
+from controller.cluster.records import (
+    Adopt,
+    Beat,
+    BeatAnswer,
+    Begin,
+    Check,
+    ControllerRow,
+    End,
+    Identity,
+    Leave,
+    NameTaken,
+    Release,
+    Take,
+    Taken,
+)
+from controller.cluster.shards import shards_to_hand_over, shards_to_take
+from controller.cluster.silence import served_until
+from controller.cluster.store_clock import StoreClock
+from controller.cluster.tenures import Tenure, Tenures
+from controller.limits import (
+    BEAT_MS,
+    BEAT_RETRY_MS,
+    DRAINED_SHARDS,
+    FREE_SHARDS_LOOK_MS,
+    HANDED_OVER_SHARDS,
+    HELD_CALL_MS,
+)
+
+
+class Phase(Enum):
+    """What a member is doing."""
+
+    BEGINNING = auto()  # it has no lease, and asks for one
+    SERVING = auto()
+    STOPPED = auto()  # for good
+
+
+class Member:
+    """The state machine. One request of each kind is under way at most: a begin, a beat, a commit, and one other."""
+
+    def __init__(self, identity: Identity, new_id: Callable[[], int]) -> None:
+        """`new_id` returns a random id that no controller had before."""
+        self.identity = identity
+        self.id = 0
+        self.phase = Phase.BEGINNING
+        self.draining = False
+        self.clock = StoreClock()
+        self.tenures = Tenures()
+        self._new_id = new_id
+        self._begin: Begin | None = None  # to be sent until it is answered
+        self._begin_sent: int | None = None  # when it was sent, while it is under way
+        self._retry_at = 0  # the next request after one that failed
+        self._lease = Lease(0)
+        self._membership: Membership
+        self._beat_sent: int | None = None
+        self._beat_at = 0  # when to send the next beat
+        self._asked: End | Take | Adopt | Leave | None = None  # under way
+        self._unsettled = False  # a session was lost with a commit under way
+        self._looked = False  # the shards are known as of after the last take
+        self._hand_over_at = 0
+        self._commit: Commit | None = None
+        self._commit_began = 0  # by the store's clock
+        self._told: list[Action] = []  # to be returned by `due`
+
+    # -- what to do ----------------------------------------------------------------------------------------------
+
+    def due(self, monotonic: int) -> tuple[Action, ...]:
+        """What to do now. Call it after every event, and at `next_due`. A request that is returned counts as sent."""
+        serving = self._may_serve(monotonic)
+        if serving:
+            self._decide(monotonic)
+        actions, self._told = self._told, []
+        if self.phase is Phase.BEGINNING and self._begin_sent is None and monotonic >= self._retry_at:
+            actions.append(self._ask_to_begin(monotonic))
+        return tuple(actions)
+
+    def next_due(self) -> int | None:
+        """When to call `due` next if nothing happens before. None: only when something has happened."""
+        match self.phase:
+            case Phase.STOPPED:
+                return None
+            case Phase.BEGINNING:
+                return self._retry_at if self._begin_sent is None else None
+            case Phase.SERVING:
+                return min(self._moments())
+
+    def _moments(self) -> Iterator[int]:
+        """When a member with a lease has something to do, as far as time alone decides it."""
+        yield self._lease.until
+        if self._beat_sent is None:
+            yield self._beat_at
+        if self._asked is None:
+            silent_at = self._membership.next_silent_at()
+            if silent_at is not None:
+                yield max(silent_at, self._retry_at)
+            if self._unsettled or self._may_leave():
+                yield self._retry_at
+        if self._surplus():
+            may_close = self.draining or self.tenures.closing()
+            yield max(self._hand_over_at, 0 if may_close else self._membership.quiet_at)
+
+    def _decide(self, monotonic: int) -> None:
+        """What a member with a lease does."""
+        if self._beat_sent is None and monotonic >= self._beat_at:
+            self._beat_sent, self._beat_at = monotonic, monotonic + BEAT_MS
+            self._told.append(self._beat(monotonic))
+        if self._asked is None and monotonic >= self._retry_at:
+            self._asked = self._next_request(monotonic)
+            if self._asked is not None:
+                self._told.append(self._asked)
+        if self._surplus() and monotonic >= self._hand_over_at:
+            self._hand_over(monotonic)
+
+    def _beat(self, monotonic: int) -> Beat:
+        now = self.clock.now(monotonic)
+        served = served_until(now, self._commit_began if self._commit is not None else None)
+        return Beat(self.id, served, self.draining, self._membership.version)
+
+    def _next_request(self, monotonic: int) -> End | Take | Adopt | Leave | None:
+        if self._unsettled:
+            return Adopt(self.id)
+        for other, beat in self._membership.silent(monotonic):
+            return End(other, beat)
+        if self.draining:
+            return Leave(self.id, self.clock.shown) if self._may_leave() else None
+        if not self._looked:
+            return None
+        takers = self._membership.takers
+        free = [shard for shard in self._membership.free() if shard not in self.tenures]
+        place = takers.index(self.id) if self.id in takers else 0
+        wanted = shards_to_take(free, len(self.tenures), self._membership.share, place, len(takers) or 1)
+        if not wanted:
+            return None
+        self._looked = False
+        return Take(self.id, wanted)
+
+    def _may_leave(self) -> bool:
+        return self.draining and not self.tenures and self._commit is None
+
+    # -- beginning and ending ------------------------------------------------------------------------------------
+
+    def _ask_to_begin(self, monotonic: int) -> Begin:
+        if self._begin is None:
+            previous = self.id or None
+            restart = previous is None
+            self._begin = Begin(self._new_id(), self.identity, previous, restart, clock_shown=self.clock.shown)
+        self._begin_sent = monotonic
+        return self._begin
+
+    def begun(self, monotonic: int, begin: Begin, answer: BeatAnswer | NameTaken) -> None:
+        """The answer to a begin."""
+        if self._begin is not begin or self._begin_sent is None:
+            return
+        sent, self._begin, self._begin_sent = self._begin_sent, None, None
+        if isinstance(answer, NameTaken):
+            self._stop(answer.by)
+            return
+        self.id = begin.id
+        own = answer.row_of(begin.id)
+        if own is None or own.ended_at is not None or answer.shards is None:
+            return  # it was done long ago, and ended by another controller since: the next begin follows it
+        self.phase = Phase.SERVING
+        self._lease = Lease.begun(sent)
+        self.clock = StoreClock()
+        self.clock.hear(answer.store_now, monotonic)
+        self.clock.grant(own.clock_bound)
+        self._membership = Membership(self.id, answer, monotonic)
+        self.tenures.take(self._membership.shards_of(self.id))
+        self._looked = True
+        self._beat_at = sent + BEAT_MS
+
+    def begin_failed(self, monotonic: int, begin: Begin) -> None:
+        """A begin got no answer: the store may have done it."""
+        if self._begin is begin:
+            self._begin_sent = None
+            self._retry_at = monotonic + BEAT_RETRY_MS
+
+    def begin_anew(self) -> None:
+        """Nothing that is in memory may be trusted any more: the lease is over, or the store is another one.
+
+        A driver calls it when a new connection finds the store on another timeline.
+        """
+        if self.phase is not Phase.SERVING:
+            return
+        self._drop(self.tenures.shards())
+        self.tenures.clear()
+        self.phase = Phase.BEGINNING
+        self._commit = self._asked = self._beat_sent = None
+        self._unsettled = False  # a begin waits for what the lost session had under way
+        self._retry_at = 0
+        if self.draining:
+            self._stop(None)
+
+    def drain(self) -> None:
+        """This controller is to stop: it hands all shards over, ends its row and then stops."""
+        if not self.draining:
+            self.draining = True
+            self._beat_at = self._hand_over_at = 0
+            if self.phase is Phase.BEGINNING:
+                self._stop(None)
+
+    def _stop(self, replaced_by: ControllerRow | None) -> None:
+        self.phase = Phase.STOPPED
+        self._told.append(Stop(replaced_by))
+
+    def _may_serve(self, monotonic: int) -> bool:
+        """Every entry looks at the lease first: the process may just have been stopped for any time."""
+        if self.phase is Phase.SERVING and not self._lease.runs(monotonic):
+            self.begin_anew()
+        return self.phase is Phase.SERVING
+
+    # -- answers of the store ------------------------------------------------------------------------------------
+
+    def beat_answered(self, monotonic: int, beat: Beat, answer: BeatAnswer) -> None:
+        """The answer to a beat. An answer that comes when the lease is over does not bring it back."""
+        if not self._may_serve(monotonic) or beat.id != self.id or self._beat_sent is None:
+            return
+        sent, self._beat_sent = self._beat_sent, None
+        own = answer.row_of(self.id)
+        if own is None or own.ended_at is not None:
+            self.begin_anew()  # which finds out whether another one has the name
+            return
+        self._lease.extend(sent)
+        self.clock.hear(answer.store_now, monotonic)
+        self.clock.grant(own.clock_bound)
+        self._membership.hear(answer, monotonic)
+        self.tenures.adopt_newer(self._membership.shards_of(self.id))
+        self._looked = True
+        if self._waits_for_shards():
+            self._beat_at = min(self._beat_at, sent + FREE_SHARDS_LOOK_MS)
+
+    def beat_failed(self, monotonic: int, beat: Beat) -> None:
+        """A beat got no answer."""
+        if beat.id == self.id and self._beat_sent is not None:
+            self._beat_sent = None
+            self._beat_at = monotonic + BEAT_RETRY_MS
+
+    def ended(self, monotonic: int, end: End, ended: bool) -> None:
+        """The answer to an end: whether the other controller has ended."""
+        if self._answered(monotonic, end):
+            if ended:
+                self._membership.has_ended(end.id, monotonic)
+            else:
+                self._membership.is_alive(end.id, monotonic)
+
+    def taken(self, monotonic: int, take: Take, answer: Taken) -> None:
+        """The answer to a take."""
+        if self._answered(monotonic, take):
+            self.clock.hear(answer.store_now, monotonic)
+            for row in answer.shards:
+                self._membership.was_taken(row)
+            self.tenures.adopt_newer(answer.shards)
+
+    def adopted(self, monotonic: int, adopt: Adopt, answer: Taken) -> None:
+        """The answer to an adopt: what the lost session had under way is over, and these are the own shards."""
+        if self._answered(monotonic, adopt):
+            self._unsettled = False
+            self.clock.hear(answer.store_now, monotonic)
+            self.tenures.take(answer.shards)
+
+    def left(self, monotonic: int, leave: Leave) -> None:
+        """The answer to a leave."""
+        if self._answered(monotonic, leave):
+            self._stop(None)
+
+    def request_failed(self, monotonic: int, request: End | Take | Adopt | Leave) -> None:
+        """A request other than a begin or a beat got no answer. If it was done, the next beat tells."""
+        if self._answered(monotonic, request):
+            self._retry_at = monotonic + BEAT_RETRY_MS
+
+    def _answered(self, monotonic: int, request: End | Take | Adopt | Leave) -> bool:
+        if not self._may_serve(monotonic) or self._asked is not request:
+            return False
+        self._asked = None
+        return True
+
+    # -- handing over and committing -----------------------------------------------------------------------------
+
+    def _surplus(self) -> int:
+        """How many shards are to go to others, or are about to."""
+        share = 0 if self.draining else self._membership.share
+        return len(self.tenures) - share if len(self.tenures) > share else len(self.tenures.closing())
+
+    def _waits_for_shards(self) -> bool:
+        """Whether others have shards that this controller is to get soon."""
+        some = self._membership.free() or self._membership.some_will_be_free()
+        return not self.draining and len(self.tenures) < self._membership.share and bool(some)
+
+    def _hand_over(self, monotonic: int) -> None:
+        """Closes shards, unless some are closing already: their commit may have failed, and is wanted again."""
+        if not self.tenures.closing():
+            if self.draining:
+                self.tenures.close(shards_to_hand_over(self.tenures.shards(), 0, DRAINED_SHARDS))
+            elif self._membership.is_quiet(monotonic):
+                share = self._membership.share
+                self.tenures.close(shards_to_hand_over(self.tenures.shards(), share, HANDED_OVER_SHARDS))
+        closing = self.tenures.closing()
+        if closing:
+            self._hand_over_at = monotonic + BEAT_MS
+            self._told.append(HandOver(tuple(tenure.shard for tenure in closing)))
+
+    def begin_commit(self, monotonic: int, shards: set[int]) -> Commit | None:
+        """A commit of what changed in these shards, with the release of those that are to be handed over.
+
+        None if it would be refused: the lease is over, a lost session is not settled, or a shard is not owned. What
+        was to be committed is dropped then, as after a commit that failed.
+        """
+        if not self._may_serve(monotonic) or self._unsettled or self._commit is not None:
+            return None
+        closing = [tenure.shard for tenure in self.tenures.closing()]
+        tenures = [self.tenures.get(shard) for shard in sorted({*shards, *closing})]
+        owned = [tenure for tenure in tenures if tenure is not None]
+        if len(owned) < len(tenures):
+            return None
+        now = self._commit_began = self.clock.now(monotonic)
+        check = Check(self.id, tuple((tenure.shard, tenure.fence) for tenure in owned))
+        release = Release(tuple(closing), served_until=now, clock_floor=now + 1) if closing else None
+        self._commit = Commit(check, release)
+        return self._commit
+
+    def commit_ended(self, monotonic: int, commit: Commit, outcome: Outcome) -> None:
+        """How a commit ended. One that is done is answered even if the lease is over."""
+        if not self._may_serve(monotonic) or self._commit is not commit:
+            return
+        self._commit = None
+        released = commit.release.shards if commit.release is not None else ()
+        match outcome:
+            case Outcome.DONE:
+                self._let_go(released)
+                for shard in released:
+                    self._membership.was_released(shard)
+                self._hand_over_at = 0 if self.draining else self._hand_over_at
+            case Outcome.REFUSED:
+                self.begin_anew()
+            case Outcome.LOST:
+                self._unsettled = True
+                self._let_go(released)  # those that are still owned come back with the answer to the adopt
+            case Outcome.FAILED:
+                pass
+
+    def _let_go(self, shards: tuple[int, ...]) -> None:
+        self.tenures.release(shards)
+        self._drop(list(shards))
+
+    def _drop(self, shards: list[int]) -> None:
+        if shards:
+            self._told.append(Drop(tuple(shards)))
+
+    # -- calls, loads and time -----------------------------------------------------------------------------------
+
+    def route(self, monotonic: int, shard: int, *, fence: int = 0, passed_on_to: int | None = None) -> Route:
+        """What to do with a call. Ask again after each wait: nothing that is served outlives it.
+
+        `fence` is the greatest one that the caller saw on this shard's answers. `passed_on_to` is the id of the
+        controller that another one meant, on a call that it passed on.
+        """
+        if not self._may_serve(monotonic):
+            return Refuse(Refusal.NOT_SERVING)
+        if passed_on_to is not None and passed_on_to != self.id:
+            return Refuse(Refusal.NOT_OWNER)
+        tenure = self.tenures.get(shard)
+        if tenure is not None and tenure.fence >= fence:
+            return Hold(monotonic + HELD_CALL_MS) if tenure.closing else Serve(tenure.fence)
+        if passed_on_to is not None:
+            return Refuse(Refusal.NOT_OWNER)
+        owner = self._membership.owner_of(shard)
+        if owner is None or owner.id == self.id:
+            return Hold(monotonic + HELD_CALL_MS)  # one of the live controllers is about to take it
+        return PassOn(owner)
+
+    def look_soon(self, monotonic: int) -> None:
+        """A controller that a call was passed on to is not the owner: a beat tells who is."""
+        if self._may_serve(monotonic):
+            self._beat_at = min(self._beat_at, monotonic + FREE_SHARDS_LOOK_MS)
+
+    def begin_load(self, monotonic: int, shard: int) -> Tenure | None:
+        """The tenure in which a stream of this shard may be loaded now; None if it may not."""
+        if not self._may_serve(monotonic) or self._unsettled:
+            return None
+        tenure = self.tenures.get(shard)
+        return None if tenure is None or tenure.closing else tenure
+
+    def load_counts(self, monotonic: int, loaded: Tenure) -> bool:
+        """Whether what was loaded in a tenure may be used: the shard was not lost in between, not even for a while."""
+        tenure = self.tenures.get(loaded.shard)
+        return self._may_serve(monotonic) and tenure is not None and tenure.fence == loaded.fence
+
+    def now(self, monotonic: int, shard: int) -> int:
+        """The time to show for an own shard."""
+        tenure = self.tenures.get(shard)
+        now = self.clock.now(monotonic)
+        return now if tenure is None else max(now, tenure.clock_floor)
