@@ -182,7 +182,7 @@ class Member:
 
     def begun(self, monotonic: int, begin: Begin, answer: BeatAnswer | NameTaken) -> None:
         """The answer to a begin."""
-        if self._begin is not begin or self._begin_sent is None:
+        if self._begin is not begin or self._begin_sent is None or self.phase is not Phase.BEGINNING:
             return
         sent, self._begin, self._begin_sent = self._begin_sent, None, None
         if isinstance(answer, NameTaken):
@@ -370,6 +370,11 @@ class Member:
                 self._let_go(released)  # those that are still owned come back with the answer to the adopt
             case Outcome.FAILED:
                 pass
+
+    @property
+    def settling(self) -> bool:
+        """Whether commits and loads wait, because a lost session may still write."""
+        return self._unsettled
 
     def _let_go(self, shards: tuple[int, ...]) -> None:
         self.tenures.release(shards)

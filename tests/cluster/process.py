@@ -1,0 +1,346 @@
+"""One simulated process: a driver of a real `Member`, with streams in memory, commits and loads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from controller.cluster.actions import Drop, HandOver, Hold, Outcome, PassOn, Refuse, Serve, Stop
+from controller.cluster.member import Member, Phase
+from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, Identity, Leave, Take
+from controller.cluster.silence import heard_after_load
+from controller.cluster.tenures import Tenure
+from tests.cluster.store import Data, Session
+from tests.cluster.truth import WRITER_TIMEOUT_MS
+
+if TYPE_CHECKING:
+    from tests.cluster.world import World
+
+HELD_MS = 60  # between two looks of a call that waits
+CALL_MS = 1_500  # how long a call waits for its stream to be loaded
+
+
+@dataclass(slots=True)
+class Memory:
+    """A loaded stream, which may be ahead of the store."""
+
+    data: Data
+    durable: int  # marks that readers may be shown
+    dirty: bool = False
+    bad: str | None = None
+    heard_at: dict[tuple[int, int], float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A note of a writer, or a read, for the stream of a shard."""
+
+    shard: int
+    writer: int | None  # None for a read
+    time: int
+    reply: Callable[[bool], None]
+    until: float
+    passed_on_to: int | None = None
+
+
+Waiting: TypeAlias = list[Call]
+
+
+class Process:
+    """A controller from its start to its end. Whatever reaches it while it is paused waits until it goes on."""
+
+    def __init__(self, world: World, name: str, number: int) -> None:
+        self.world = world
+        self.number = number
+        self.alive = True
+        self.paused = False
+        self.cut = False  # from the store
+        self.origin = world.random.randrange(1_000_000)
+        self.rate = world.random.uniform(0.99, 1.01)
+        self.skew = world.random.choice([0, 0, 8_000, -8_000, 20_000])  # of its wall clock, which nothing may matter to
+        self.member = Member(Identity(name, str(number), None, "1"), world.new_id)
+        self.memory: dict[int, Memory] = {}
+        self.waiting: Waiting = []  # applied, and in the next commit
+        self.session: Session | None = None
+        self._loading: set[int] = set()
+        self._wants_commit = False
+        self._backlog: list[Callable[[], None]] = []
+        self._timer = 0
+
+    @property
+    def monotonic(self) -> int:
+        return int(self.origin + self.world.time * self.rate)
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    def enter(self, do: Callable[[], None]) -> None:
+        """Something reaches the process: an answer, a call, a timer."""
+        if not self.alive:
+            return
+        if self.paused:
+            self._backlog.append(do)
+            return
+        do()
+        self.pump()
+
+    def after(self, ms: float, do: Callable[[], None]) -> None:
+        self.world.after(ms, partial(self.enter, do))
+
+    def go_on(self) -> None:
+        """Ends a pause: what was waiting happens in any order."""
+        if not self.paused:
+            return
+        self.paused = False
+        backlog, self._backlog = self._backlog, []
+        self.world.random.shuffle(backlog)
+        for do in backlog:
+            self.enter(do)
+        self.enter(self.tick)
+
+    def tick(self) -> None:
+        """Lets silent writers go, of all loaded streams."""
+        for shard in list(self.memory):
+            if isinstance(self.member.route(self.monotonic, shard), Serve):
+                self.let_go(shard, self.memory[shard], self.moment(shard))
+
+    def pump(self) -> None:
+        """Does what is due."""
+        for action in self.member.due(self.monotonic):
+            self.perform(action)
+        self.flush()
+        self._timer += 1
+        at = self.member.next_due()
+        if at is not None and self.alive:
+            assert at > self.monotonic, f"due again at {at}, now it is {self.monotonic}"
+            self.world.after((at - self.monotonic) / self.rate + 1, partial(self._due, self._timer))
+
+    def _due(self, timer: int) -> None:
+        if timer == self._timer or self.paused:
+            self.enter(lambda: None)
+
+    def perform(self, action: Any) -> None:
+        member = self.member
+        match action:
+            case Begin():
+                self.ask(action, member.begun, member.begin_failed)
+            case Beat():
+                self.ask(action, member.beat_answered, member.beat_failed)
+            case End():
+                self.ask(action, member.ended, member.request_failed)
+            case Take():
+                self.ask(action, member.taken, member.request_failed)
+            case Adopt():
+                self.ask(action, member.adopted, member.request_failed)
+            case Leave():
+                self.ask(action, lambda now, leave, _: member.left(now, leave), member.request_failed)
+            case HandOver():
+                self._wants_commit = True
+            case Drop(shards=shards):
+                for shard in shards:
+                    self.drop(shard)
+            case Stop():
+                self.world.stopped(self)
+
+    def drop(self, shard: int) -> None:
+        self.memory.pop(shard, None)
+        self.waiting = [call for call in self.waiting if call.shard != shard]
+
+    def ask(self, request: Any, answered: Callable[..., None], failed: Callable[..., None]) -> None:
+        """Sends a request to the store. One that gets no answer may still be done."""
+        over = False
+
+        def hear(answer: Any) -> None:
+            nonlocal over
+            if not over:
+                over = True
+                answered(self.monotonic, request, answer)
+
+        def give_up() -> None:
+            nonlocal over
+            if not over:
+                over = True
+                failed(self.monotonic, request)
+
+        self.world.ask(self, lambda reply: self.world.store.do(request, reply), hear, give_up)
+
+    # -- commits -------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Begins a commit, if there is something to write and none is under way."""
+        dirty = {shard for shard, memory in self.memory.items() if memory.dirty}
+        if self.session is not None or self.member.settling or not (dirty or self._wants_commit):
+            return
+        self._wants_commit = False
+        commit = self.member.begin_commit(self.monotonic, dirty)
+        if commit is None:
+            self.discard()
+            return
+        writes = {shard: self.memory[shard].data.copy() for shard in dirty}
+        bad = {shard: memory.bad for shard, memory in self.memory.items() if memory.bad is not None}
+        heard_at = {who: at for shard in dirty for who, at in self.memory[shard].heard_at.items()}
+        session = Session(commit, writes, bad, heard_at)
+        calls, self.waiting = self.waiting, []
+        for shard in dirty:
+            memory = self.memory[shard]
+            memory.data.version += 1
+            memory.dirty, memory.bad, memory.heard_at = False, None, {}
+        self.session = session
+        self.world.ask(
+            self,
+            lambda reply: reply(self.world.store.check(session)),
+            lambda may: self.checked(session, calls, may),
+            lambda: self.committed(session, calls, Outcome.LOST),
+        )
+
+    def checked(self, session: Session, calls: Waiting, may: bool) -> None:
+        if self.session is not session:
+            return
+        if not may:
+            self.committed(session, calls, Outcome.REFUSED)
+        else:
+            self.world.write(
+                self,
+                session,
+                lambda done: self.committed(session, calls, Outcome.DONE if done else Outcome.FAILED),
+                lambda: self.committed(session, calls, Outcome.LOST),
+            )
+
+    def committed(self, session: Session, calls: Waiting, outcome: Outcome) -> None:
+        if self.session is not session:
+            return
+        self.session = None
+        now = self.monotonic
+        if outcome is not Outcome.DONE:
+            self.discard_failed(session)
+            self.member.commit_ended(now, session.commit, outcome)
+            return
+        for shard, written in session.writes.items():
+            if shard in self.memory:
+                self.memory[shard].durable = max(self.memory[shard].durable, len(written.marks))
+        self.member.commit_ended(now, session.commit, outcome)
+        for call in calls:
+            call.reply(True)
+
+    def discard_failed(self, session: Session) -> None:
+        """What was to be written, and what was applied on top of it, is forgotten."""
+        for shard in session.writes:
+            self.drop(shard)
+        self.discard()
+
+    def discard(self) -> None:
+        for shard in [shard for shard, memory in self.memory.items() if memory.dirty]:
+            self.drop(shard)
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def call(self, call: Call) -> None:
+        if self.world.time > call.until:
+            return
+        match self.member.route(self.monotonic, call.shard, passed_on_to=call.passed_on_to):
+            case Serve():
+                if call.shard in self.memory:
+                    self.serve(call)
+                else:
+                    self.load(call.shard)
+                    self.after(HELD_MS, partial(self.call, call))
+            case Hold():
+                self.after(HELD_MS, partial(self.call, call))
+            case PassOn(to=to):
+                self.pass_on(call, to)
+            case Refuse():
+                call.reply(False)
+
+    def pass_on(self, call: Call, to: ControllerRow) -> None:
+        def refused(done: bool) -> None:
+            if done:
+                call.reply(True)
+            else:
+                self.after(HELD_MS, again)
+
+        def again() -> None:
+            self.member.look_soon(self.monotonic)
+            self.call(call)
+
+        other = Call(call.shard, call.writer, call.time, refused, call.until, to.id)
+        self.world.send(int(to.address), other)
+
+    def serve(self, call: Call) -> None:
+        memory = self.memory[call.shard]
+        now = self.moment(call.shard)
+        if call.writer is None:
+            shown = memory.data.marks[: self.newest_shown(memory)]
+            self.world.truth.judge_read(call.shard, shown, self.world.store.data[call.shard].marks, now)
+            call.reply(True)
+            return
+        self.let_go(call.shard, memory, now)
+        data = memory.data
+        if call.time >= data.notes[call.writer]:
+            data.notes[call.writer], data.heard[call.writer], data.out[call.writer] = call.time, now, False
+            memory.heard_at[call.shard, call.writer] = self.world.time
+        self.make_mark(call.shard, memory)
+        self.waiting.append(call)
+
+    def newest_shown(self, memory: Memory) -> int:
+        return memory.durable
+
+    def moment(self, shard: int) -> int:
+        """The stream's time, as a call finds it."""
+        memory = self.memory[shard]
+        now = memory.data.clock = max(memory.data.clock, self.member.now(self.monotonic, shard))
+        memory.bad = memory.bad or self.world.truth.judge_clock(shard, now)
+        return now
+
+    def let_go(self, shard: int, memory: Memory, now: int) -> None:
+        data, truth = memory.data, self.world.truth
+        silent = [
+            writer
+            for writer, heard in enumerate(data.heard)
+            if data.notes[writer] and not data.out[writer] and now - heard >= WRITER_TIMEOUT_MS
+        ]
+        for writer in silent:
+            data.out[writer] = True
+            memory.bad = memory.bad or truth.judge_let_go(shard, writer, self.world.time)
+        if silent:
+            self.make_mark(shard, memory)
+
+    def make_mark(self, shard: int, memory: Memory) -> None:
+        data = memory.data
+        counted = [time for time, out in zip(data.notes, data.out, strict=True) if not out] or [max(data.notes)]
+        if min(counted) > (data.marks[-1] if data.marks else 0):
+            data.marks.append(min(counted))
+            said = self.world.truth.said[shard]
+            if any(data.marks[-1] > said[writer] for writer, out in enumerate(data.out) if not out):
+                memory.bad = memory.bad or f"mark {data.marks[-1]} of shard {shard} is beyond what writers said: {said}"
+        memory.dirty = True
+
+    # -- loads ---------------------------------------------------------------------------------------------------
+
+    def load(self, shard: int) -> None:
+        tenure = self.member.begin_load(self.monotonic, shard)
+        if tenure is None or shard in self._loading:
+            return
+        self._loading.add(shard)
+        self.world.ask(
+            self,
+            lambda reply: reply(self.world.store.data[shard].copy()),
+            lambda data: self.loaded(tenure, data),
+            lambda: self._loading.discard(shard),
+        )
+
+    def loaded(self, tenure: Tenure, data: Data) -> None:
+        shard = tenure.shard
+        self._loading.discard(shard)
+        if shard not in self.memory and self.member.load_counts(self.monotonic, tenure):
+            self.remember(tenure, data)
+
+    def remember(self, tenure: Tenure, data: Data) -> None:
+        now = max(data.clock, self.member.now(self.monotonic, tenure.shard))
+        data.heard = [heard_after_load(heard, tenure.unserved_ms, data.unserved, now) for heard in data.heard]
+        data.unserved, data.clock = tenure.unserved_ms, now
+        self.memory[tenure.shard] = Memory(data, len(data.marks))
+
+    @property
+    def serving(self) -> bool:
+        return self.alive and not self.paused and self.member.phase is Phase.SERVING

@@ -1,0 +1,105 @@
+"""What is promised, and what really happened: everything here is in real time, which no controller knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.cluster.records import ShardRow
+from controller.limits import LEASE_MS
+
+if TYPE_CHECKING:
+    from tests.cluster.store import Data, Session
+
+WRITER_TIMEOUT_MS = 7_000
+LET_GO_SLACK_MS = LEASE_MS + 1_000  # silence is judged to within a lease, and clocks run at slightly different rates
+
+
+class Broken(AssertionError):
+    """A promise was broken."""
+
+
+class Truth:
+    """Judges what the store writes and what readers are shown."""
+
+    def __init__(self, shards: int, writers: int) -> None:
+        self.said = [[0] * writers for _ in range(shards)]  # the newest time that each writer said
+        self.answered = [[0] * writers for _ in range(shards)]
+        self.clock_shown = [0] * shards
+        self.marks_shown = [0] * shards
+        self.seen: dict[tuple[int, int], int] = {}  # by reader and shard: the highest fence
+        self.store_clock_was_set = False  # then silence, which is measured by it, is not judged
+        self.heard = [[0.0] * writers for _ in range(shards)]
+        self.unserved = [0.0] * shards
+        self._heard_unserved = [[0.0] * writers for _ in range(shards)]
+        self._did: dict[int, float] = {}  # by controller: when the store last did something for it
+        self._released = [0.0] * shards
+
+    # -- who served what, and when -------------------------------------------------------------------------------
+
+    def did(self, controller: int, owned: list[int], time: float) -> None:
+        """The store did something for a controller, which so can be heard. If it had been cut off for longer than its
+        lease, nobody could hear the writers of its shards meanwhile."""
+        silent = time - self._did.get(controller, time)
+        if silent > LEASE_MS:
+            for shard in owned:
+                self.unserved[shard] += silent
+        self._did[controller] = time
+
+    def released(self, shard: int, time: float) -> None:
+        self._released[shard] = time
+
+    def took(self, shard: int, former: int | None, time: float) -> None:
+        served = self._released[shard] if former is None else self._did[former]
+        self.unserved[shard] += time - served
+
+    def silence(self, shard: int, writer: int, time: float) -> float:
+        """How long a writer has really been silent while somebody served its stream."""
+        unserved = self.unserved[shard] - self._heard_unserved[shard][writer]
+        return time - self.heard[shard][writer] - unserved
+
+    # -- promises ------------------------------------------------------------------------------------------------
+
+    def judge_write(self, row: ShardRow, before: Data, written: Data, session: Session, fence: int) -> None:
+        shard, writer = row.id, session.commit.check.id
+        if (row.owner, row.fence) != (writer, fence):
+            raise Broken(f"{writer} writes shard {shard} with fence {fence}, which {row.owner} owns with {row.fence}")
+        if written.version != before.version:
+            raise Broken(
+                f"shard {shard} is written on top of version {written.version}, the store has {before.version}"
+            )
+        if written.marks[: len(before.marks)] != before.marks:
+            raise Broken(f"marks of shard {shard} were {before.marks} and become {written.marks}")
+        if any(later <= earlier for earlier, later in zip(written.marks, written.marks[1:], strict=False)):
+            raise Broken(f"marks of shard {shard} do not rise: {written.marks}")
+        for name, (time, answered) in enumerate(zip(written.notes, self.answered[shard], strict=True)):
+            if time < answered:
+                raise Broken(f"writer {name} of shard {shard} was answered {answered}, and the store gets {time}")
+        if shard in session.bad:
+            raise Broken(session.bad[shard])
+        for (of, name), at in session.heard_at.items():
+            if of == shard:
+                self.heard[shard][name], self._heard_unserved[shard][name] = at, self.unserved[shard]
+
+    def judge_clock(self, shard: int, now: int) -> str | None:
+        """What is wrong with a stream's time, if it is used or shown."""
+        shown = self.clock_shown[shard]
+        return f"the clock of shard {shard} stepped back: {shown} was shown, now {now}" if now < shown else None
+
+    def judge_let_go(self, shard: int, writer: int, time: float) -> str | None:
+        """What is wrong with letting a writer go, if it becomes durable."""
+        silent = self.silence(shard, writer, time)
+        if self.store_clock_was_set or silent >= WRITER_TIMEOUT_MS - LET_GO_SLACK_MS:
+            return None
+        return f"writer {writer} of shard {shard} was let go after {silent:.0f} ms of served silence"
+
+    def judge_read(self, shard: int, marks: list[int], stored: list[int], now: int) -> None:
+        """A reader is shown the marks and the time of a shard."""
+        if marks != stored[: len(marks)]:
+            raise Broken(f"a reader was shown marks {marks} of shard {shard}; the store has {stored}")
+        if len(marks) < self.marks_shown[shard]:
+            raise Broken(f"{self.marks_shown[shard]} marks of shard {shard} were shown before, now {len(marks)}")
+        self.marks_shown[shard] = len(marks)
+        wrong = self.judge_clock(shard, now)
+        if wrong is not None:
+            raise Broken(wrong)
+        self.clock_shown[shard] = now
