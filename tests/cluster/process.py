@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.cluster.actions import Drop, HandOver, Hold, Outcome, PassOn, Refuse, Serve, Stop
@@ -143,6 +144,12 @@ class Process:
             case Stop():
                 self.world.stopped(self)
 
+    def hand_over(self, random: Random) -> None:
+        shards = self.member.tenures.shards()
+        if shards and isinstance(self.member.route(self.monotonic, shards[0]), Serve):
+            self.member.tenures.close([random.choice(shards)])
+            self._wants_commit = True
+
     def drop(self, shard: int) -> None:
         self.memory.pop(shard, None)
         self.waiting = [call for call in self.waiting if call.shard != shard]
@@ -271,7 +278,8 @@ class Process:
         now = self.moment(call.shard)
         if call.writer is None:
             shown = memory.data.marks[: self.newest_shown(memory)]
-            self.world.truth.judge_read(call.shard, shown, self.world.store.data[call.shard].marks, now)
+            store = self.world.store
+            self.world.truth.judge_read(call.shard, shown, store.data[call.shard].marks, now, store.now)
             call.reply(True)
             return
         self.let_go(call.shard, memory, now)

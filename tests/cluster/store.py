@@ -28,6 +28,7 @@ from controller.cluster.records import (
 from controller.limits import LEASE_MS
 from tests.cluster.truth import Truth
 
+START = 1_000_000  # what the store's clock shows at first
 IDLE_MS = 1_000  # an open transaction that hears nothing for so long is ended by the server
 Answer = Callable[[Any], None]
 
@@ -66,7 +67,7 @@ class Store:
     def __init__(self, truth: Truth, shards: int, writers: int) -> None:
         self.truth = truth
         self.time = 0.0  # real time
-        self.step = 0
+        self.step = START
         self.version = 0
         self.changed_at = 0.0  # when a controller came or went last
         self.rows: dict[int, ControllerRow] = {}

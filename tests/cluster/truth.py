@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 WRITER_TIMEOUT_MS = 7_000
 LET_GO_SLACK_MS = LEASE_MS + 1_000  # silence is judged to within a lease, and clocks run at slightly different rates
+FROM_STORE_MS = LEASE_MS + 1_000  # a takeover begins at a bound that is a lease ahead; an answer may come that late
 
 
 class Broken(AssertionError):
@@ -92,8 +93,10 @@ class Truth:
             return None
         return f"writer {writer} of shard {shard} was let go after {silent:.0f} ms of served silence"
 
-    def judge_read(self, shard: int, marks: list[int], stored: list[int], now: int) -> None:
+    def judge_read(self, shard: int, marks: list[int], stored: list[int], now: int, store_now: int) -> None:
         """A reader is shown the marks and the time of a shard."""
+        if abs(now - store_now) > FROM_STORE_MS and not self.store_clock_was_set:
+            raise Broken(f"the clock of shard {shard} shows {now}, the store's {store_now}")
         if marks != stored[: len(marks)]:
             raise Broken(f"a reader was shown marks {marks} of shard {shard}; the store has {stored}")
         if len(marks) < self.marks_shown[shard]:

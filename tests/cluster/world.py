@@ -22,7 +22,7 @@ from tests.cluster.truth import Broken, Truth
 HEALED_MS = 6_000  # after the last fault, everybody is served again
 ANSWERED_MS = 13_000  # after the last fault, every writer was answered since
 EVEN_MS = 9_000  # after the last controller came or went, shards are even
-FAULTS = ("kill", "pause", "cut", "lose", "slow", "outage", "set_clock", "drain", "join", "silence")
+FAULTS = ("kill", "pause", "cut", "lose", "slow", "outage", "set_clock", "drain", "join", "silence", "hand_over")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,6 @@ class World:
         shards, self.writers = plan.shards or random.randint(1, 4), random.randint(1, 2)
         self.truth = Truth(shards, self.writers)
         self.store = Store(self.truth, shards, self.writers)
-        self.store.step = 1_000_000
         for _ in range(plan.controllers or random.randint(2, 3)):
             self.start(f"c{next(self._names)}", random.randrange(1_500))
         for shard in range(shards):
@@ -169,7 +168,8 @@ class World:
             if process.cut:
                 self.after(self.random.randrange(20, 900), partial(process.enter, give_up))
             elif not lost:
-                self.after(self.delay(), partial(process.enter, partial(hear, answer)))
+                late = self.random.randrange(2_500) if self.random.random() < self.slowed else 0
+                self.after(self.delay() + late, partial(process.enter, partial(hear, answer)))
 
         self.after(there, arrive)
 
@@ -255,7 +255,7 @@ class World:
         self.after(self.random.randrange(2 * self.plan.every_ms), self.break_something)
         fault = self.random.choice(self.plan.faults)
         running = [process for process in self.processes.values() if not process.paused]
-        if fault in ("kill", "pause", "cut", "drain") and not running:
+        if fault in ("kill", "pause", "cut", "drain", "hand_over") and not running:
             return
         process = self.random.choice(running) if running else None
         self.tell(f"{fault} {process.number if process else ''}")
@@ -288,6 +288,10 @@ class World:
         """The store takes long for some of what it is asked."""
         self.slowed = 0.3
         self.after(self.random.choice([2_000, 6_000]), partial(setattr, self, "slowed", 0.0))
+
+    def hand_over(self, process: Process) -> None:
+        """A controller releases a shard, whatever its share is: it could have seen one that has left since."""
+        process.enter(partial(process.hand_over, self.random))
 
     def drain(self, process: Process) -> None:
         process.enter(process.member.drain)

@@ -1,0 +1,236 @@
+"""Every rule of the protocol, and how to leave it out: in the member, in the simulated store, or in their driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice, repeat
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import pytest
+
+from controller.cluster import member, membership
+from controller.cluster.actions import Hold, Refusal, Refuse, Route, Serve
+from controller.cluster.member import Member, Phase
+from controller.cluster.records import Beat, BeatAnswer, Begin, Identity, NameTaken, Taken
+from controller.cluster.store_clock import StoreClock
+from controller.cluster.tenures import Tenure, Tenures
+from controller.limits import LEASE_MS
+from tests.cluster import process as process_module
+from tests.cluster import store as store_module
+from tests.cluster.process import Process
+from tests.cluster.store import START, Data, Store
+
+Patch = pytest.MonkeyPatch
+
+
+FOR_EVER = 10**12
+
+
+# -- in the store -----------------------------------------------------------------------------------------------------
+
+
+def commit_checks(patch: Patch) -> None:
+    patch.setattr(Store, "may_write", lambda self, check: True)
+
+
+def row_lock(patch: Patch) -> None:
+    patch.setattr(Store, "is_locked", lambda self, controller: False)
+
+
+def idle_ends(patch: Patch) -> None:
+    patch.setattr(store_module, "IDLE_MS", FOR_EVER)
+
+
+def same_beat(patch: Patch) -> None:
+    patch.setattr(Store, "is_same_beat", lambda self, end: True)
+
+
+def clock_floor(patch: Patch) -> None:
+    patch.setattr(Store, "floor_of", lambda self, shard, former: self.now)
+
+
+def new_incarnation(patch: Patch) -> None:
+    """A controller begins anew with the row that it had, and with the bound and the shards of that row."""
+    begin, init = Store.begin, Member.__init__
+
+    def revive(self: Store, asked: Begin, ends: set[int]) -> BeatAnswer | NameTaken:
+        if asked.id in self.rows:
+            self.rows[asked.id] = replace(self.rows[asked.id], ended_at=None)
+        return begin(self, asked, ends)
+
+    def with_one_id(self: Member, identity: Identity, new_id: Callable[[], int]) -> None:
+        init(self, identity, repeat(new_id()).__next__)
+
+    patch.setattr(Store, "begin", revive)
+    patch.setattr(Member, "__init__", with_one_id)
+
+
+# -- in the member ----------------------------------------------------------------------------------------------------
+
+
+def wait_lease(patch: Patch) -> None:
+    patch.setattr(membership, "LEASE_MS", 0)
+
+
+def read_lease(patch: Patch) -> None:
+    route = Member.route
+
+    def broken(self: Member, monotonic: int, shard: int, **named: Any) -> Route:
+        return route(self, min(monotonic, self._lease.until - 1), shard, **named)
+
+    patch.setattr(Member, "route", broken)
+
+
+def from_sending(patch: Patch) -> None:
+    answered = Member.beat_answered
+
+    def broken(self: Member, monotonic: int, beat: Beat, answer: BeatAnswer) -> None:
+        if self._beat_sent is not None:
+            self._beat_sent = monotonic
+        answered(self, monotonic, beat, answer)
+
+    patch.setattr(Member, "beat_answered", broken)
+
+
+def lapse_anew(patch: Patch) -> None:
+    """A member whose lease ran out answers nothing, but goes on when a beat gets through."""
+    route, moments = Member.route, Member._moments
+
+    def refuse(self: Member, monotonic: int, shard: int, **named: Any) -> Route:
+        if self.phase is Phase.SERVING and not self._lease.runs(monotonic):
+            return Refuse(Refusal.NOT_SERVING)
+        return route(self, monotonic, shard, **named)
+
+    def without_lapse(self: Member) -> Iterator[int]:
+        yield from islice(moments(self), 1, None)
+        yield FOR_EVER
+
+    patch.setattr(Member, "_may_serve", lambda self, monotonic: self.phase is Phase.SERVING)
+    patch.setattr(Member, "_moments", without_lapse)
+    patch.setattr(Member, "route", refuse)
+
+
+def adopt_newer(patch: Patch) -> None:
+    patch.setattr(Tenures, "adopt_newer", Tenures.take)
+
+
+def drain_first(patch: Patch) -> None:
+    route = Member.route
+
+    def go_on(self: Member, monotonic: int, shard: int, **named: Any) -> Route:
+        found, tenure = route(self, monotonic, shard, **named), self.tenures.get(shard)
+        return Serve(tenure.fence) if isinstance(found, Hold) and tenure is not None else found
+
+    patch.setattr(Member, "route", go_on)
+
+
+def same_tenure(patch: Patch) -> None:
+    def broken(self: Member, monotonic: int, loaded: Tenure) -> bool:
+        return self._may_serve(monotonic) and loaded.shard in self.tenures
+
+    patch.setattr(Member, "load_counts", broken)
+
+
+def settle_first(patch: Patch) -> None:
+    def at_once(self: Member, monotonic: int, shard: int) -> Tenure | None:
+        tenure = self.tenures.get(shard)
+        return tenure if self._may_serve(monotonic) and tenure is not None and not tenure.closing else None
+
+    patch.setattr(Member, "begin_load", at_once)
+
+
+def clock_clamp(patch: Patch) -> None:
+    def broken(self: StoreClock, monotonic: int) -> int:
+        self.shown = max(self.shown, self.estimate(monotonic))
+        return self.shown
+
+    patch.setattr(StoreClock, "now", broken)
+
+
+def add_gap(patch: Patch) -> None:
+    patch.setattr(process_module, "heard_after_load", lambda heard, shard, stream, now: heard)
+
+
+def served_is_commit(patch: Patch) -> None:
+    """A shard counts as served to the end of its owner's lease."""
+    patch.setattr(member, "served_until", lambda now, commit_began: now + LEASE_MS)
+
+
+# -- in what drives the member ----------------------------------------------------------------------------------------
+
+
+def store_clock(patch: Patch) -> None:
+    """Each controller takes the time from its own host."""
+    ask = Process.ask
+
+    def with_own_clock(self: Process, request: Any, answered: Callable[..., None], failed: Callable[..., None]) -> None:
+        def hear(monotonic: int, request: Any, answer: Any) -> None:
+            if isinstance(answer, BeatAnswer | Taken):
+                answer = replace(answer, store_now=int(self.world.time) + START + self.skew)
+            answered(monotonic, request, answer)
+
+        ask(self, request, hear, failed)
+
+    patch.setattr(Process, "ask", with_own_clock)
+
+
+def load_after_take(patch: Patch) -> None:
+    """Streams are loaded before their shard is taken, and used afterwards."""
+    tick, load = Process.tick, Process.load
+    ahead: WeakKeyDictionary[Process, dict[int, Data]] = WeakKeyDictionary()
+
+    def look_ahead(self: Process) -> None:
+        tick(self)
+        for shard, data in enumerate(self.world.store.data):
+            if shard not in self.member.tenures:
+                ahead.setdefault(self, {}).setdefault(shard, data.copy())
+
+    def use(self: Process, shard: int) -> None:
+        tenure = self.member.begin_load(self.monotonic, shard)
+        if tenure is not None and shard in ahead.get(self, {}):
+            self.remember(tenure, ahead[self].pop(shard))
+        else:
+            load(self, shard)
+
+    patch.setattr(Process, "tick", look_ahead)
+    patch.setattr(Process, "load", use)
+
+
+def drop_on_release(patch: Patch) -> None:
+    patch.setattr(Member, "_let_go", lambda self, shards: self.tenures.release(shards))
+
+
+def discard_failed(patch: Patch) -> None:
+    patch.setattr(Process, "discard_failed", lambda self, session: None)
+
+
+def durable_first(patch: Patch) -> None:
+    patch.setattr(Process, "newest_shown", lambda self, memory: len(memory.data.marks))
+
+
+RULES = (
+    commit_checks,
+    row_lock,
+    idle_ends,
+    same_beat,
+    wait_lease,
+    read_lease,
+    from_sending,
+    new_incarnation,
+    lapse_anew,
+    add_gap,
+    served_is_commit,
+    store_clock,
+    clock_floor,
+    clock_clamp,
+    load_after_take,
+    same_tenure,
+    drop_on_release,
+    drain_first,
+    adopt_newer,
+    settle_first,
+    discard_failed,
+    durable_first,
+)
