@@ -148,7 +148,11 @@ class Process:
         shards = self.member.tenures.shards()
         if shards and isinstance(self.member.route(self.monotonic, shards[0]), Serve):
             self.member.tenures.close([random.choice(shards)])
+            self.member._looked = False  # it does not take the shard again before another one had its turn
             self._wants_commit = True
+
+    def look(self) -> None:
+        self.member.look_soon(self.monotonic)
 
     def drop(self, shard: int) -> None:
         self.memory.pop(shard, None)

@@ -33,6 +33,7 @@ class Plan:
     ms: int = 25_000  # with faults
     every_ms: int = 1_500  # between two faults
     latency_ms: tuple[int, int] | None = None  # of a message
+    slowed: float = 0.0  # the share of requests to the store that take long, besides faults
     controllers: int | None = None
     shards: int | None = None
     note_ms: int = 900  # between two notes of a writer, or two reads of a reader
@@ -53,7 +54,7 @@ class World:
     events: int = 0
     calm: bool = False
     lost: float = 0.0  # the share of requests to the store that get no answer
-    slowed: float = 0.0  # the share that take long
+    slowed: float = 0.0  # the share that take long, or whose answers do
     down: bool = False
     quiet_until: float = 0.0  # writers say nothing
     latency: tuple[int, int] = (1, 10)
@@ -66,6 +67,7 @@ class World:
     def __post_init__(self) -> None:
         self.random = random = Random(self.seed)
         plan = self.plan
+        self.slowed = plan.slowed
         self.latency = plan.latency_ms or random.choice([(1, 10), (5, 60), (20, 400)])
         shards, self.writers = plan.shards or random.randint(1, 4), random.randint(1, 2)
         self.truth = Truth(shards, self.writers)
@@ -287,11 +289,14 @@ class World:
     def slow(self, _: Process | None) -> None:
         """The store takes long for some of what it is asked."""
         self.slowed = 0.3
-        self.after(self.random.choice([2_000, 6_000]), partial(setattr, self, "slowed", 0.0))
+        self.after(self.random.choice([2_000, 6_000]), partial(setattr, self, "slowed", self.plan.slowed))
 
     def hand_over(self, process: Process) -> None:
         """A controller releases a shard, whatever its share is: it could have seen one that has left since."""
         process.enter(partial(process.hand_over, self.random))
+        for other in self.processes.values():
+            if other is not process:
+                self.after(self.random.randrange(600), partial(other.enter, other.look))
 
     def drain(self, process: Process) -> None:
         process.enter(process.member.drain)

@@ -1,0 +1,230 @@
+"""Shards, leases, the store's clock, silence, membership and tenures, each alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.cluster.lease import TRUSTED_LEASE_MS, Lease
+from controller.cluster.membership import Membership
+from controller.cluster.records import BeatAnswer, ControllerRow, ShardRow
+from controller.cluster.shards import Kind, fair_share, shard_of, shards_to_hand_over, shards_to_take
+from controller.cluster.silence import heard_after_load, served_until
+from controller.cluster.store_clock import StoreClock
+from controller.cluster.tenures import Tenures
+from controller.limits import LEASE_MS, LEAST_SHARDS, MOST_SHARDS, QUIET_MEMBERSHIP_MS, SHARDS, STORE_CLOCK_MS
+
+shard_counts = st.integers(LEAST_SHARDS, MOST_SHARDS)
+
+
+def controller(id: int, beat: int = 1, *, draining: bool = False, ended_at: int | None = None) -> ControllerRow:
+    return ControllerRow(id, f"c{id}", f"c{id}:1", None, "1", beat, 0, 0, draining, ended_at)
+
+
+def shard(id: int, owner: int | None, fence: int = 1) -> ShardRow:
+    return ShardRow(id, owner, fence, 0, 0, 0)
+
+
+def told(*controllers: ControllerRow, shards: tuple[ShardRow, ...] | None = (), version: int = 1) -> BeatAnswer:
+    return BeatAnswer(1_000, controllers, shards, version)
+
+
+# -- shards -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_shard_of_a_name_never_changes() -> None:
+    assert [shard_of(Kind.STREAM, "orders", 256), shard_of(Kind.GROUP, "orders", 256)] == [240, 21]
+
+
+@given(st.text(), shard_counts)
+def test_every_name_has_a_shard(name: str, shards: int) -> None:
+    assert all(0 <= shard_of(kind, name, shards) < shards for kind in Kind)
+
+
+def test_names_are_spread_over_the_shards() -> None:
+    counts = Counter(shard_of(Kind.STREAM, f"stream-{number}", 64) for number in range(6_400))
+    assert len(counts) == 64
+    assert max(counts.values()) < 200
+
+
+@given(st.data(), shard_counts, st.integers(1, 8))
+def test_taking_and_handing_over_ends_with_fair_shares(data: st.DataObject, shards: int, controllers: int) -> None:
+    owners = data.draw(st.lists(st.integers(-1, controllers - 1), min_size=shards, max_size=shards))
+    share = fair_share(shards, controllers)
+    for _ in range(shards):
+        before = list(owners)
+        for each in range(controllers):
+            free = [place for place, owner in enumerate(owners) if owner == -1]
+            for place in shards_to_take(free, owners.count(each), share, each, controllers):
+                owners[place] = each
+        for each in range(controllers):
+            owned = [place for place, owner in enumerate(owners) if owner == each]
+            for place in shards_to_hand_over(owned, share, SHARDS):
+                owners[place] = -1
+        if owners == before:
+            break
+    assert -1 not in owners
+    assert max(Counter(owners).values()) <= share
+
+
+def test_controllers_that_look_at_once_ask_for_different_shards() -> None:
+    free = range(12)
+    asked = [shards_to_take(free, 0, 4, place, 3) for place in range(3)]
+    assert asked == [(0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11)]
+
+
+def test_no_more_shards_are_handed_over_than_at_once_may_be() -> None:
+    assert shards_to_hand_over([5, 1, 4, 2, 3], 2, 2) == (3, 4)
+    assert shards_to_hand_over([1, 2], 2, 16) == ()
+
+
+# -- lease and clock --------------------------------------------------------------------------------------------------
+
+
+def test_a_lease_runs_from_the_sending_of_the_beat() -> None:
+    lease = Lease.begun(100)
+    lease.extend(1_100)
+    assert lease.runs(1_100 + TRUSTED_LEASE_MS - 1)
+    assert not lease.runs(1_100 + TRUSTED_LEASE_MS)
+
+
+def test_an_answer_that_comes_late_does_not_shorten_a_lease() -> None:
+    lease = Lease.begun(1_000)
+    lease.extend(500)
+    assert lease.until == 1_000 + TRUSTED_LEASE_MS
+
+
+@given(st.floats(0.975, 1.025), st.floats(0.975, 1.025), st.integers(0, LEASE_MS))
+def test_a_lease_is_over_before_anybody_may_end_its_holder(own: float, other: float, way_ms: int) -> None:
+    held_for = TRUSTED_LEASE_MS / own  # in real time, from the sending
+    ended_after = way_ms + LEASE_MS / other  # from the sending, too: seen after the way to the store
+    assert held_for <= ended_after + 1
+
+
+def test_the_clock_is_the_greatest_bound_that_the_store_gave() -> None:
+    clock = StoreClock()
+    clock.grant(100_000)
+    clock.hear(5_000, 100)
+    clock.hear(5_010, 200)  # its answer took longer
+    assert clock.now(300) == 5_200
+
+
+def test_a_bound_is_forgotten_after_a_minute() -> None:
+    clock = StoreClock()
+    clock.grant(10**9)
+    clock.hear(50_000, 0)
+    clock.hear(20_000, 10)  # the store's clock was set back
+    clock.hear(20_000 + STORE_CLOCK_MS, 10 + STORE_CLOCK_MS)
+    assert clock.estimate(10 + STORE_CLOCK_MS) == 20_000 + STORE_CLOCK_MS
+
+
+@given(st.lists(st.tuples(st.integers(1, 2_000), st.integers(-50_000, 50_000), st.integers(0, 3_000)), min_size=1))
+def test_the_clock_never_goes_back_and_never_reaches_its_bound(looks: list[tuple[int, int, int]]) -> None:
+    clock, monotonic, store = StoreClock(), 0, 1_000_000
+    clock.hear(store, monotonic)
+    clock.grant(store + LEASE_MS)
+    shown = [clock.now(monotonic)]
+    for passed, step, way in looks:
+        monotonic, store = monotonic + passed, store + passed + step
+        clock.hear(store - way, monotonic)
+        clock.grant(store - way + LEASE_MS)
+        shown.append(clock.now(monotonic))
+    assert shown == sorted(shown)
+    assert shown[-1] < clock.bound
+
+
+@given(st.lists(st.tuples(st.integers(1, 2_000), st.integers(0, 3_000)), min_size=1))
+def test_the_clock_is_never_ahead_of_the_stores(looks: list[tuple[int, int]]) -> None:
+    clock, monotonic, store = StoreClock(), 0, 1_000_000
+    clock.grant(10**12)
+    for passed, way in looks:
+        monotonic, store = monotonic + passed, store + passed
+        clock.hear(store - way, monotonic)
+        assert clock.now(monotonic) <= store
+
+
+# -- silence ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_shard_is_served_until_the_commit_under_way_began() -> None:
+    assert served_until(500, None) == 500
+    assert served_until(500, 300) == 300
+
+
+def test_time_that_nobody_served_is_no_silence() -> None:
+    assert heard_after_load(heard=100, shard_unserved_ms=900, stream_unserved_ms=400, now=1_000) == 600
+    assert heard_after_load(heard=800, shard_unserved_ms=900, stream_unserved_ms=400, now=1_000) == 1_000
+
+
+# -- membership -------------------------------------------------------------------------------------------------------
+
+
+def test_a_controller_may_be_ended_after_a_whole_lease_with_the_same_beat() -> None:
+    members = Membership(1, told(controller(1), controller(2, beat=7)), 1_000)
+    members.hear(told(controller(1, 2), controller(2, beat=7)), 2_000)
+    assert members.next_silent_at() == 1_000 + LEASE_MS
+    assert members.silent(1_000 + LEASE_MS - 1) == []
+    assert members.silent(1_000 + LEASE_MS) == [(2, 7)]
+
+
+def test_a_beat_begins_the_wait_again() -> None:
+    members = Membership(1, told(controller(1), controller(2, beat=7)), 1_000)
+    members.hear(told(controller(1, 2), controller(2, beat=8)), 2_000)
+    assert members.silent(1_000 + LEASE_MS) == []
+    members.is_alive(2, 3_000)  # the end found another beat
+    assert members.next_silent_at() == 3_000 + LEASE_MS
+
+
+def test_membership_is_quiet_when_nobody_came_or_went_for_a_while() -> None:
+    members = Membership(1, told(controller(1)), 0)
+    members.hear(told(controller(1), controller(2)), 1_000)
+    members.hear(told(controller(1), controller(2)), 2_000)
+    assert not members.is_quiet(1_000 + QUIET_MEMBERSHIP_MS - 1)
+    assert members.is_quiet(1_000 + QUIET_MEMBERSHIP_MS)
+    members.hear(told(controller(1), controller(2, draining=True)), 9_000)
+    assert members.quiet_at == 9_000 + QUIET_MEMBERSHIP_MS
+
+
+def test_shards_of_the_ended_are_free_and_a_draining_controller_has_no_share() -> None:
+    shards = tuple(shard(number, owner) for number, owner in enumerate([1, 2, 3, None]))
+    members = Membership(1, told(controller(1), controller(2, draining=True), shards=shards), 0)
+    assert members.free() == [2, 3]
+    assert members.share == 4
+    assert members.some_will_be_free()
+    assert members.owner_of(2) is None
+    members.has_ended(2, 5)
+    assert members.free() == [1, 2, 3]
+
+
+def test_shards_stay_as_they_were_while_their_version_stands() -> None:
+    members = Membership(1, told(controller(1), shards=(shard(0, 1),), version=4), 0)
+    members.hear(told(controller(1, 2), shards=None, version=4), 1_000)
+    assert members.version == 4
+    assert members.shards_of(1) == [shard(0, 1)]
+
+
+# -- tenures ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_shard_that_was_released_comes_back_only_with_a_higher_fence() -> None:
+    tenures = Tenures()
+    tenures.take([shard(0, 1, fence=3)])
+    tenures.close([0])
+    tenures.release([0])
+    tenures.adopt_newer([shard(0, 1, fence=3)])
+    assert 0 not in tenures
+    tenures.adopt_newer([shard(0, 1, fence=4)])
+    assert 0 in tenures
+
+
+@pytest.mark.parametrize("fence", [3, 5])
+def test_what_is_owned_already_stays_as_it_is(fence: int) -> None:
+    tenures = Tenures()
+    tenures.take([shard(0, 1, fence=4)])
+    tenures.take([shard(0, 1, fence=fence)])
+    tenure = tenures.get(0)
+    assert tenure is not None
+    assert tenure.fence == 4
