@@ -1,81 +1,89 @@
-"""`strandline`: a module for each command, with HELP, `add_options(parser)` and `run(options)`.
+"""`strandline`: each command is a module with a `command`, which is imported when that command is called.
 
-A module imports only the standard library at its top, so that `--help` works, and is quick, in any installation.
+A module needs no more than the base install and click at its top, so that its `--help` works in any installation.
 """
 
 from __future__ import annotations
 
-import argparse
-import re
+import io
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
-from typing import Final, NoReturn
+from typing import Any, Final
+
+import click
 
 from controller.terminal import Failure
 from strandline.redaction import redact
 
-COMMANDS: Final = (
-    "serve",
-    "demo",
-    "migrate",
-    "token",
-    "backup",
-    "restore",
-    "rewind",
-    "check",
-    "create",
-    "streams",
-    "writers",
-    "marks",
-    "window",
-    "position",
-    "index",
-    "watch",
-    "journal",
-    "tail",
-    "exclude",
-    "include",
-    "completion",
+COMMANDS: Final = {
+    "serve": "Serve the controller.",
+    "demo": "Show the main job end to end.",
+    "migrate": "Bring a store to the schema of this version.",
+    "token": "Make, list and revoke the tokens of callers.",
+    "backup": "Write a store to a file.",
+    "restore": "Make a store from a backup.",
+    "rewind": "Set a store's clock back to the host's.",
+    "check": "Read a whole store or log, and report faults.",
+    "create": "Create a stream.",
+    "streams": "List the streams, or describe one.",
+    "writers": "List the writers of a stream.",
+    "marks": "Show the marks of a stream.",
+    "window": "Show the time window at a position.",
+    "position": "Show where a time lies in a stream.",
+    "index": "Show offset and time within a segment.",
+    "watch": "Watch streams, their lag, and who holds them back.",
+    "journal": "Show what happened to a stream or reader group.",
+    "tail": "Report a log's end offsets, for exact ingestion time.",
+    "exclude": "Exclude a writer, so that time goes on without it.",
+    "include": "Include an excluded writer again.",
+    "completion": "Print a script that completes commands in a shell.",
+}
+INTERRUPTED_STATUS: Final = 130
+
+
+class Commands(click.Group):
+    """Lists commands without importing them, and reports what one of them cannot do."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name is not None else listed, rest
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Failure as failure:
+            sys.stderr.write(redact(f"strandline {ctx.invoked_subcommand}: {failure}\n"))
+            ctx.exit(failure.status)
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED_STATUS)
+
+
+strandline = Commands(
+    "strandline",
+    commands=[click.Command(name, short_help=summary) for name, summary in COMMANDS.items()],
+    help="Exact watermarks for partitioned logs.",
+    epilog="Every option can also be given as an environment variable, which its help names.",
 )
 
 
-class Parser(argparse.ArgumentParser):
-    """Tells a mistake in the command line without the secrets that may stand in it, and which command may be meant."""
-
-    def error(self, message: str) -> NoReturn:
-        unknown = re.match(r"argument command: invalid choice: '(.*?)'", message)
-        if unknown is not None:
-            close = get_close_matches(unknown[1], COMMANDS)
-            instead = f"did you mean {' or '.join(close)}?" if close else f"the commands are {', '.join(COMMANDS)}"
-            message = f"there is no command {unknown[1]!r}: {instead}"
-        super().error(redact(message))
-
-
-def make_parser() -> Parser:
-    parser = Parser(
-        prog="strandline",
-        description="Exact watermarks for partitioned logs.",
-        epilog="Every option can also be given as an environment variable, which its help names.",
-    )
-    commands = parser.add_subparsers(dest="command", metavar="command", required=True)
-    for name in COMMANDS:
-        module = import_module(f"controller.cli.{name}")
-        command = commands.add_parser(name, help=module.HELP, description=module.__doc__)
-        module.add_options(command)
-        command.set_defaults(run=module.run)
-    return parser
+def load(name: str) -> click.Command:
+    """A command by its name."""
+    command: click.Command = import_module(f"controller.cli.{name}").command
+    return command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; returns what the process should exit with."""
-    parser = make_parser()
-    options = parser.parse_args(arguments)
+    """Runs a command; returns what the process should exit with. No secret of a wrong command line is printed."""
     try:
-        return int(options.run(options))
-    except Failure as failure:
-        print(redact(f"strandline {options.command}: {failure}"), file=sys.stderr)
-        return failure.status
-    except KeyboardInterrupt:
-        return 130
+        return int(strandline.main(arguments, "strandline", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        shown = io.StringIO()
+        error.show(shown)
+        sys.stderr.write(redact(shown.getvalue()))
+        return error.exit_code

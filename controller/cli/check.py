@@ -1,18 +1,21 @@
-"""Read a whole store, or an embedded log, and say what is wrong with it. Nothing is changed; others may go on with it.
-
-It exits with 0 where all is well, with 1 where something is wrong, and with 2 where it cannot be looked at.
-"""
+"""`strandline check`."""
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from controller.cli.arguments import add_json, add_optional
-from controller.cli.backup import add_database
+import click
+
+from controller.cli.options import json_option, option
+from controller.cli.store import database_option, store_failures
+from controller.format import indented
+from controller.limits import FAULTS_SHOWN
 from controller.terminal import Failure, say
+from strandline.errors import StrandlineError
+from strandline.logs.inspection import LOG_REMEDIES, LogInspection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,28 +23,27 @@ if TYPE_CHECKING:
     from controller.storage.inspection import StoreFault
     from strandline.logs.inspection import LogFault
 
-HELP = "read a whole store, or a log, and say what is wrong with it"
 WRONG_STATUS = 1
 UNREAD_STATUS = 2
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    add_database(parser)
-    add_optional(parser, "log", Path, "an embedded log to read in place of a store", "FILE")
-    add_json(parser)
+@click.command
+@database_option
+@option("--log", type=click.Path(path_type=Path), metavar="FILE", help="an embedded log to read in place of a store")
+@json_option
+def command(database: str, log: Path | None, as_json: bool) -> int:
+    """Read a whole store, or an embedded log, and say what is wrong with it. Nothing is changed.
+
+    Others may go on with it. The command exits with 0 where all is well, with 1 where something is wrong, and with 2
+    where it cannot be looked at.
+    """
+    return _check_store(database, as_json) if log is None else _check_log(log, as_json)
 
 
-def run(options: argparse.Namespace) -> int:
-    return _check_store(options) if options.log is None else _check_log(options)
-
-
-def _check_log(options: argparse.Namespace) -> int:
-    from strandline.errors import StrandlineError
-    from strandline.logs.inspection import LOG_REMEDIES, LogInspection
-
-    found = _Found(options.json, LOG_REMEDIES)
+def _check_log(log: Path, as_json: bool) -> int:
+    found = _Found(as_json, LOG_REMEDIES)
     try:
-        inspection = LogInspection(options.log)
+        inspection = LogInspection(log)
     except StrandlineError as error:
         raise Failure(str(error), UNREAD_STATUS) from None
     try:
@@ -51,27 +53,22 @@ def _check_log(options: argparse.Namespace) -> int:
         inspection.close()
     counts = {"segments": inspection.segments, "events": inspection.events}
     note = "" if inspection.has_checksums else ", which have no checksums: an earlier version made the log"
-    found.conclude(str(options.log), counts, note)
+    found.conclude(str(log), counts, note)
     return WRONG_STATUS if found.kinds else 0
 
 
-def _check_store(options: argparse.Namespace) -> int:
-    try:
+def _check_store(database: str, as_json: bool) -> int:
+    with store_failures(UNREAD_STATUS):
         from controller.storage.database import parse_url, shown
         from controller.storage.inspection import REMEDIES, Inspection, opened
-        from controller.storage.refusals import StoreRefused
-    except ModuleNotFoundError as missing:
-        raise Failure(f"{missing.name} is not installed: pip install 'strandline[controller]'", UNREAD_STATUS) from None
-    found = _Found(options.json, REMEDIES)
-    try:
-        with opened(options.database) as connection:
+
+        found = _Found(as_json, REMEDIES)
+        with opened(database) as connection:
             inspection = Inspection(connection)
             for fault in inspection.faults():
                 found.add(fault)
-    except StoreRefused as refused:
-        raise Failure(str(refused), UNREAD_STATUS) from None
     counts = {"streams": inspection.streams, "reader_groups": inspection.groups, "rows": inspection.rows}
-    found.conclude(shown(parse_url(options.database)), counts)
+    found.conclude(shown(parse_url(database)), counts)
     return WRONG_STATUS if found.kinds else 0
 
 
@@ -99,10 +96,6 @@ class _Found:
         self._shown: list[dict[str, Any]] = []
 
     def add(self, fault: StoreFault | LogFault) -> None:
-        from dataclasses import asdict
-
-        from controller.limits import FAULTS_SHOWN
-
         self.kinds[fault.kind] += 1
         if self.kinds.total() > FAULTS_SHOWN:
             return
@@ -112,9 +105,6 @@ class _Found:
             say(str(fault))
 
     def conclude(self, store: str, counts: dict[str, int], note: str = "") -> None:
-        from controller.format import indented
-        from controller.limits import FAULTS_SHOWN
-
         total = self.kinds.total()
         remedies = [remedy for kind, remedy in self._remedies.items() if self.kinds[kind]]
         if self._json:

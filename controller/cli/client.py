@@ -1,17 +1,19 @@
-"""How commands speak to a controller, and what they tell where that fails. Imported only when a command runs."""
+"""How commands call a controller, and what they say where that fails."""
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import wraps
 from typing import Any, Final, Generic, TypeVar
 
+import click
+
 from controller.cli.limits import ATTEMPTS, DEADLINE_MS, NAMES_COMPARED, NAMES_TOLD
+from controller.cli.options import option
+from controller.settings import HOST_DEFAULT, PORT_DEFAULT
 from controller.terminal import Failure
 from strandline.client.calls import Call, Clocked, ask, clocked, query, status_path, stream_path, writer_path
 from strandline.client.group_calls import group_path
@@ -20,6 +22,7 @@ from strandline.client.retry import Patience
 from strandline.errors import (
     ControllerAway,
     Denied,
+    InvalidConfig,
     StrandlineError,
     Unauthenticated,
     UnexpectedAnswer,
@@ -137,30 +140,63 @@ def suggestion(name: str, names: Sequence[str], what: str) -> str:
     return f"the {what}s are {', '.join(names[:NAMES_TOLD])}{more}"
 
 
+class ReadByTheConnection(click.Option):
+    """The connection reads the variables itself, since --token-file comes before STRANDLINE_TOKEN."""
+
+    def value_from_envvar(self, ctx: click.Context) -> None:
+        return None
+
+
+def calls_controller(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options that name a controller and the caller. The command gets its client as the first argument."""
+
+    @option(
+        "--controller", default=f"http://{HOST_DEFAULT}:{PORT_DEFAULT}", metavar="URL", help="the controller to call"
+    )
+    @option("--token", cls=ReadByTheConnection, metavar="TOKEN", help="what the controller knows the caller by")
+    @option(
+        "--token-file",
+        cls=ReadByTheConnection,
+        type=click.Path(),
+        metavar="FILE",
+        help="a file with the token, which keeps it out of the list of processes",
+    )
+    @option(
+        "--ca-file",
+        cls=ReadByTheConnection,
+        type=click.Path(),
+        metavar="FILE",
+        help="the certificates to trust, in PEM form, not the machine's; as SSL_CERT_FILE",
+    )
+    @wraps(command)
+    def run(
+        *, controller: str, token: str | None, token_file: str | None, ca_file: str | None, **options: object
+    ) -> None:
+        with connected(controller, token=token, token_file=token_file, ca_file=ca_file) as client:
+            command(client, **options)
+
+    return run
+
+
 @contextmanager
-def speaking(options: argparse.Namespace) -> Iterator[ControllerClient]:
-    """A speaker for what --controller and --token say. Raises Failure for every error within."""
+def connected(
+    controller: str, *, token: str | None, token_file: str | None, ca_file: str | None
+) -> Iterator[ControllerClient]:
+    """A client of this controller. Every error within becomes a Failure, or a BadParameter if the address is no URL."""
     patience = Patience(deadline_ms=DEADLINE_MS, attempts=ATTEMPTS)
     try:
         with Connection(
-            options.controller,
-            token=options.token,
-            token_file=options.token_file,
-            ca_file=options.ca_file,
-            patience=patience,
+            controller, token=token, token_file=token_file, ca_file=ca_file, patience=patience
         ) as connection:
-            speaker = ControllerClient(connection)
+            client = ControllerClient(connection)
             try:
-                yield speaker
-                sys.stdout.flush()
+                yield client
             except StrandlineError as error:
-                raise Failure(speaker.explain(error)) from None
+                raise Failure(client.explain(error)) from None
     except StrandlineError as error:
+        if isinstance(error, InvalidConfig) and error.name == "controller":
+            raise click.BadParameter(str(error), param_hint="--controller") from None
         raise Failure(str(error)) from None
-    except BrokenPipeError:
-        # Whoever read the output has gone. Python would flush it once more at the end, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(1) from None
 
 
 # -- calls whose answers are printed as they stand ----------------------------------------------------------------

@@ -1,71 +1,39 @@
-"""Create a stream, or find that it is there already as it was asked for."""
+"""`strandline create`."""
 
 from __future__ import annotations
 
-import argparse
 import json
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import fields
+from typing import Any, Literal
 
-from controller.cli.arguments import add_controller, add_json, add_optional, name_of, whole
-from controller.cli.options import add_option
+import click
+
+from controller.cli.client import ControllerClient, calls_controller, describe
+from controller.cli.options import Whole, json_option, name_of, option
+from controller.format import indented
 from controller.terminal import Failure, say
-
-if TYPE_CHECKING:
-    from strandline.core.config import StreamConfig
-
-HELP = "create a stream"
-ONE_SEGMENT: Final[int | Literal["open"]] = 1
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("stream", type=name_of("stream"), help="the new stream")
-    wanted = "how many segments, with equal shares of the keys; open: those that notes name, as for a topic in Kafka"
-    add_option(parser, "segments", segments, ONE_SEGMENT, wanted, "NUMBER|open")
-    wanted = "as min_writers=2,writer_timeout_ms=null; docs/reference/options.md has them all"
-    add_optional(parser, "settings", settings, wanted)
-    add_controller(parser)
-    add_json(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    from controller.cli.client import describe, speaking
-    from controller.format import indented
-    from strandline.client.calls import create_stream
-
-    asked: dict[str, Any] = options.settings or {}
-    config = config_of(asked)
-    with speaking(options) as speaker:
-        new = speaker.run(create_stream(options.stream, options.segments, config))
-        described = speaker.run(describe(options.stream))
-        for name, wanted in asked.items():
-            has = getattr(described.value.config, name)
-            if has != wanted:
-                raise Failure(f"{options.stream} was there already, and its {name} is {json.dumps(has)}")
-        said = f"created {options.stream}" if new else f"{options.stream} was there already"
-        say(indented(described.json) if options.json else said)
-    return 0
+from strandline.client.calls import create_stream
+from strandline.core.config import StreamConfig
+from strandline.errors import InvalidConfig
+from strandline.limits import SEGMENTS_PER_STREAM
 
 
 def segments(text: str) -> int | Literal["open"]:
     """A number of segments, or `open`."""
-    from strandline.limits import SEGMENTS_PER_STREAM
-
     try:
-        return "open" if text == "open" else whole(1, SEGMENTS_PER_STREAM)(text)
-    except argparse.ArgumentTypeError as error:
-        raise argparse.ArgumentTypeError(f"{error}, nor open") from None
+        return "open" if text == "open" else Whole(1, SEGMENTS_PER_STREAM).convert(text, None, None)
+    except click.BadParameter as error:
+        raise click.BadParameter(f"{error}, nor open") from None
 
 
-def settings(text: str) -> dict[str, Any]:
+def settings_in(text: str) -> dict[str, Any]:
     """`name=value,name=value`; what is not JSON is text, so that words need no quotes."""
     found = {}
     for each in text.split(","):
         name, equals, value = each.strip().partition("=")
         if not equals or name in found:
             trouble = "is given twice" if name in found else "is no setting"
-            raise argparse.ArgumentTypeError(
-                f"{each.strip()!r} {trouble}: give them as min_writers=2,late_writers=skip"
-            )
+            raise click.BadParameter(f"{each.strip()!r} {trouble}: give them as min_writers=2,late_writers=skip")
         try:
             found[name] = json.loads(value)
         except ValueError:
@@ -73,13 +41,44 @@ def settings(text: str) -> dict[str, Any]:
     return found
 
 
+@click.command
+@click.argument("stream", type=name_of("stream"), help="the new stream")
+@option(
+    "--segments",
+    type=segments,
+    default="1",
+    metavar="N|open",
+    help="how many segments, with equal shares of the keys; open: those that notes name, as for a topic in Kafka",
+)
+@option(
+    "--settings",
+    type=settings_in,
+    metavar="SETTINGS",
+    help="as min_writers=2,writer_timeout_ms=null; docs/reference/options.md has them all",
+)
+@calls_controller
+@json_option
+def command(
+    client: ControllerClient,
+    stream: str,
+    segments: int | Literal["open"],
+    settings: dict[str, Any] | None,
+    as_json: bool,
+) -> None:
+    """Create a stream, or find that it is there already as it was asked for."""
+    asked = settings or {}
+    new = client.run(create_stream(stream, segments, config_of(asked)))
+    described = client.run(describe(stream))
+    for name, wanted in asked.items():
+        has = getattr(described.value.config, name)
+        if has != wanted:
+            raise Failure(f"{stream} was there already, and its {name} is {json.dumps(has)}")
+    done = f"created {stream}" if new else f"{stream} was there already"
+    say(indented(described.json) if as_json else done)
+
+
 def config_of(asked: dict[str, Any]) -> StreamConfig:
-    """What the settings make, the rest being as it is where nothing is said. A Failure names what cannot be."""
-    from dataclasses import fields
-
-    from strandline.core.config import StreamConfig
-    from strandline.errors import InvalidConfig
-
+    """A configuration with these settings. Raises Failure, which names the setting that cannot be."""
     known = {field.name for field in fields(StreamConfig)}
     for name in asked:
         if name not in known:

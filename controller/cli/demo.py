@@ -1,31 +1,52 @@
-"""Show the main job end to end: four writers, one of them offline for a while, and Spark beside its usual watermark."""
+"""`strandline demo`."""
 
 from __future__ import annotations
 
-import argparse
+import os
+from pathlib import Path
 
+import click
+
+from controller.cli.options import Whole, option
 from controller.terminal import Failure
-
-HELP = "show the main job end to end"
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    from strandline_demo.options import add_options
-
-    add_options(parser)
+from strandline.errors import StrandlineError
+from strandline_demo.world import DemoSettings
 
 
-def run(options: argparse.Namespace) -> int:
-    from strandline.errors import StrandlineError
-    from strandline_demo.options import settings_of
+@click.command
+@option("--duration", type=Whole(12, 600), default=30, metavar="S", help="seconds that events happen for")
+@option("--outage", type=Whole(0, 594), default=10, metavar="S", help="seconds that the offline writer is away")
+@option(
+    "--delay", type=Whole(0, 60), default=5, metavar="S", help="seconds of delay that the plain withWatermark is given"
+)
+@option("--rate", type=Whole(1, 5_000), default=200, help="events a second that each of the four writers gets")
+@option(
+    "--seed", type=Whole(0, 2**31 - 1), default=1, help="another seed is another world; the same one the same events"
+)
+@option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default="strandline-demo.png",
+    metavar="FILE",
+    help="where the picture goes (PNG)",
+)
+@option(
+    "--keep", is_flag=True, help="leave the controller running for a look round, and keep log, store and all output"
+)
+def command(duration: int, outage: int, delay: int, rate: int, seed: int, out: Path, keep: bool) -> None:
+    """Show the main job end to end.
 
-    settings = settings_of(options)
+    Four writers note their times, one of them is offline for a while, and Spark runs beside its usual watermark.
+    """
+    if outage > duration - 6:  # there is a time before and after it
+        raise Failure(f"--outage cannot be {outage}: it is at most --duration less 6 seconds", status=2)
+    if out.is_dir() or not os.access(out.resolve().parent, os.W_OK | os.X_OK):
+        raise Failure(f"--out cannot be {out}: name a file in a folder that can be written to", status=2)
     try:
         from strandline_demo.run import play
     except ModuleNotFoundError as missing:
         raise Failure(f"{missing.name} is not installed: pip install 'strandline[demo]'") from None
     try:
-        play(settings, options.out, keep=options.keep)
+        play(DemoSettings(duration * 1000, outage * 1000, delay * 1000, rate, seed), out, keep=keep)
     except StrandlineError as error:
         raise Failure(error.detail) from error
-    return 0

@@ -1,40 +1,40 @@
-"""Show the time index of a segment: from each offset on, no event is older than the time beside it."""
+"""`strandline index`."""
 
 from __future__ import annotations
 
-import argparse
+import click
 
-from controller.cli.arguments import add_controller, add_showing, name_of, time_key, whole
-from controller.cli.options import add_option
+from controller.cli.client import ControllerClient, calls_controller, time_index
+from controller.cli.limits import ENTRIES_SHOWN
+from controller.cli.options import Whole, json_option, key_option, name_of, option, stream_argument, times_option
+from controller.format import Times, indented, table
 from controller.terminal import say
-
-HELP = "show offset and time within a segment"
-SHOWN_DEFAULT = 20
+from strandline.limits import OFFSET_BOUND, PAGE_ENTRIES
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    from strandline.limits import OFFSET_BOUND, PAGE_ENTRIES
-
-    parser.add_argument("stream", type=name_of("stream"), help="the stream")
-    parser.add_argument("segment", type=name_of("segment"), help="which of its segments")
-    add_option(parser, "from-offset", whole(0, OFFSET_BOUND - 1), 0, "begin with the entry at this offset, or below")
-    add_option(parser, "limit", whole(1, PAGE_ENTRIES), SHOWN_DEFAULT, "so many entries")
-    add_option(parser, "key", time_key, "", "the time key")
-    add_controller(parser)
-    add_showing(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    from controller.cli.client import speaking, time_index
-    from controller.format import Times, indented, table
-
-    times = Times(options.plain_times)
-    with speaking(options) as speaker:
-        call = time_index(
-            options.stream, options.segment, options.key, from_offset=options.from_offset, limit=options.limit
-        )
-        indexed = speaker.run(call)
-        rows = [[str(entry.offset), times.show(entry.time)] for entry in indexed.value.entries]
-        lines = table(["offset", "nothing older than"], rows) if rows else ["no mark says anything about it yet"]
-        say(indented(indexed.json) if options.json else "\n".join(lines))
-    return 0
+@click.command
+@stream_argument
+@click.argument("segment", type=name_of("segment"), help="which of its segments")
+@option(
+    "--from-offset", type=Whole(0, OFFSET_BOUND - 1), default=0, help="begin with the entry at this offset, or below"
+)
+@option("--limit", type=Whole(1, PAGE_ENTRIES), default=ENTRIES_SHOWN, help="so many entries")
+@key_option
+@calls_controller
+@json_option
+@times_option
+def command(
+    client: ControllerClient,
+    stream: str,
+    segment: str,
+    from_offset: int,
+    limit: int,
+    key: str,
+    as_json: bool,
+    times: Times,
+) -> None:
+    """Show the time index of a segment: from each offset on, no event is older than the time beside it."""
+    indexed = client.run(time_index(stream, segment, key, from_offset=from_offset, limit=limit))
+    rows = [[str(entry.offset), times.show(entry.time)] for entry in indexed.value.entries]
+    lines = table(["offset", "nothing older than"], rows) if rows else ["no mark says anything about it yet"]
+    say(indented(indexed.json) if as_json else "\n".join(lines))

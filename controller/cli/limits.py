@@ -14,6 +14,7 @@ NAMED_CHARACTERS: Final = 7_500  # of the streams that one request names, in its
 # What is shown at once; with --json everything is
 STREAMS_SHOWN: Final = 50
 SEGMENTS_SHOWN: Final = 50
+ENTRIES_SHOWN: Final = 20  # of marks, the journal or a time index, unless --limit says otherwise
 
 # Watching and following
 REFRESH_MS: Final = 1_000

@@ -1,94 +1,137 @@
-"""Options that are environment variables as well."""
+"""The options that commands share, and how values are read. Every option is an environment variable as well."""
 
 from __future__ import annotations
 
-import argparse
-import os
+import json
+import sys
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-Value = TypeVar("Value")
+import click
+
+from controller.format import Times
+from controller.terminal import Failure
+from strandline.core.note import check_position
+from strandline.errors import InvalidName, StrandlineError
+from strandline.limits import TIME_BOUND_MS
+from strandline.names import check_name
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def add_option(
-    parser: argparse.ArgumentParser,
-    name: str,
-    kind: Callable[[str], Value],
-    default: Value,
-    help: str,
-    metavar: str | None = None,
-) -> None:
-    """Adds `--name`, with STRANDLINE_NAME for where it is not given."""
-    variable = variable_of(name)
-    given = os.environ.get(variable)
-    parser.add_argument(
-        f"--{name}",
-        # argparse passes a default that is text through `kind`, so a bad variable is told like a bad option.
-        type=kind,
-        default=default if given is None else given,
-        metavar=metavar or name.upper().replace("-", "_"),
-        help=f"{help} [{variable}; default: {default}]",
-    )
+def option(*names: str, show_default: bool | str = True, **settings: Any) -> Callable[[Command], Command]:
+    """An option that is STRANDLINE_NAME as well; its help names the variable and the default."""
+    variable = "STRANDLINE_" + names[0].removeprefix("--").upper().replace("-", "_")
+    return click.option(*names, envvar=variable, show_envvar=True, show_default=show_default, **settings)
 
 
-def add_flag(parser: argparse.ArgumentParser, name: str, help: str) -> None:
-    """Adds `--name`, which is on as well where STRANDLINE_NAME is 1, true, yes or on."""
-    variable = variable_of(name)
-    on = os.environ.get(variable, "").strip().lower() in ("1", "true", "yes", "on")
-    parser.add_argument(f"--{name}", action="store_true", default=on, help=f"{help} [{variable}]")
+# -- values --------------------------------------------------------------------------------------------------------
 
 
-def add_list(parser: argparse.ArgumentParser, name: str, help: str, metavar: str) -> None:
-    """Adds `--name`, which may be given several times; STRANDLINE_NAME has all of them, with commas in between."""
-    variable = variable_of(name)
-    given = [each.strip() for each in os.environ.get(variable, "").split(",")]
-    parser.add_argument(
-        f"--{name}",
-        action=_Append,
-        default=[each for each in given if each],
-        metavar=metavar,
-        help=f"{help}; the variable has several with commas between [{variable}]",
-    )
+class Whole(click.ParamType[int]):
+    """A whole number from `first` to `last`."""
+
+    name = "n"
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first = first
+        self.last = last
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value)
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else -1
+        if not self.first <= number <= self.last:
+            self.fail(f"{text!r} is no whole number from {self.first} to {self.last}", param, ctx)
+        return number
 
 
-class _Append(argparse.Action):
-    """Gathers values; the first takes the place of the default."""
+def name_of(what: str) -> Callable[[str], str]:
+    """Reads the name of a stream, a writer, and so on."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
-        before = getattr(namespace, self.dest)
-        setattr(namespace, self.dest, [*(() if before is self.default else before), values])
+    def read(text: str) -> str:
+        try:
+            return check_name(what, text)
+        except InvalidName as error:
+            raise click.BadParameter(str(error)) from None
+
+    return read
 
 
-def variable_of(name: str) -> str:
-    return "STRANDLINE_" + name.upper().replace("-", "_")
+def time_key(text: str) -> str:
+    """A time key; an empty text is the default one."""
+    return text and name_of("time key")(text)
 
 
-def port(text: str) -> int:
-    """A port number."""
-    if not text.isdecimal() or int(text) > 65_535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535, 0 for any that is free")
-    return int(text)
+def moment(text: str) -> int:
+    """A time: a whole number, as notes have it, or a date, which is in UTC where it names no other zone."""
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdecimal() and len(digits) < 20:
+        number = int(text)
+    else:
+        try:
+            given = datetime.fromisoformat(text)
+        except ValueError:
+            wanted = "a whole number of milliseconds, or a date such as 2026-01-31T12:00:00Z"
+            raise click.BadParameter(f"{text[:200]!r} is no time: give {wanted}") from None
+        aware = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
+        number = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    if not -TIME_BOUND_MS < number < TIME_BOUND_MS:
+        raise click.BadParameter(f"{text[:200]!r} is no time: it has to lie within ±{TIME_BOUND_MS - 1}")
+    return number
 
 
-def count(text: str) -> int:
-    """A whole number from 0 up."""
-    if not text.isdecimal() or len(text) > 9:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number: a whole one from 0 up")
-    return int(text)
+def position(text: str) -> dict[str, int]:
+    """A position: `0=5,1=7`, or a JSON object of the same. An empty one has read nothing."""
+    try:
+        pairs = _pairs_of_json(text) if text.lstrip().startswith("{") else _pairs_of_text(text)
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("it names a segment twice")
+        check_position(found)
+    except (ValueError, RecursionError, StrandlineError) as error:
+        wanted = 'an offset for each segment, as 0=5,1=7 or {"0": 5, "1": 7}'
+        raise click.BadParameter(f"{text[:200]!r} is no position ({error}): give {wanted}") from None
+    return found
 
 
-def one_of(words: Sequence[str]) -> Callable[[str], str]:
-    """One of these words."""
+def _pairs_of_json(text: str) -> Sequence[tuple[str, Any]]:
+    return json.loads(text, object_pairs_hook=lambda pairs: pairs)  # type: ignore[no-any-return]  # checked by the caller
 
-    def check(text: str) -> str:
-        if text not in words:
-            raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(words)}")
-        return text
 
-    return check
+def _pairs_of_text(text: str) -> Sequence[tuple[str, int]]:
+    pairs = []
+    for each in text.split(",") if text.strip() else ():
+        segment, equals, offset = each.strip().partition("=")
+        if not equals or not offset.isascii() or not offset.isdecimal() or len(offset) > 20:
+            raise ValueError(f"{each.strip()!r} is no segment=offset")
+        pairs.append((segment, int(offset)))
+    return pairs
+
+
+# -- options of several commands -----------------------------------------------------------------------------------
+
+stream_argument = click.argument("stream", type=name_of("stream"), help="the stream")
+key_option = option("--key", type=time_key, default="", metavar="KEY", help="the time key")
+json_option = option("--json", "as_json", is_flag=True, help="print JSON, as the HTTP API has it")
+times_option = option(
+    "--plain-times",
+    "times",
+    is_flag=True,
+    callback=lambda _ctx, _option, plain: Times(plain),
+    help="show every time as a number, and none as a date",
+)
+yes_option = option("--yes", is_flag=True, help="do not ask for confirmation")
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Asks, unless `yes` was said or nobody is there to answer. Raises Failure for any other answer than yes.
+
+    The question goes to standard error, beside the data.
+    """
+    if yes or sys.stdin is None or not sys.stdin.isatty():
+        return
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Failure("nothing was changed")

@@ -41,16 +41,16 @@ WHY_UNREAD = {
 }
 
 
-def look(speaker: ControllerClient, names: Sequence[str] = (), limit: int = PAGE_ENTRIES) -> StreamsSeen:
+def look(client: ControllerClient, names: Sequence[str] = (), limit: int = PAGE_ENTRIES) -> StreamsSeen:
     """Asks about these streams, or about the first by name: in one call, if not very many are named."""
     seen = StreamsSeen()
     for some in _requests(names):
-        told = speaker.run(status(some, limit=limit))
-        seen.at = told.value.at
-        seen.streams |= {each.stream: each for each in told.value.streams}
-        seen.json += told.json["streams"]
-        seen.unread |= told.value.unread
-        seen.known += told.value.counts.streams
+        page = client.run(status(some, limit=limit))
+        seen.at = page.value.at
+        seen.streams |= {each.stream: each for each in page.value.streams}
+        seen.json += page.json["streams"]
+        seen.unread |= page.value.unread
+        seen.known += page.value.counts.streams
     return seen
 
 

@@ -1,40 +1,37 @@
-"""Show where a time lies in a stream: the position at which reading from that time begins."""
+"""`strandline position`."""
 
 from __future__ import annotations
 
-import argparse
+import click
 
-from controller.cli.arguments import add_controller, add_showing, moment, name_of, time_key
-from controller.cli.options import add_option
+from controller.cli.client import ControllerClient, calls_controller, marks_at
+from controller.cli.options import json_option, key_option, moment, stream_argument, times_option
+from controller.format import NOTHING, Times, fields, indented, offsets, yes
 from controller.terminal import say
 
-HELP = "show where a time lies in a stream"
 
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("stream", type=name_of("stream"), help="the stream that is to be read")
-    wanted = "from when on: a whole number as notes have it, or a date such as 2026-01-31T12:00:00Z"
-    parser.add_argument("time", type=moment, help=wanted)
-    add_option(parser, "key", time_key, "", "the time key")
-    add_controller(parser)
-    add_showing(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    from controller.cli.client import marks_at, speaking
-    from controller.format import NOTHING, Times, fields, indented, offsets, yes
-
-    times = Times(options.plain_times)
-    with speaking(options) as speaker:
-        around = speaker.run(marks_at(options.stream, options.key, options.time))
-        found = around.value
-        shown = fields(
-            [
-                ("position", offsets(found.start) or NOTHING),
-                ("exact", yes(found.exact)),
-                ("mark before", times.show(None if found.floor is None else found.floor.time)),
-                ("mark after", times.show(None if found.ceiling is None else found.ceiling.time)),
-            ]
-        )
-        say(indented(around.json) if options.json else "\n".join(shown))
-    return 0
+# A time may be negative, and is no option then.
+@click.command(context_settings={"ignore_unknown_options": True})
+@stream_argument
+@click.argument(
+    "time",
+    type=moment,
+    help="from when on: a whole number as notes have it, or a date such as 2026-01-31T12:00:00Z",
+)
+@key_option
+@calls_controller
+@json_option
+@times_option
+def command(client: ControllerClient, stream: str, time: int, key: str, as_json: bool, times: Times) -> None:
+    """Show where a time lies in a stream: the position at which reading from that time begins."""
+    around = client.run(marks_at(stream, key, time))
+    found = around.value
+    shown = fields(
+        [
+            ("position", offsets(found.start) or NOTHING),
+            ("exact", yes(found.exact)),
+            ("mark before", times.show(None if found.floor is None else found.floor.time)),
+            ("mark after", times.show(None if found.ceiling is None else found.ceiling.time)),
+        ]
+    )
+    say(indented(around.json) if as_json else "\n".join(shown))

@@ -1,37 +1,38 @@
-"""Make a store from a backup. Without a file: the store was brought back in another way, and is made safe to serve."""
+"""`strandline restore`."""
 
 from __future__ import annotations
 
-import argparse
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from controller.cli.backup import add_database
+import click
+
+from controller.cli.store import database_option, store_failures
 from controller.terminal import Failure, say
 
-HELP = "make a store from a backup"
 
+@click.command
+@click.argument(
+    "file",
+    required=False,
+    type=click.Path(path_type=Path),
+    help="the backup; none for a store that was brought back already",
+)
+@database_option
+def command(file: Path | None, database: str) -> None:
+    """Make a store from a backup.
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", nargs="?", type=Path, help="the backup; none for a store that was brought back already")
-    add_database(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    try:
+    Without a file: the store was brought back in another way, and is made safe to serve.
+    """
+    with store_failures():
         from controller.cli.check import fault_of
         from controller.storage.backup import restore
         from controller.storage.database import parse_url
-        from controller.storage.refusals import StoreRefused
-    except ModuleNotFoundError as missing:
-        raise Failure(f"{missing.name} is not installed: pip install 'strandline[controller]'") from None
-    try:
-        restored = restore(options.database, options.file, time.time_ns() // 1_000_000)
-        store = parse_url(options.database).render_as_string(hide_password=True)
-        fault = fault_of(options.database)
-    except StoreRefused as refused:
-        raise Failure(str(refused)) from None
+
+        restored = restore(database, file, time.time_ns() // 1_000_000)
+        store = parse_url(database).render_as_string(hide_password=True)
+        fault = fault_of(database)
     moment = "it was made, and never served"
     if restored.served_until is not None:
         moment = f"they were at {datetime.fromtimestamp(restored.served_until / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
@@ -39,4 +40,3 @@ def run(options: argparse.Namespace) -> int:
     say("serve it; writers and readers that had registered have to register again: docs/how-to/backup.md says why")
     if fault is not None:
         raise Failure(f"the backup was damaged, and so is the store: {fault}. See `strandline check --database …`")
-    return 0

@@ -1,79 +1,59 @@
-"""Serve the controller. A fresh SQLite file gets its schema; a store of another version is refused.
-
-It exits with 0 when it was told to end, 1 where it cannot begin, and 4 when another controller took its store over.
-"""
+"""`strandline serve`."""
 
 from __future__ import annotations
 
-import argparse
+from typing import Any
 
-from controller.cli.arguments import add_optional
-from controller.cli.options import add_flag, add_list, add_option, count, one_of, port
-from controller.terminal import Failure
+import click
 
-HELP = "serve the controller"
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    from controller.limits import METRICS_KEYS
-    from controller.settings import DATABASE_DEFAULT, HOST_DEFAULT, LOG_FORMAT_DEFAULT, LOG_FORMATS, PORT_DEFAULT
-
-    add_option(
-        parser,
-        "database",
-        str,
-        DATABASE_DEFAULT,
-        "the store: a path, sqlite:///path, or postgresql://user@host/name",
-        "URL",
-    )
-    add_option(parser, "host", str, HOST_DEFAULT, "the address to listen on")
-    add_option(parser, "port", port, PORT_DEFAULT, "the port to listen on, 0 for any that is free")
-    add_option(
-        parser,
-        "log-format",
-        one_of(LOG_FORMATS),
-        LOG_FORMAT_DEFAULT,
-        f"how lines of the log look, on standard error: {' or '.join(LOG_FORMATS)}",
-    )
-    add_flag(parser, "access-log", "a line for every request")
-    add_option(
-        parser,
-        "metrics-keys",
-        count,
-        METRICS_KEYS,
-        "how many pairs of a stream and a time key have metrics of their own; the others are summed up",
-        "N",
-    )
-    add_list(
-        parser,
-        "allowed-host",
-        "a name by which the controller is called beside its own address; *.example.org: all below one; repeatable",
-        "NAME",
-    )
-    add_flag(parser, "insecure", "listen beyond this machine although no tokens are configured")
-    add_optional(parser, "ssl-certfile", str, "serve TLS with this certificate, its chain with it, in PEM form", "FILE")
-    add_optional(parser, "ssl-keyfile", str, "the certificate's key, unless it is in the same file", "FILE")
-    add_optional(parser, "ssl-keyfile-password", str, "what the key is encrypted with; better as the variable", "TEXT")
+from controller.cli.options import Whole, option
+from controller.cli.store import database_option, store_failures
+from controller.limits import METRICS_KEYS
+from controller.settings import HOST_DEFAULT, LOG_FORMAT_DEFAULT, LOG_FORMATS, PORT_DEFAULT, Settings
 
 
-def run(options: argparse.Namespace) -> int:
-    try:
+class HostNames(click.types.StringParamType):
+    """Names of hosts, with commas between in a variable."""
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        return [each.strip() for each in rv.split(",") if each.strip()]
+
+
+@click.command
+@database_option
+@option("--host", default=HOST_DEFAULT, metavar="HOST", help="the address to listen on")
+@option("--port", type=Whole(0, 65_535), default=PORT_DEFAULT, help="the port to listen on, 0 for any that is free")
+@option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    default=LOG_FORMAT_DEFAULT,
+    help="the form of log lines, which go to standard error",
+)
+@option("--access-log", is_flag=True, help="a line for every request")
+@option(
+    "--metrics-keys",
+    type=Whole(0, 999_999_999),
+    default=METRICS_KEYS,
+    help="how many pairs of a stream and a time key have metrics of their own; the others are summed up",
+)
+@option(
+    "--allowed-host",
+    "allowed_hosts",
+    type=HostNames(),
+    multiple=True,
+    metavar="NAME",
+    help="a name by which the controller is called beside its own address; *.example.org: all below one; repeatable; "
+    "the variable has several with commas between",
+)
+@option("--insecure", is_flag=True, help="listen beyond this machine although no tokens are configured")
+@option("--ssl-certfile", metavar="FILE", help="serve TLS with this certificate, its chain with it, in PEM form")
+@option("--ssl-keyfile", metavar="FILE", help="the certificate's key, unless it is in the same file")
+@option("--ssl-keyfile-password", metavar="TEXT", help="what the key is encrypted with; better as the variable")
+def command(**settings: Any) -> int:
+    """Serve the controller. A fresh SQLite file gets its schema; a store of another version is refused.
+
+    It exits with 0 when it was told to end, 1 where it cannot begin, and 4 when another controller took its store over.
+    """
+    with store_failures():
         from controller.server import serve
-    except ModuleNotFoundError as missing:
-        raise Failure(f"{missing.name} is not installed: pip install 'strandline[controller]'") from None
-    from controller.settings import Settings
-
-    settings = Settings(
-        database=options.database,
-        host=options.host,
-        port=options.port,
-        allowed_hosts=tuple(options.allowed_host),
-        insecure=options.insecure,
-        ssl_certfile=options.ssl_certfile,
-        ssl_keyfile=options.ssl_keyfile,
-        ssl_keyfile_password=options.ssl_keyfile_password,
-        metrics_keys=options.metrics_keys,
-        log_format=options.log_format,
-        access_log=options.access_log,
-    )
-    return serve(settings)
+    return serve(Settings(**settings))

@@ -1,81 +1,66 @@
-"""List the streams, or describe one: its segments, its writers by state, its latest marks, and who holds time back."""
+"""`strandline streams`."""
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
+import click
 
-from controller.cli.arguments import add_controller, add_showing, name_of
+from controller.cli.client import ControllerClient, calls_controller, describe, list_streams
 from controller.cli.limits import SEGMENTS_SHOWN, STREAMS_SHOWN
+from controller.cli.options import json_option, name_of, times_option
+from controller.cli.overview import lines_of, look, rows
+from controller.format import (
+    MARK_HEADER,
+    NOTHING,
+    Times,
+    counts,
+    fields,
+    holding,
+    indented,
+    key_name,
+    mark_row,
+    table,
+    yes,
+)
 from controller.terminal import say
-
-if TYPE_CHECKING:
-    from controller.cli.client import ControllerClient
-    from controller.format import Times
-    from strandline.wire.status import StreamStatusReply
-    from strandline.wire.streams import StreamDescription
-
-HELP = "list the streams, or describe one"
+from strandline.wire.status import StreamStatusReply
+from strandline.wire.streams import StreamDescription, settings_by_name
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("stream", nargs="?", type=name_of("stream"), help="the stream to describe")
-    add_controller(parser)
-    add_showing(parser)
+@click.command
+@click.argument("stream", required=False, type=name_of("stream"), help="the stream to describe")
+@calls_controller
+@json_option
+@times_option
+def command(client: ControllerClient, stream: str | None, as_json: bool, times: Times) -> None:
+    """List the streams, or describe one.
+
+    The description has its segments, its writers by state, its latest marks, and who holds time back.
+    """
+    if stream is None:
+        _list(client, as_json, times)
+        return
+    described = client.run(describe(stream))
+    if as_json:
+        say(indented(described.json))
+        return
+    status = look(client, [stream]).streams.get(stream)
+    say("\n".join(_page(stream, described.value, status, times)))
 
 
-def run(options: argparse.Namespace) -> int:
-    from controller.cli.client import speaking
-
-    with speaking(options) as speaker:
-        return _list(options, speaker) if options.stream is None else _describe(options, speaker)
-
-
-def _list(options: argparse.Namespace, speaker: ControllerClient) -> int:
-    from controller.cli.client import list_streams
-    from controller.cli.overview import lines_of, look, rows
-    from controller.format import Times, indented
-
-    if options.json:
-        say(indented({"streams": speaker.every(list_streams), "next": None}))
-        return 0
-    seen = look(speaker, limit=STREAMS_SHOWN)
+def _list(client: ControllerClient, as_json: bool, times: Times) -> None:
+    if as_json:
+        say(indented({"streams": client.every(list_streams), "next": None}))
+        return
+    seen = look(client, limit=STREAMS_SHOWN)
     shown = sorted(seen.streams.keys() | seen.unread.keys())
-    lines = [line for name in shown for line in lines_of(name, seen, Times(options.plain_times))]
+    lines = [line for name in shown for line in lines_of(name, seen, times)]
     say("\n".join(rows(lines)) if lines else "there is no stream yet")
     if seen.known > len(shown):
         say(f"and {seen.known - len(shown)} more: --json names all, `strandline streams NAME` describes one")
-    return 0
-
-
-def _describe(options: argparse.Namespace, speaker: ControllerClient) -> int:
-    from controller.cli.client import describe
-    from controller.cli.overview import look
-    from controller.format import Times, indented
-
-    described = speaker.run(describe(options.stream))
-    if options.json:
-        say(indented(described.json))
-        return 0
-    status = look(speaker, [options.stream]).streams.get(options.stream)
-    say("\n".join(_page(options.stream, described.value, status, Times(options.plain_times))))
-    return 0
 
 
 def _page(name: str, stream: StreamDescription, status: StreamStatusReply | None, times: Times) -> list[str]:
     """`status` is None where the stream was deleted just now."""
-    from controller.format import (
-        MARK_HEADER,
-        NOTHING,
-        counts,
-        fields,
-        holding,
-        key_name,
-        mark_row,
-        table,
-        yes,
-    )
-
     keys = status.keys if status is not None else {}
     held = [
         (f"held by{f' in {key}' if key else ''}", NOTHING if stream.sealed else holding(stream.held_by.get(key)))
@@ -97,15 +82,11 @@ def _page(name: str, stream: StreamDescription, status: StreamStatusReply | None
 
 
 def _settings(stream: StreamDescription) -> list[tuple[str, str]]:
-    from strandline.wire.streams import settings_by_name
-
     shown = {name: value for name, value in settings_by_name(stream.config).items() if name != "time_domain"}
     return [(name, "null" if value is None else str(value)) for name, value in shown.items()]
 
 
 def _segments(stream: StreamDescription, times: Times) -> list[str]:
-    from controller.format import NOTHING, table
-
     header = ("id", "range", "predecessors", "final offset", "last noted")
     rows = [
         (

@@ -1,80 +1,94 @@
-"""Report where a log ends, so that an ingestion-time stream has exact marks without touching a producer.
-
-The controller's clock is read first and the end offsets after that, again and again. Several tails may run for
-safety, each with a reporter's name of its own.
-"""
+"""`strandline tail`."""
 
 from __future__ import annotations
 
-import argparse
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from controller.cli.arguments import add_controller, add_json, add_optional, name_of, whole
+import click
+
+from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.limits import TAIL_INTERVAL_BOUND_MS, TAIL_INTERVAL_LEAST_MS, TAIL_INTERVAL_MS
-from controller.cli.options import add_flag, add_option
+from controller.cli.options import Whole, json_option, name_of, option
+from controller.cli.tail_loop import EmbeddedLog, Tail, TailedLog
 from controller.terminal import Failure
-
-if TYPE_CHECKING:
-    from controller.cli.tail_loop import TailedLog
-
-HELP = "report a log's end offsets, for exact ingestion time"
+from strandline.errors import StrandlineError
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("stream", type=name_of("stream"), help="the stream, in the ingestion time domain")
-    add_optional(parser, "servers", str, "Kafka's bootstrap servers", "HOST:PORT,…")
-    add_optional(parser, "topic", str, "the topic; else the one that is named like the stream")
-    add_optional(
-        parser, "settings", Path, "a file with more of librdkafka's settings, such as for security: name=value", "FILE"
+def own_name() -> str:
+    """A reporter's name that stays the same when the tail is started again, so that it goes on where it was."""
+    host = "".join(
+        each if each.isascii() and (each.isalnum() or each in "-_.") else "-" for each in socket.gethostname()
     )
-    add_optional(parser, "path", Path, "an embedded log to tail instead of a topic", "FILE")
-    add_option(parser, "reporter", name_of("reporter"), _own_name(), "what the controller knows this tail by", "NAME")
-    interval = whole(TAIL_INTERVAL_LEAST_MS, TAIL_INTERVAL_BOUND_MS)
-    add_option(
-        parser,
-        "interval-ms",
-        interval,
-        TAIL_INTERVAL_MS,
-        "how often it reports, and how long after the clock the end offsets are read",
-    )
-    add_flag(parser, "once", "report once, and end")
-    add_controller(parser)
-    add_json(parser)
+    return f"tail-{host}"[:200]
 
 
-def run(options: argparse.Namespace) -> int:
-    """Goes on while the controller or the log is away, until it is told to end or refused."""
-    from controller.cli.client import speaking
-    from controller.cli.tail_loop import Tail
-    from strandline.errors import StrandlineError
+@click.command
+@click.argument("stream", type=name_of("stream"), help="the stream, in the ingestion time domain")
+@option("--servers", metavar="HOST:PORT,…", help="Kafka's bootstrap servers")
+@option("--topic", metavar="TOPIC", help="the topic; else the one that is named like the stream")
+@option(
+    "--settings",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="a file with more of librdkafka's settings, such as for security: name=value",
+)
+@option("--path", type=click.Path(path_type=Path), metavar="FILE", help="an embedded log to tail instead of a topic")
+@option(
+    "--reporter",
+    type=name_of("reporter"),
+    default=own_name,
+    show_default="tail- and the host's name",
+    metavar="NAME",
+    help="what the controller knows this tail by",
+)
+@option(
+    "--interval-ms",
+    type=Whole(TAIL_INTERVAL_LEAST_MS, TAIL_INTERVAL_BOUND_MS),
+    default=TAIL_INTERVAL_MS,
+    help="how often it reports, and how long after the clock the end offsets are read",
+)
+@option("--once", is_flag=True, help="report once, and end")
+@calls_controller
+@json_option
+def command(
+    client: ControllerClient,
+    stream: str,
+    servers: str | None,
+    topic: str | None,
+    settings: Path | None,
+    path: Path | None,
+    reporter: str,
+    interval_ms: int,
+    once: bool,
+    as_json: bool,
+) -> None:
+    """Report where a log ends, so that an ingestion-time stream has exact marks without touching a producer.
 
-    with speaking(options) as speaker:
-        try:
-            log = _log(options)
-        except StrandlineError as error:
-            raise Failure(str(error)) from None
-        return Tail(speaker, options, log).run()
+    The controller's clock is read first and the end offsets after that, again and again. Several tails may run for
+    safety, each with a reporter's name of its own.
+    """
+    # It goes on while the controller or the log is away, until it is told to end or refused.
+    try:
+        log = _log(path, servers, topic or stream, settings)
+    except StrandlineError as error:
+        raise Failure(str(error)) from None
+    Tail(client, log, stream=stream, reporter=reporter, interval_ms=interval_ms, once=once, as_json=as_json).run()
 
 
-def _log(options: argparse.Namespace) -> TailedLog:
-    if (options.servers is None) == (options.path is None):
+def _log(path: Path | None, servers: str | None, topic: str, settings: Path | None) -> TailedLog:
+    if (servers is None) == (path is None):
         raise Failure("give --servers for a topic in Kafka, or --path for an embedded log")
-    if options.path is not None:
-        from controller.cli.tail_loop import EmbeddedLog
-
-        return EmbeddedLog(options.path)
+    if path is not None:
+        return EmbeddedLog(path)
     try:
         from controller.cli.tail_kafka import TailedTopic
     except ImportError as error:
         raise Failure(f"{error.name} is not installed: pip install 'strandline[kafka]'") from None
-    return TailedTopic(
-        options.topic or options.stream, {**_settings(options.settings), "bootstrap.servers": options.servers}
-    )
+    return TailedTopic(topic, {**_settings_in(settings), "bootstrap.servers": servers})
 
 
-def _settings(file: Path | None) -> dict[str, str]:
+def _settings_in(file: Path | None) -> dict[str, str]:
     """The settings in a file like Kafka's own: a name=value a line, # begins a comment."""
     if file is None:
         return {}
@@ -90,11 +104,3 @@ def _settings(file: Path | None) -> dict[str, str]:
                 raise Failure(f"line {number} of {file} is no name=value")
             found[name.strip()] = value.strip()
     return found
-
-
-def _own_name() -> str:
-    """Stays the same when the tail is started again, so that it goes on where it was."""
-    host = "".join(
-        each if each.isascii() and (each.isalnum() or each in "-_.") else "-" for each in socket.gethostname()
-    )
-    return f"tail-{host}"[:200]

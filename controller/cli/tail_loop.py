@@ -6,7 +6,6 @@ showed T, since a broker shows an append only when its replicas have it.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from pathlib import Path
@@ -60,32 +59,43 @@ class EmbeddedLog:
 class Tail:
     """Reports until it is told to end."""
 
-    def __init__(self, speaker: ControllerClient, options: argparse.Namespace, log: TailedLog) -> None:
-        self._speaker = speaker
-        self._options = options
+    def __init__(
+        self,
+        client: ControllerClient,
+        log: TailedLog,
+        *,
+        stream: str,
+        reporter: str,
+        interval_ms: int,
+        once: bool,
+        as_json: bool,
+    ) -> None:
+        self._client = client
         self._log = log
+        self._stream = stream
+        self._reporter = reporter
+        self._interval_ms = interval_ms
+        self._once = once
+        self._as_json = as_json
         self._away: str | None = None
-        self._told: set[str] = set()
+        self._warned_of: set[str] = set()
         self._last: tuple[int, Position] | None = None
 
-    def run(self) -> int:
+    def run(self) -> None:
         clock = self._first_clock()
         warning = self._log.warning()
         if warning is not None:
             self._warn(warning)
-        if not self._options.json:
-            reporter, interval = self._options.reporter, self._options.interval_ms
-            say(f"{reporter} reports to {self._options.stream} every {interval} ms; Ctrl-C ends it")
-        while True:
-            time.sleep(self._options.interval_ms / 1000)
+        if not self._as_json:
+            say(f"{self._reporter} reports to {self._stream} every {self._interval_ms} ms; Ctrl-C ends it")
+        while not self._once or self._last is None:
+            time.sleep(self._interval_ms / 1000)
             clock = self._round(clock)
-            if self._options.once and self._last is not None:
-                return 0
 
     def _first_clock(self) -> int:
-        clock = self._speaker.clocked(describe(self._options.stream)).clock
+        clock = self._client.clocked(describe(self._stream)).clock
         if clock is None:
-            raise Failure(f"{self._speaker.controller} does not tell its clock: is it a controller?")
+            raise Failure(f"{self._client.controller} does not tell its clock: is it a controller?")
         return clock
 
     def _round(self, clock: int) -> int:
@@ -93,14 +103,14 @@ class Tail:
         failed it stays."""
         try:
             ends = self._log.ends()
-            answer = self._speaker.clocked(tail(self._options.stream, self._options.reporter, clock, ends))
+            answer = self._client.clocked(tail(self._stream, self._reporter, clock, ends))
         except Refused as error:
             raise Failure(self._explain(error)) from None
         except StrandlineError as error:
-            self._say_away(self._speaker.explain(error))
+            self._say_away(self._client.explain(error))
             return clock
         self._say_away(None)
-        if self._options.json:
+        if self._as_json:
             say(compact({"time": clock, "position": ends, **answer.value.json}))
         self._look_back(ends)
         self._last = (clock, ends)
@@ -113,16 +123,16 @@ class Tail:
         reported_time, reported = self._last
         try:
             older = self._log.older(reported, reported_time, ends)
-            if not set(older) - self._told:
+            if not set(older) - self._warned_of:
                 return
-            skew_ms = self._speaker.run(describe(self._options.stream)).value.config.clock_skew_ms
+            skew_ms = self._client.run(describe(self._stream)).value.config.clock_skew_ms
             older = self._log.older(reported, reported_time - skew_ms, ends) if skew_ms else older
         except StrandlineError as error:
-            self._say_away(self._speaker.explain(error))
+            self._say_away(self._client.explain(error))
             return
         for segment in older:
-            if segment not in self._told:
-                self._told.add(segment)
+            if segment not in self._warned_of:
+                self._warned_of.add(segment)
                 self._warn(
                     f"segment {segment} got a record that is older than what was reported before: its broker's clock "
                     f"is behind by more than clock_skew_ms, which is {skew_ms}, or its replicas by more than "
@@ -132,7 +142,7 @@ class Tail:
     def _explain(self, error: Refused) -> str:
         match error:
             case TimeWentBack():
-                return f"another tail reports as {self._options.reporter!r}: give this one a name with --reporter"
+                return f"another tail reports as {self._reporter!r}: give this one a name with --reporter"
             case UnknownSegment(segment=segment):
                 return (
                     f"the stream has no segment {segment!r}, which the log has: create the stream with open segments, "
@@ -143,7 +153,7 @@ class Tail:
             case StreamSealed():
                 return f"{error}: there is nothing more to tail"
             case _:
-                return self._speaker.explain(error)
+                return self._client.explain(error)
 
     def _say_away(self, away: str | None) -> None:
         """Tells once when it goes away, and once when it is back."""

@@ -1,108 +1,96 @@
-"""Watch streams: their time, how far it lags, which writer holds it back and when that one is let go."""
+"""`strandline watch`."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from controller.cli.arguments import add_controller, add_showing, name_of
+import click
+
+from controller.cli.client import ControllerClient, calls_controller
 from controller.cli.limits import REFRESH_MS, STREAMS_SHOWN
-from controller.cli.options import add_flag
+from controller.cli.options import json_option, name_of, option, times_option
+from controller.cli.overview import StreamsSeen, lines_of, look, rows
+from controller.format import Times, compact
 from controller.terminal import say
-
-if TYPE_CHECKING:
-    from controller.cli.client import ControllerClient
-    from controller.cli.overview import StreamsSeen
-
-HELP = "watch streams, their lag, and who holds them back"
+from strandline.errors import Refused, StrandlineError, UnknownStream
 
 HOME, END_OF_LINE, BELOW, WHOLE = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
 STANDING_OUT, AS_BEFORE = "\x1b[1;33m", "\x1b[0m"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "streams", nargs="*", type=name_of("stream"), help=f"which; else the first {STREAMS_SHOWN} by name"
-    )
-    add_flag(parser, "once", "show them once, and end")
-    add_controller(parser)
-    add_showing(parser)
+@click.command
+@click.argument("streams", nargs=-1, type=name_of("stream"), help=f"which; else the first {STREAMS_SHOWN} by name")
+@option("--once", is_flag=True, help="show them once, and end")
+@calls_controller
+@json_option
+@times_option
+def command(client: ControllerClient, streams: tuple[str, ...], once: bool, as_json: bool, times: Times) -> None:
+    """Watch streams: their time, how far it lags, which writer holds it back and when that one times out."""
+    # It goes on while the controller is away, but not where it was away from the first.
+    named = tuple(dict.fromkeys(streams))
+    due = time.monotonic()
+    seen = _look(client, named)
+    for name in named:
+        if name not in seen.streams and name not in seen.unread:
+            raise UnknownStream(stream=name)
+    on_screen = sys.stdout.isatty() and not once and not as_json
+    if on_screen:
+        sys.stdout.write(WHOLE)
+    away = None
+    while True:
+        if as_json:
+            say(compact(_frame(seen, away)))
+        elif on_screen:
+            _paint(client.controller, _table(named, seen, away, times))
+        else:
+            lines = [line for line, _ in _table(named, seen, away, times)]
+            say("\n".join(lines if once else [*lines, ""]))
+        if once:
+            return
+        due = max(due + REFRESH_MS / 1000, time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))
+        try:
+            seen = _look(client, named)
+            away = None
+        except Refused:
+            raise
+        except StrandlineError as error:
+            away = client.explain(error)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Goes on while the controller is away, but not where it was away from the first."""
-    from controller.cli.client import speaking
-    from strandline.errors import Refused, StrandlineError, UnknownStream
-
-    named = tuple(dict.fromkeys(options.streams))
-    with speaking(options) as speaker:
-        due = time.monotonic()
-        seen = _look(speaker, named)
-        for name in named:
-            if name not in seen.streams and name not in seen.unread:
-                raise UnknownStream(stream=name)
-        on_screen = sys.stdout.isatty() and not options.once and not options.json
-        if on_screen:
-            sys.stdout.write(WHOLE)
-        away = None
-        while True:
-            _show(options, named, seen, away, on_screen=on_screen)
-            if options.once:
-                return 0
-            due = max(due + REFRESH_MS / 1000, time.monotonic())
-            time.sleep(max(0.0, due - time.monotonic()))
-            try:
-                seen = _look(speaker, named)
-                away = None
-            except Refused:
-                raise
-            except StrandlineError as error:
-                away = speaker.explain(error)
-
-
-def _look(speaker: ControllerClient, named: tuple[str, ...]) -> StreamsSeen:
+def _look(client: ControllerClient, named: tuple[str, ...]) -> StreamsSeen:
     """The streams as they are now: those that are named, or the first by name."""
-    from controller.cli.overview import look
-
-    return look(speaker, named) if named else look(speaker, limit=STREAMS_SHOWN)
+    return look(client, named) if named else look(client, limit=STREAMS_SHOWN)
 
 
-def _show(
-    options: argparse.Namespace, named: tuple[str, ...], seen: StreamsSeen, away: str | None, *, on_screen: bool
-) -> None:
-    from controller.format import compact
+def _frame(seen: StreamsSeen, away: str | None) -> dict[str, object]:
+    """What is seen at one moment, for --json."""
+    unread = {"unread": seen.unread} if seen.unread else {}
+    error = {} if away is None else {"error": away}
+    return {"time": seen.at, "streams": seen.json, "resting": _resting(seen), **unread, **error}
 
-    if options.json:
-        frame = {"time": seen.at, "streams": seen.json, "resting": _resting(seen)}
-        more = {"unread": seen.unread} if seen.unread else {}
-        say(compact({**frame, **more} if away is None else {**frame, **more, "error": away}))
-        return
+
+def _resting(seen: StreamsSeen) -> dict[str, int]:
+    """The time that each stream at rest has reached."""
+    resting = {name: [each.resting for each in stream.keys.values()] for name, stream in seen.streams.items()}
+    return {name: time for name, times in resting.items() for time in times if time is not None}
+
+
+def _table(named: Sequence[str], seen: StreamsSeen, away: str | None, times: Times) -> list[tuple[str, bool]]:
+    """The lines of the table, and whether each stands out."""
     shown = named or sorted(seen.streams.keys() | seen.unread.keys())
-    table = _table(options, shown, seen)
+    lines = [line for name in shown for line in lines_of(name, seen, times)]
+    stands_out = [False, *(line.stands_out for line in lines)]
+    table = list(zip(rows(lines), stands_out, strict=True)) if lines else [("there is no stream yet", False)]
     if not named and seen.known > len(shown):
         table.append((f"and {seen.known - len(shown)} more: name those to watch", False))
     if away is not None:
         table.append((f"this is from before: {away}", True))
-    if on_screen:
-        _paint(options.controller, table)
-    else:
-        say("\n".join([*(line for line, _ in table), *([] if options.once else [""])]))
-
-
-def _table(options: argparse.Namespace, shown: Sequence[str], seen: StreamsSeen) -> list[tuple[str, bool]]:
-    """The lines of the table, and whether each stands out."""
-    from controller.cli.overview import lines_of, rows
-    from controller.format import Times
-
-    lines = [line for name in shown for line in lines_of(name, seen, Times(options.plain_times))]
-    if not lines:
-        return [("there is no stream yet", False)]
-    return list(zip(rows(lines), [False, *(line.stands_out for line in lines)], strict=True))
+    return table
 
 
 def _paint(controller: str, table: list[tuple[str, bool]]) -> None:
@@ -119,9 +107,3 @@ def _paint(controller: str, table: list[tuple[str, bool]]) -> None:
     ]
     sys.stdout.write(HOME + "".join(f"{line}{END_OF_LINE}\n" for line in painted) + BELOW)
     sys.stdout.flush()
-
-
-def _resting(seen: StreamsSeen) -> dict[str, int]:
-    """The time that each stream at rest has reached."""
-    resting = {name: [each.resting for each in stream.keys.values()] for name, stream in seen.streams.items()}
-    return {name: time for name, times in resting.items() for time in times if time is not None}

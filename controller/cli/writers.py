@@ -1,69 +1,45 @@
-"""List the writers of a stream: their states, times and positions, and who of them holds time back."""
+"""`strandline writers`."""
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
+import click
 
-from controller.cli.arguments import add_controller, add_optional, add_showing, name_of
+from controller.cli.client import ControllerClient, calls_controller, list_writers
+from controller.cli.options import json_option, option, stream_argument, times_option
+from controller.format import NOTHING, Times, indented, key_name, offsets, table
 from controller.terminal import say
-
-if TYPE_CHECKING:
-    from controller.format import Times
-
-HELP = "list the writers of a stream"
+from strandline.core.writer import WriterState
+from strandline.wire.shapes import convert
+from strandline.wire.streams import WriterReply
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    from strandline.core.writer import WriterState
-
-    parser.add_argument("stream", type=name_of("stream"), help="whose writers")
-    states = ", ".join(WriterState)
-    add_optional(parser, "state", _state, f"only writers in this state: {states}", "STATE")
-    add_controller(parser)
-    add_showing(parser)
-
-
-def run(options: argparse.Namespace) -> int:
-    from controller.cli.client import list_writers, speaking
-    from controller.format import Times, indented, table
-
-    times = Times(options.plain_times)
-    with speaking(options) as speaker:
-        found = speaker.every(lambda after: list_writers(options.stream, after))
-        writers = [each for each in found if options.state in (None, each["state"])]
-        if options.json:
-            say(indented({"writers": writers, "next": None}))
-        elif writers:
-            header = ("writer", "state", "times", "position", "epoch", "last heard", "holds")
-            say("\n".join(table(header, [_row(each, times) for each in writers])))
-        else:
-            say("no writer yet" if options.state is None else f"no writer is {options.state}, of {len(found)}")
-    return 0
+@click.command
+@stream_argument
+@option("--state", type=click.Choice([state.value for state in WriterState]), help="only writers in this state")
+@calls_controller
+@json_option
+@times_option
+def command(client: ControllerClient, stream: str, state: str | None, as_json: bool, times: Times) -> None:
+    """List the writers of a stream: their states, times and positions, and who of them holds time back."""
+    found = client.every(lambda after: list_writers(stream, after))
+    writers = [each for each in found if state in (None, each["state"])]
+    if as_json:
+        say(indented({"writers": writers, "next": None}))
+    elif writers:
+        header = ("writer", "state", "times", "position", "epoch", "last heard", "holds")
+        say("\n".join(table(header, [_row(convert(each, WriterReply), times) for each in writers])))
+    else:
+        say("no writer yet" if state is None else f"no writer is {state}, of {len(found)}")
 
 
-def _row(writer: dict[str, object], times: Times) -> tuple[str, ...]:
-    from controller.format import NOTHING, key_name, offsets
-    from strandline.wire.shapes import convert
-    from strandline.wire.streams import WriterReply
-
-    given = convert(writer, WriterReply)
-    shown = [times.show(time) if key == "" else f"{key}={times.show(time)}" for key, time in given.times.items()]
+def _row(writer: WriterReply, times: Times) -> tuple[str, ...]:
+    shown = [times.show(time) if key == "" else f"{key}={times.show(time)}" for key, time in writer.times.items()]
     return (
-        given.writer,
-        given.state,
+        writer.writer,
+        writer.state,
         ", ".join(shown) or NOTHING,
-        offsets(given.position),
-        NOTHING if given.epoch is None else str(given.epoch),
-        times.show(given.last_heard_at),
-        ", ".join(key_name(key) if key else "time" for key in given.holds) or NOTHING,
+        offsets(writer.position),
+        NOTHING if writer.epoch is None else str(writer.epoch),
+        times.show(writer.last_heard_at),
+        ", ".join(key_name(key) if key else "time" for key in writer.holds) or NOTHING,
     )
-
-
-def _state(text: str) -> str:
-    """The state of a writer."""
-    from strandline.core.writer import WriterState
-
-    if text not in set(WriterState):
-        raise argparse.ArgumentTypeError(f"{text!r} is no state of a writer: {', '.join(WriterState)}")
-    return text

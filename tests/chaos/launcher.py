@@ -20,9 +20,9 @@ from importlib import import_module
 from typing import NoReturn
 
 from controller.cli import main as strandline
-from controller.cli import make_parser
 
 LOADED = (
+    "controller.cli.serve",
     "controller.server",
     "nicegui",
     "psycopg",
@@ -54,7 +54,6 @@ def load() -> None:
     """Everything that a controller loads before it serves its first call."""
     for name in LOADED:
         import_module(name)
-    make_parser()
 
 
 def serve(arguments: Sequence[str], log: str, mutant: str | None) -> NoReturn:

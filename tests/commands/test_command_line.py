@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
+import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from controller import format
-from controller.cli import make_parser
+from controller.cli import COMMANDS, load
 from controller.cli.client import suggestion
 from strandline.core.aggregate import Holder
+from tools.reference.commands import contexts_of_commands
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "command-line.md"
@@ -41,17 +44,27 @@ import sys
 from controller.cli import main
 main(sys.argv[1:])
 loaded = {name.split(".")[0] for name in sys.modules}
-print("loaded", *sorted(loaded & {"fastapi", "numpy", "sqlalchemy", "uvicorn"}))
+print("loaded", *sorted(loaded & {"fastapi", "httpx", "numpy", "sqlalchemy", "uvicorn"}))
 """
+# What Python says of a package that is not installed.
+WITHOUT = """
+import sys
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+missing = sys.argv.pop(1).split()
+sys.meta_path.insert(0, Nothing())
+"""
+RUN = "from controller.__main__ import main; sys.exit(main())"
+LOAD_ALL = "from controller.cli import COMMANDS, load; [load(name) for name in COMMANDS]"
 
 
-def commands() -> dict[str, argparse.ArgumentParser]:
-    (nested,) = (each for each in make_parser()._actions if isinstance(each, argparse._SubParsersAction))
-    return dict(nested.choices)
-
-
-def options_of(parser: argparse.ArgumentParser) -> set[str]:
-    return {word for action in parser._actions for word in action.option_strings if word.startswith("--")}
+def options_of(command: click.Command) -> set[str]:
+    """The options of a command and of those within it."""
+    within = command.commands.values() if isinstance(command, click.Group) else ()
+    own = {name for each in command.params if isinstance(each, click.Option) for name in each.opts}
+    return own.union(*map(options_of, within))
 
 
 def sections() -> dict[str, str]:
@@ -68,13 +81,13 @@ def sections() -> dict[str, str]:
 
 
 def test_the_page_has_a_section_for_each_command_that_asks_a_controller() -> None:
-    assert set(ASKING) <= sections().keys() <= commands().keys()
+    assert set(ASKING) <= sections().keys() <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", ASKING)
 def test_the_page_names_every_option_of_a_command_and_no_other(command: str) -> None:
-    shared = {"--controller", "--token", "--token-file", "--ca-file", "--help", "--json", "--plain-times"}
-    assert set(re.findall(r"--[a-z-]+", sections()[command])) - shared == options_of(commands()[command]) - shared
+    shared = {"--controller", "--token", "--token-file", "--ca-file", "--json", "--plain-times"}
+    assert set(re.findall(r"--[a-z-]+", sections()[command])) - shared == options_of(load(command)) - shared
 
 
 def test_the_page_names_what_the_commands_share() -> None:
@@ -87,18 +100,29 @@ def test_every_command_that_the_page_shows_is_one_that_the_parser_takes() -> Non
     shown = re.findall(r"^strandline (.*)$", PAGE.read_text(), re.MULTILINE)
     assert len(shown) >= len(ASKING)
     for line in shown:
-        words = re.findall(r"'([^']*)'|(\S+)", line.partition(" #")[0])
-        make_parser().parse_args([quoted or plain for quoted, plain in words])
+        name, *words = shlex.split(line, comments=True)
+        load(name).make_context(name, words)
 
 
-@pytest.mark.parametrize("command", ASKING)
-def test_every_option_names_its_variable(command: str) -> None:
-    helped = commands()[command].format_help()
-    for option in options_of(commands()[command]) - {"--help"}:
-        assert "STRANDLINE_" + option.removeprefix("--").upper().replace("-", "_") in helped
+def test_help_names_every_variable_and_fits_80_columns() -> None:
+    for ctx in contexts_of_commands():
+        helped = ctx.get_help()
+        assert [line for line in helped.splitlines() if len(line) > 80] == []
+        if not isinstance(ctx.command, click.Group):
+            variables = {f"STRANDLINE_{name[2:].upper().replace('-', '_')}" for name in options_of(ctx.command)}
+            assert set(re.findall(r"STRANDLINE_\w+", helped)) == variables
 
 
 # -- completion ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A folder with `strandline`."""
+    program = tmp_path / "strandline"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m controller "$@"\n')
+    program.chmod(0o755)
+    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -108,33 +132,39 @@ def test_every_option_names_its_variable(command: str) -> None:
         (("strandline", "in"), ["index", "include"]),
         (("strandline", "marks", "orders", "--fo"), ["--follow"]),
         (("strandline", "window", "--po"), ["--position"]),
+        (("strandline", "writers", "orders", "--state", "a"), ["active"]),
+        (("strandline", "token", "re"), ["revoke"]),
         (("strandline", "completion", "z"), ["zsh"]),
         (("strandline", "nothing", "--x"), []),
     ],
     ids=" ".join,
 )
-def test_bash_completes_commands_and_options(
-    strandline: Callable[..., Any], words: tuple[str, ...], completed: list[str]
+def test_bash_completes_commands_options_and_choices(
+    strandline: Callable[..., Any], programs: Path, words: tuple[str, ...], completed: list[str]
 ) -> None:
     script = strandline("completion", "bash").out
     asked = (
-        f'{script}\nCOMP_WORDS=({" ".join(words)})\nCOMP_CWORD={len(words) - 1}\n_strandline\necho "${{COMPREPLY[@]}}"'
+        f"{script}\nCOMP_WORDS=({' '.join(words)})\nCOMP_CWORD={len(words) - 1}\n"
+        f'_strandline_completion strandline\necho "${{COMPREPLY[@]}}"'
     )
-    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True)
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", asked], env=environment, capture_output=True, text=True, check=True)
     assert (done.stdout.split(), done.stderr) == (completed, "")
 
 
-def test_zsh_gets_the_same_behind_what_lets_it_understand_it(strandline: Callable[..., Any]) -> None:
-    bash, zsh = strandline("completion", "bash").out, strandline("completion", "zsh").out
-    assert zsh.endswith(bash) and "bashcompinit" in zsh.removesuffix(bash)
+@pytest.mark.parametrize(("shell", "begins"), [("zsh", "#compdef strandline"), ("fish", "function _strandline")])
+def test_other_shells_get_a_script_of_their_own(strandline: Callable[..., Any], shell: str, begins: str) -> None:
+    assert strandline("completion", shell).out.startswith(begins)
 
 
 # -- what they need --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [("streams",), ("watch", "--once"), ("completion", "bash")], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [("streams",), ("watch", "--once"), ("completion", "bash"), ("--help",)], ids=" ".join
+)
 def test_a_command_that_asks_needs_nothing_of_the_server(served: Any, words: tuple[str, ...], tmp_path: Path) -> None:
-    address = [] if words[0] == "completion" else ["--controller", served.url]
+    address = ["--controller", served.url] if words[0] in ("streams", "watch") else []
     done = subprocess.run(
         [sys.executable, "-c", LOADED, *words, *address],
         cwd=tmp_path,
@@ -143,7 +173,36 @@ def test_a_command_that_asks_needs_nothing_of_the_server(served: Any, words: tup
         text=True,
         check=True,
     )
-    assert done.stdout.splitlines()[-1] == "loaded"
+    assert done.stdout.splitlines()[-1].split() == ["loaded", *(["httpx"] if address else [])]
+
+
+@pytest.mark.parametrize(
+    ("missing", "words", "status", "extra"),
+    [
+        ("click", ("streams",), 1, "cli"),
+        ("sqlalchemy", ("migrate",), 1, "controller"),
+        ("sqlalchemy", ("token", "list"), 1, "controller"),
+        ("sqlalchemy", ("check",), 2, "controller"),
+        ("uvicorn", ("serve",), 1, "controller"),
+        ("matplotlib", ("demo",), 1, "demo"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
+)
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(
+    tmp_path: Path, missing: str, words: tuple[str, ...], status: int, extra: str
+) -> None:
+    command = [sys.executable, "-c", WITHOUT + RUN, missing, *words]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (status, "")
+    assert f"{missing} is not installed: pip install 'strandline[{extra}]'" in done.stderr
+
+
+def test_every_commands_help_needs_click_and_the_base_install(tmp_path: Path) -> None:
+    missing = "adbc_driver_sqlite confluent_kafka fastapi matplotlib nicegui numpy pyarrow pyspark sqlalchemy uvicorn"
+    command = [sys.executable, "-c", WITHOUT + LOAD_ALL, missing]
+    subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=True)
 
 
 # -- words -----------------------------------------------------------------------------------------------------

@@ -236,13 +236,15 @@ def test_a_position_is_found_for_a_time(served: Any, strandline: Callable[..., A
 
 
 @pytest.mark.parametrize("time", ["noon", "2023-13-01", "9" * 19, "12.5"])
-def test_what_is_no_time_is_refused_with_what_is_one(
-    strandline: Callable[..., Any], time: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        strandline("position", "orders", time)
-    told = capsys.readouterr().err
-    assert ended.value.code == 2 and f"'{time}' is no time" in told
+def test_what_is_no_time_is_refused_with_what_is_one(strandline: Callable[..., Any], time: str) -> None:
+    done = strandline("position", "orders", time)
+    assert done.code == 2 and f"'{time}' is no time" in done.err
+
+
+def test_a_time_before_1970_is_no_option(served: Any, strandline: Callable[..., Any]) -> None:
+    stream = two_marks(served)
+    asked = served.call("GET", f"/v1/streams/{stream}/marks/at?time=-5")
+    assert json.loads(strandline("position", stream, "-5", "--json").out) == asked
 
 
 def test_the_index_of_a_segment_is_shown(served: Any, strandline: Callable[..., Any]) -> None:

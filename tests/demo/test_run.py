@@ -55,8 +55,8 @@ def read_until(process: subprocess.Popen[str], words: str) -> str:
     [
         (("--outage", "25"), {}, "--outage cannot be 25: it is at most --duration less 6 seconds"),
         (("--out", "."), {}, "--out cannot be .: name a file"),
-        (("--delay", "soon"), {}, "--delay: 'soon' is not a whole number from 0 to 60"),
-        ((), {"STRANDLINE_RATE": "5001"}, "--rate: '5001' is not a whole number from 1 to 5000"),
+        (("--delay", "soon"), {}, "'soon' is no whole number from 0 to 60"),
+        ((), {"STRANDLINE_RATE": "5001"}, "'5001' is no whole number from 1 to 5000"),
         ((), {"JAVA_HOME": "no-java-here"}, "Spark needs Java 17"),
         ((), {"PYSPARK_PYTHON": "no-such-python"}, "set PYSPARK_PYTHON"),
     ],

@@ -208,10 +208,7 @@ class Stranger(contextlib.ExitStack):
         """A command in this process, which is quick: what it left with, and what a terminal would show."""
         said = io.StringIO()
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            try:
-                code = main(words)
-            except SystemExit as wrong:  # of the command line
-                code = int(wrong.code or 0)
+            code = main(words)
         return code, said.getvalue()
 
     def _execute(self, code: Any) -> str:

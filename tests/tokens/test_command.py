@@ -73,22 +73,20 @@ def test_what_is_not_there_is_told(strandline: Run, tmp_path: Path) -> None:
     ("words", "told"),
     [
         (("create", "w"), "--role"),
-        (("create", "w", "--role", "boss"), "one of writer, reader, admin"),
+        (("create", "w", "--role", "boss"), "one of 'writer', 'reader', 'admin'"),
         (("create", "w", "--role", "reader", "--pattern", "a?"), "* stands for any characters"),
         (("create", "a b", "--role", "reader"), "token name 'a b' is not allowed"),
         (("create", "w", "--role", "reader", "--expires-in", "soon"), "like 12h or 90d"),
         (("create", "w", "--role", "reader", "--expires-in", "0d"), "like 12h or 90d"),
-        (("list", "slt_Zm9vYmFyZm9vYmFyZm9vYmFy"), "unrecognized arguments: slt_…"),
-        ((), "action"),
+        (("list", "slt_Zm9vYmFyZm9vYmFyZm9vYmFy"), "unexpected extra argument (slt_…)"),
+        ((), "create"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
 )
 def test_nonsense_is_a_mistake_in_the_command_line(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
 ) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(["token", *words])
-    assert left.value.code == 2 and told in capsys.readouterr().err
+    assert main(["token", *words]) == 2 and told in capsys.readouterr().err
 
 
 def test_both_stores_keep_tokens_alike(store_url: str) -> None:

@@ -80,7 +80,7 @@ def _shown(value: object) -> str:
 
 def _variables() -> Iterable[tuple[str, str]]:
     found: dict[str, list[str]] = {name: [] for name in OF_CLIENTS}
-    for command, (_, taken) in options_of_commands().items():
+    for command, taken in options_of_commands().items():
         for option in taken:
             if option.variable:
                 found.setdefault(option.variable, []).append(code(command))
