@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, false, func, insert, select
 
 from controller.limits import CLOCK_LEAD_MS, FENCES_SINCE_S
 from controller.storage import schema
@@ -34,7 +34,9 @@ def begin_term(connection: Connection, owner: str, now: int) -> tuple[Term, Rest
     """
     table = schema.served
     with transaction(connection):
-        # The lock waits for the last commit of the earlier controller, which cannot commit after it (`CommitWriter`).
+        # These locks wait for the last commit of the earlier controller, which cannot commit after it (`CommitWriter`).
+        # SQLite has one lock, for whoever writes; if it were taken after a read, a commit in between would be an error.
+        connection.execute(delete(table).where(false()))
         connection.execute(select(table.c.fence).order_by(table.c.fence).with_for_update())
         newest = connection.execute(select(func.max(table.c.fence))).scalar_one()
         if newest is not None:

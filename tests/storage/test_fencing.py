@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sqlite3
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, insert, make_url, select
+from sqlalchemy import create_engine, event, insert, make_url, select
 from sqlalchemy.exc import IntegrityError
 
 from controller.storage import schema
@@ -152,6 +155,23 @@ def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any
         with pytest.raises(TermOver):
             scribe.commit(writing_of(ours, early))
         engine.dispose()
+
+
+def test_on_sqlite_nobody_commits_while_a_spell_begins(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with open_database(str(path)) as database, contextlib.closing(sqlite3.connect(path, timeout=0)) as other:
+        begin_term(database.writer, "early", 0)
+        refused: list[str] = []
+
+        @event.listens_for(database.writer, "before_cursor_execute")
+        def commit(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+            if "max(" in statement:  # the store was read before
+                with pytest.raises(sqlite3.OperationalError, match="locked") as error:
+                    other.execute("UPDATE served SET served_until = served_until + 1")
+                refused.append(str(error.value))
+
+        assert begin_term(database.writer, "late", 0)[0].fence == 2
+        assert refused
 
 
 def test_a_stream_that_an_earlier_spell_wrote_can_be_deleted_in_the_next_one_by_its_owner_alone(store_url: str) -> None:
