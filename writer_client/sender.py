@@ -169,7 +169,8 @@ class Background:
         self._woken.set()
 
     def _with_notes(self) -> list[Outbox]:
-        return list(dict.fromkeys([*self._unsettled.copy(), *self._attending.copy()]))
+        attending = self._attending.copy()  # first: an outbox goes from here to the others
+        return list(attending | dict.fromkeys(self._unsettled.copy()))
 
     def is_own_thread(self) -> bool:
         """Whether this is the background's thread, so that the caller is a callback."""
@@ -193,7 +194,10 @@ class Background:
             self._finished.popleft()()
         self._run_timers()
         while self._attending:
-            self._check(self._attending.popitem()[0])
+            outbox = next(iter(self._attending))
+            self._unsettled.add(outbox)  # first, so that `_with_notes` finds it in one of the two at any moment
+            del self._attending[outbox]
+            self._check(outbox)
         if time.monotonic() >= self._not_before:
             self._register()
             self._send()

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from typing import Any
 import pytest
 
 from tests.served import ROOT
+from writer_client import Background, BackgroundWriter
 from writer_client.limits import EXIT_DRAIN_MS
+from writer_client.outbox import Outbox
 
 SLACK_S = 30  # a busy machine
 
@@ -170,6 +173,23 @@ def test_many_writers_are_told_of_in_few_lines(nobody: str, tmp_path: Path) -> N
     told = [line for line in done.stderr.splitlines() if line.startswith("strandline:")]
     assert len(told) == 21
     assert told[-1] == "strandline: the same holds for 480 more writers"
+
+
+def test_a_writer_that_is_looked_at_just_now_is_told_of_too(nobody: str) -> None:
+    class Watched(Background):
+        def _check(self, outbox: Outbox) -> None:
+            found.append(outbox in self._with_notes())
+            super()._check(outbox)
+            looked.set()
+
+    found: list[bool] = []
+    looked = threading.Event()
+    with Watched(nobody) as background:
+        writer = BackgroundWriter(background, "orders", "w1")
+        writer.note_time(100, {"0": 1})
+        assert looked.wait(60)
+        writer.release()
+    assert found[0]
 
 
 def test_notes_that_a_failed_write_holds_back_are_told_at_once(controller: Any, tmp_path: Path) -> None:
