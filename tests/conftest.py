@@ -12,10 +12,11 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # it ships no types
 
 from tests.postgres import Postgres, programs
 from tests.summary import pytest_terminal_summary as pytest_terminal_summary  # pytest finds its hooks here
@@ -39,6 +40,18 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # A run that a script started in the background ignores Ctrl-C, and so would each process that tests send one to.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class _OneSpark(LoadFileScheduling):  # type: ignore[misc]  # it ships no types
+    """A file goes to one process, and so do all files with the shared session of Spark: a second one takes 15 s."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/spark" if nodeid.startswith("tests/spark/") else str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)  # unknown where xdist is switched off
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    return _OneSpark(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
@@ -126,10 +139,13 @@ def kafka(new_kafka: Callable[..., Kafka]) -> Kafka:
     return new_kafka()
 
 
-@pytest.fixture(scope="session")
-def three_brokers(new_kafka: Callable[..., Kafka]) -> Kafka:
+# Not for the whole run: three brokers take some seven hundredths of a core while nobody asks them for anything.
+@pytest.fixture(scope="module")
+def three_brokers(new_kafka: Callable[..., Kafka]) -> Iterator[Kafka]:
     """Three brokers. Who kills one starts it again."""
-    return new_kafka(3)
+    started = new_kafka(3)
+    yield started
+    started.remove()
 
 
 PAGE_PATIENCE_MS = 60_000  # for what a page shows in a moment where the machine is not busy
