@@ -26,7 +26,7 @@ from strandline.logs import Event
 from strandline.logs.sqlite import SqliteLog
 from tests.spark.connector import connector_jars
 from tests.spark.queries import Query, dropped
-from tests.spark_python import spark_python
+from tests.spark_python import ready_spark_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -161,14 +161,21 @@ def event_log(tmp_path: Path) -> Iterator[EventLog]:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def pythons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """What Spark starts where it needs a Python."""
+    with ready_spark_python(tmp_path_factory.mktemp("python")) as program:
+        yield program
+
+
+@pytest.fixture(scope="session")
+def spark(pythons: str) -> Iterator[SparkSession]:
     """One small local session for all modules, with the source registered. Tests put back what they set in it."""
     from pyspark.sql import SparkSession
 
     from spark_integration import prepare, register
 
     before = dict(os.environ)
-    os.environ["PYSPARK_PYTHON"] = spark_python(tmp_path_factory.mktemp("python"))
+    os.environ["PYSPARK_PYTHON"] = pythons
     prepare()
     session: SparkSession = (
         SparkSession.builder.master("local[2]")

@@ -33,7 +33,7 @@ from tests.ports import free_port
 from tests.served import ROOT, OwnProcess
 from tests.spark.connector import connector_jars
 from tests.spark.operators import Rows, made
-from tests.spark_python import spark_python
+from tests.spark_python import ready_spark_python
 from tests.summary import skip
 
 PATIENCE_S = 240
@@ -117,12 +117,13 @@ class Job:
 class Machine:
     """Starts Spark's own processes and jobs, each in a folder of its own, and ends them."""
 
-    def __init__(self, folder: Path, python: Path) -> None:
+    def __init__(self, folder: Path, python: Path, sparks_python: str) -> None:
+        """Jobs run in `python`; Spark starts the other one."""
         self._folder = folder
         self._python = python
         self._started: list[subprocess.Popen[bytes]] = []
         self._environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {
-            "PYSPARK_PYTHON": spark_python(folder, python),
+            "PYSPARK_PYTHON": sparks_python,
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "512m",
@@ -195,9 +196,11 @@ class Machine:
 def machine(tmp_path_factory: pytest.TempPathFactory, installed: Path) -> Iterator[Machine]:
     if not Path("/proc/self/environ").exists():
         skip("processes are looked for in /proc, which is not here", "use a Linux machine")
-    started = Machine(tmp_path_factory.mktemp("machine"), installed)
-    yield started
-    started.end()
+    folder = tmp_path_factory.mktemp("machine")
+    with ready_spark_python(folder, installed) as python:
+        started = Machine(folder, installed, python)
+        yield started
+        started.end()
 
 
 @pytest.fixture(scope="module")
