@@ -1,4 +1,4 @@
-"""The dashboard: for whoever is paged because a window does not close. It reads the services, and nothing else does it.
+"""The dashboard, for the person who is paged because a window does not close. It only reads, except for `actions.py`.
 
-`mounting.add_dashboard` puts it on an application. It needs the extra `dashboard`; without that, `/` says so.
+`mount.add_dashboard` adds it to an application. It needs the extra `dashboard`; without it, `/` says so.
 """

@@ -92,7 +92,7 @@ FORM = [setting for setting in SETTINGS.values() if not setting.says.stays]
 
 
 async def edit(config: StreamConfig) -> dict[str, Any] | None:
-    """A form with the settings; returns those that were changed, None where it was given up."""
+    """Shows a form with the settings; returns those that were changed, or None if the visitor cancelled."""
     fields: dict[str, ui.number | ui.select] = {}
     with ui.dialog() as dialog, ui.card().style("width: 560px; max-width: 96vw; gap: 8px"):
         heading("Change the configuration")
@@ -120,7 +120,7 @@ def _field(setting: Setting, value: Any) -> ui.number | ui.select:
 
 
 def changed(config: StreamConfig, given: dict[str, Any]) -> dict[str, Any]:
-    """The settings that differ from what they are. Raises InvalidConfig for one that is no whole number."""
+    """The settings that differ from the configuration. Raises InvalidConfig for a value that is no whole number."""
     found: dict[str, Any] = {}
     for name, value in given.items():
         if isinstance(value, float):

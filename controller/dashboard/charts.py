@@ -40,7 +40,7 @@ def _base(unit: str) -> dict[str, Any]:
 
 
 def lag_options(moments: Sequence[Moment], now: int) -> dict[str, Any]:
-    """How far the stream's time was behind the clock: it grows by itself, and each mark brings it down."""
+    """The stream's lag behind the clock. It grows with the clock, and each mark lowers it."""
     points: list[list[float]] = []
     before: int | None = None
     for at, time in moments:
@@ -66,7 +66,7 @@ def lag_options(moments: Sequence[Moment], now: int) -> dict[str, Any]:
 
 
 def time_options(moments: Sequence[Moment], now: int, read: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
-    """The stream's own time as the marks brought it on, and lines where groups stand: (group, lower bound)."""
+    """The stream's time by its marks, and lines for groups: (group, lower bound)."""
     points = [[at, time] for at, time in moments]
     if moments:
         points.append([now, moments[-1][1]])
@@ -95,7 +95,7 @@ def time_options(moments: Sequence[Moment], now: int, read: Sequence[tuple[str, 
 
 
 def _apart(read: Sequence[tuple[str, int]], moments: Sequence[Moment]) -> list[tuple[str, int]]:
-    """Groups that would be written over one another are written side by side, at the one that is furthest behind."""
+    """Groups whose labels would overlap share one label, at the group that is furthest behind."""
     room = (moments[-1][1] - moments[0][1]) / LINES if moments else 0
     found: list[tuple[str, int]] = []
     for group, lower in sorted(read, key=lambda each: each[1]):
@@ -107,7 +107,7 @@ def _apart(read: Sequence[tuple[str, int]], moments: Sequence[Moment]) -> list[t
 
 
 def scaling_diagram(segments: Sequence[tuple[str, Sequence[str], bool]]) -> str:
-    """Which segments came out of which, as a Mermaid graph: (name, predecessors, finished)."""
+    """The predecessors and successors of segments, as a Mermaid graph: (name, predecessors, finished)."""
     numbers = {name: number for number, (name, _, _) in enumerate(segments)}
     lines = ["graph LR"]
     for name, _, finished in segments:

@@ -1,4 +1,4 @@
-"""What every page has: the bar at the top, the theme, and a look at the services each second."""
+"""The frame of every page: the bar at the top, the theme, and an update each second."""
 
 from __future__ import annotations
 
@@ -77,10 +77,8 @@ log = logging.getLogger(__name__)
 
 
 class Refresh:
-    """Calls something once a second while the page can be seen, never twice at once.
-
-    Where it fails, a line at the top says so until it works.
-    """
+    """Calls a function once a second while the page is visible, never twice at once. While it fails, a line at the top
+    says so."""
 
     def __init__(self, update: Callable[[], Awaitable[None]]) -> None:
         self._update = update
@@ -94,7 +92,7 @@ class Refresh:
         ui.add_body_html(_TELL_SEEN)
 
     async def first(self) -> None:
-        """Updates once, and leaves it to go on where it takes long, so that the page is there already."""
+        """Updates once. If that takes long, it continues in the background, and the page is shown before."""
         self._task = asyncio.create_task(self.now(), name="first update of a page")
         await asyncio.wait([self._task], timeout=FIRST_UPDATE_S)
 
@@ -115,11 +113,11 @@ class Refresh:
             self._running = False
 
     def _say(self, text: str) -> None:
-        self._text.set_text(f"{text} What is below is from before; this page goes on trying.")
+        self._text.set_text(f"{text} The data below is from before; the page tries again.")
         self._line.set_visibility(True)
 
     async def _seen(self, event: events.GenericEventArguments) -> None:
-        """A tab that nobody sees costs nothing."""
+        """Updates the page only while the tab is visible: a hidden tab costs nothing."""
         self._timer.active = bool(event.args)
         if event.args:
             await self.now()
@@ -127,7 +125,7 @@ class Refresh:
 
 @contextmanager
 def frame(request: Request, visitor: Visitor, title: str) -> Iterator[None]:
-    """The bar and the column in which a page stands."""
+    """The bar and the column that contain a page."""
     ui.add_css(_STYLE)
     ui.colors(primary="#0f766e", secondary="#475569", accent="#0891b2", negative="#dc2626", warning="#d97706")
     ui.page_title(f"{title} · Strandline")
@@ -150,7 +148,7 @@ def frame(request: Request, visitor: Visitor, title: str) -> Iterator[None]:
 
 
 async def _turn(theme: ui.dark_mode) -> None:
-    """From dark to light and back; the browser keeps it for the pages to come."""
+    """Switches between dark and light; the browser remembers it for later pages."""
     dark = not theme.value if theme.value is not None else not await ui.run_javascript("Quasar.Dark.isActive")
     theme.set_value(dark)
     name = "dark" if dark else "light"

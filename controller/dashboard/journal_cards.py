@@ -1,4 +1,4 @@
-"""What a journal has, on a page: its entries, and whom marks left out."""
+"""The journal on a page: its entries, and the writers that marks left out."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _WHEN: Final = """<span class="row items-center no-wrap" style="gap: 8px"><q-ico
 
 
 class News:
-    """Whether a journal has to be read again: when it has a new entry, and once more when that is surely durable."""
+    """Whether a journal has to be read again: after a new entry, and once more when that entry is surely durable."""
 
     def __init__(self) -> None:
         self._last: int | None = None
         self._reads_left = 0
 
     def has_come(self, last: int) -> bool:
-        """`last` is the seq of the newest entry that there is."""
+        """`last` is the seq of the newest entry."""
         if last != self._last:
             self._last, self._reads_left = last, 3
         self._reads_left -= 1
@@ -76,7 +76,7 @@ def _text(entry: StoredEntry) -> str:
 
 
 class IncompleteCard:
-    """The marks that left somebody out: from when to when, and whom."""
+    """The marks that left writers out: from when to when, and which writers."""
 
     def __init__(self) -> None:
         self._now = 0
@@ -92,7 +92,8 @@ class IncompleteCard:
             self._empty = ui.label("Every mark of which the journal knows is complete.").classes("sl-soft")
 
     def show(self, entries: Sequence[StoredEntry], now: int) -> None:
-        """Entries of the journal, oldest first: of marks that still leave someone out, the one of their beginning."""
+        """Entries of the journal, oldest first. If marks still leave writers out, it shows the entry of the
+        beginning."""
         self._now = now
         over = {_began(each) for each in entries if each.kind == "incomplete_ended"}
         shown = [each for each in entries if each.kind == "incomplete_ended" or _began(each) not in over]

@@ -18,7 +18,7 @@ _BAD_STATES: Final = {WriterState.BEHIND, WriterState.TIMED_OUT, WriterState.EXC
 
 
 def state_of(look: StreamStatus) -> tuple[str, str]:
-    """How a stream is, in a word, and the word's colour."""
+    """The state of a stream in a word, and the word's colour."""
     if look.sealed:
         return "sealed", "sl-soft"
     if look.trouble is Trouble.NONE and all(key.marked_at is None for key in look.keys):
@@ -27,18 +27,18 @@ def state_of(look: StreamStatus) -> tuple[str, str]:
 
 
 def writer_state(state: WriterState) -> dict[str, str]:
-    """How a writer is, as the fields of a row."""
+    """The state of a writer, as the fields of a row."""
     colour = "sl-bad" if state in _BAD_STATES else ("sl-good" if state is WriterState.ACTIVE else "sl-soft")
     return {"state": str(state).replace("_", " "), "state_class": colour}
 
 
 def hold_story(look: KeyStatus, now: int) -> str:
-    """Since when a key is held, for how long its holder was silent, and when that is let go."""
+    """Since when a key is held, how long its holder was silent, and when the holder times out."""
     return "nobody holds time back" if look.holder is None else held_since(look.holder, look.held_since, now)
 
 
 def lag_of(status: StreamStatus | KeyStatus) -> str:
-    """How far a stream or a key is behind the clock, where its times are on the clock's scale."""
+    """The lag of a stream or a key, if its times are on the clock's scale."""
     return NOTHING if status.lag_ms is None else span(status.lag_ms)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-REFRESH_S: Final = 1.0  # between two looks of an open page
+REFRESH_S: Final = 1.0  # between two updates of an open page
 FIRST_UPDATE_S: Final = 1.0  # a page is shown without its numbers when they take longer
 PAGES: Final = 100  # open at once, over all visitors
 PAGE_OPENING_S: Final = 20.0  # a page whose channel is not open by then makes room for another one

@@ -1,4 +1,4 @@
-"""Puts the dashboard on the application, at `/`, and keeps it away from the paths of the API."""
+"""Adds the dashboard to the application, at `/`, and keeps it away from the paths of the API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_THE_API: Final = ("/v1", "/healthz", "/readyz", "/metrics", "/docs", "/opena
 
 
 class _Beside(Mount):
-    """Takes every path that is not the API's."""
+    """Handles every path that is not the API's."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         path = scope.get("path", "")
@@ -33,9 +33,9 @@ class _Beside(Mount):
         return super().matches(scope)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """With a scope of its own: the library enters itself there, where our own answer to a fault looks for us.
+        """Passes on a copy of the scope: the library stores itself where our error handler expects our application.
 
-        A client that has left is not handed on: the library of the channel takes that for a fault of its own.
+        A client that has left is not passed on: the library of the channel would report that as an error of its own.
         """
         if scope["type"] != "http":
             await super().handle(dict(scope), receive, send)

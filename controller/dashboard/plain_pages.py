@@ -1,5 +1,4 @@
-"""Pages that need nothing but themselves, and keep no state: the form for signing in, and what to say where there is no
-other page."""
+"""Static pages without state: the sign-in form, and the pages for errors."""
 
 from __future__ import annotations
 
@@ -61,7 +60,8 @@ async def no_shared_memory() -> HTMLResponse:
 
 
 def sign_in(action: str, next: str, *, wrong: bool) -> HTMLResponse:
-    """The form for a token, which goes to `action`; `next` is the page to go on to. `wrong`: another one failed."""
+    """The form for a token, which goes to `action`; `next` is the page after it. `wrong`: the last token was
+    refused."""
     body = _SIGN_IN.format(action=action, next=escape(next), wrong=_WRONG if wrong else "")
     return _page("Sign in", body, headers={"Cache-Control": "no-store"})
 

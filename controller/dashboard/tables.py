@@ -1,4 +1,4 @@
-"""A table of which the browser gets one page at a time: sorting, filtering and paging are done here."""
+"""A table of which the browser gets one page at a time: the server sorts, filters and pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controller.dashboard.limits import FILTER_ROWS, PAGE_ROWS
 
 T = TypeVar("T")
 
-# A cell with a link, for rows that have a `link` and a `name`; one whose colour is told by the row's `state_class`.
+# A cell with a link, for rows that have a `link` and a `name`; and a cell whose colour is the row's `state_class`.
 LINKED: Final = '<a :href="props.row.link">{{ props.row.name }}</a>'
 STATE: Final = '<span :class="props.row.state_class" style="font-weight: 600">{{ props.row.state }}</span>'
 
@@ -34,7 +34,7 @@ class Column(Generic[T]):
 
 
 class PagedTable(Generic[T]):
-    """Shows items, those of one page made into rows. `show` gives it others; what the visitor chose stays as it is."""
+    """Shows items; only those of one page become rows. `show` replaces the items and keeps the visitor's choices."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Who gets past the door of the dashboard's library.
+"""The gate in front of the dashboard's library: only signed-in visitors pass, in bounded numbers.
 
-The library keeps state for every page and every channel that it is asked for. So no caller who has not signed in gets
-there, and the number of both is bounded. `controller/http/browser_gate.py` has turned away pages of other origins.
+The library keeps state for every page and every channel that is requested. So no caller who has not signed in reaches
+it, and the number of both is bounded. `controller/http/browser_gate.py` has already refused pages of other origins.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TOO_LARGE: Final = f"a message of a page has at most {CHANNEL_BYTES} bytes"
 
 
 class VisitorGate:
-    """Stands before the library: pages and channels are for visitors who have signed in, in bounded numbers."""
+    """Lets signed-in visitors through to the library, with a bounded number of pages and channels."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -61,14 +61,14 @@ class VisitorGate:
 
 
 def bound_channels() -> None:
-    """Sets the size of what the library takes from a page over a channel that polls."""
+    """Bounds the size of a message on a channel that polls."""
     from nicegui import core
 
     core.sio.eio.max_http_buffer_size = CHANNEL_BYTES
 
 
 def _refusal(scope: Scope) -> tuple[int, str] | None:
-    """Why a request may not use the channel, with the status to say it by."""
+    """The reason why a request may not use the channel, with its status."""
     from nicegui import core
 
     connection = HTTPConnection(scope)
@@ -89,7 +89,7 @@ async def _refuse(refused: tuple[int, str], scope: Scope, receive: Receive, send
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """A body that was read already, and then whatever else comes."""
+    """A body that was read already, then all further messages."""
     given = False
 
     async def receive_again() -> Message:
@@ -103,7 +103,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 def _is_full_of_pages() -> bool:
-    """Whether no further page can be opened. Pages whose channel was never opened make room first."""
+    """Whether no further page can be opened. Pages whose channel was never opened are dropped first."""
     from nicegui import Client
 
     if len(Client.instances) < PAGES:

@@ -1,4 +1,5 @@
-"""Who looks at the dashboard, and what they may do. A token signs in; it is kept in a cookie that no script reads."""
+"""Visitors of the dashboard, and their rights. A visitor signs in with a token, kept in a cookie that scripts cannot
+read."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Someone at the dashboard. `name` is that of the token, None where there are no tokens."""
+    """A visitor of the dashboard. `name` is the token's name, or None if there are no tokens."""
 
     name: str | None
     may_act: bool
@@ -42,7 +43,7 @@ class Visitor:
         return self.grant is None or all(map(self.grant.allows, streams))
 
     def check(self, *streams: str) -> None:
-        """Raises Unauthenticated once the token does not hold any more, Forbidden for a stream that it is not for."""
+        """Raises Unauthenticated once the token is no longer valid, and Forbidden for a stream outside its pattern."""
         if self.tokens is not None and not self.tokens.still_allows(self.grant):
             raise Unauthenticated(reason=NOT_KNOWN)
         for stream in streams:
@@ -51,19 +52,19 @@ class Visitor:
                 raise Forbidden(role=grant.role, call="see this", pattern=grant.pattern, needs=needs, stream=stream)
 
     def check_acting(self, stream: str) -> None:
-        """The same for who changes something."""
+        """Like `check`, for a change."""
         self.check(stream)
         if self.grant is not None and not self.may_act:
             raise Forbidden(role=self.grant.role, call=f"act on {stream}", needs=Role.ADMIN)
 
 
 def visitor(connection: HTTPConnection) -> Visitor | None:
-    """Who asks for a page or opens a channel; None: they have to sign in first."""
+    """The visitor that requests a page or a channel; None if the visitor has to sign in first."""
     return visitor_with(connection, connection.cookies.get(COOKIE, ""))
 
 
 def visitor_with(connection: HTTPConnection, token: str) -> Visitor | None:
-    """Who has this token; None where it does not hold, or is only for writing."""
+    """The visitor with this token; None if the token is invalid, or is only for writing."""
     tokens: Tokens = connection.scope["strandline.tokens"]
     if not tokens.required:
         return Visitor(None, may_act=True, tokens=tokens)
@@ -77,19 +78,19 @@ def visitor_with(connection: HTTPConnection, token: str) -> Visitor | None:
 
 
 def to_sign_in(request: Request) -> RedirectResponse:
-    """Away to the page for signing in, and then back here."""
+    """A redirect to the sign-in page, which returns to this page."""
     return RedirectResponse(f"{SIGN_IN}?next={quote(request.url.path)}", status_code=303)
 
 
 @router.get(SIGN_IN)
 async def show_sign_in(next: str = "/", wrong: str = "") -> HTMLResponse:
-    """The form for a token. It is a page without state, since anybody may ask for it, as often as they like."""
+    """The form for a token. The page has no state, because anybody may request it as often as they like."""
     return plain_pages.sign_in(SIGN_IN, next, wrong=bool(wrong))
 
 
 @router.post(SIGN_IN)
 async def sign_in(request: Request) -> Response:
-    """Takes a token, and goes on to the page that was asked for."""
+    """Checks a token, and redirects to the requested page."""
     given = parse_qs((await read_body(request.scope, request.receive, SIGN_IN_BYTES)).decode("latin-1"))
     token, next = (given.get(name, [""])[0].strip() for name in ("token", "next"))
     target = next if next.startswith("/") and not next.startswith(("//", "/\\")) else "/"
@@ -111,5 +112,5 @@ async def sign_out(request: Request) -> Response:
 
 
 def _is_secure(request: Request) -> bool:
-    """Whether the visitor's browser uses TLS. Behind a proxy that ends TLS the form's own origin tells it."""
+    """Whether the visitor's browser uses TLS. Behind a proxy that ends TLS, the form's own origin shows it."""
     return request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")

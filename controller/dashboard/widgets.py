@@ -1,4 +1,4 @@
-"""What pages are put together from: cards, tiles, and what a page shows where there is nothing."""
+"""The parts of pages: cards, tiles, and what an empty page shows."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def heading(text: str, level: int = 2) -> ui.label:
 
 @contextmanager
 def card(title: str) -> Iterator[ui.column]:
-    """A part of a page with a heading."""
+    """A section of a page with a heading."""
     with ui.column().classes("sl-card") as column:
         heading(title)
         yield column
 
 
 class Tile:
-    """A number or a few words, with what they are."""
+    """A number or a few words, with a name below."""
 
     def __init__(self, name: str, *, large: bool = False) -> None:
         with ui.column().classes("sl-card sl-tile"):
@@ -40,7 +40,7 @@ class Tile:
         self._colour = ""
 
     def show(self, text: str, colour: str = "", more: str = "") -> None:
-        """`colour` is a class; `more` is said in small print."""
+        """`colour` is a class; `more` is shown in small print."""
         self._text.set_text(text)
         self._more.set_text(more)
         self._more.set_visibility(bool(more))
@@ -56,7 +56,7 @@ def tiles(*names: str, large: bool = False) -> dict[str, Tile]:
 
 
 def gone(error: StrandlineError) -> None:
-    """What a page shows of something that is not there."""
+    """Shows that a stream, a writer or a group does not exist."""
     with ui.column().classes("sl-card"):
         heading("Not here", level=1)
         ui.label(str(error))
@@ -70,7 +70,7 @@ def curl(who: Visitor, method: str, url: str, body: Any) -> str:
 
 
 def empty_state(icon: str, text: str, command: str | None = None) -> ui.column:
-    """What to do where there is nothing yet, with the command to copy."""
+    """Shows what to do when there is nothing yet, with a command to copy."""
     with ui.column().classes("items-center w-full").style("padding: 28px 8px; gap: 10px") as column:
         ui.icon(icon, size="36px").classes("sl-soft")
         ui.label(text).classes("text-center")

@@ -1,1 +1,1 @@
-"""How streams, groups and the controller do: for dashboard, metrics and commands."""
+"""The status of streams, writers, groups and the controller, for dashboard, metrics and commands."""

@@ -1,4 +1,4 @@
-"""Who was turned away for want of a token or of its rights: told to the operators, but not each time."""
+"""Logs calls that were refused for a missing token or missing rights, at a limited rate."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from strandline.errors import Denied
 
 
 class DeniedCalls:
-    """Has a line in the log for each, at a pace for each code: a flood of bad tokens does not hide a missing right."""
+    """Logs refused calls, at a limited rate for each code: a flood of bad tokens does not hide a missing right."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._paces: dict[str, RateLimit] = {}
 
     def tell(self, error: Denied, *, method: str, path: str, client: str | None, by: str | None) -> None:
-        """A call was turned away; `by` is the name of its token, where that is known, `client` its address."""
+        """Logs a refused call; `by` is the name of its token, if known, and `client` its address."""
         now = self._clock.now()
         pace = self._paces.get(error.code)
         if pace is None:

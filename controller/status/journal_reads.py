@@ -1,4 +1,4 @@
-"""Reading journals. Only what is durable is shown."""
+"""Reads journals. Only durable entries are returned."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ from controller.streams.registry import Streams
 
 @dataclass(frozen=True, slots=True)
 class JournalSlice:
-    """Entries, oldest first; `next` is the seq to go on after, null where there is no more.
-
-    `omitted`: what came too fast and is counted for the next entry of its topic, for refusals by code.
-    """
+    """Entries, oldest first; `next` is the seq to continue after, or null. `omitted` counts the entries that came too
+    fast, for refusals by code."""
 
     entries: Sequence[StoredEntry]
     next: int | None

@@ -9,7 +9,7 @@ from controller.format import Times, span
 
 
 def story(kind: str, told: Mapping[str, Any], times: Times, *, by: str | None = None) -> str:
-    """What happened, in a sentence, given an entry's kind and details; one of an unknown kind, as it stands."""
+    """An entry as a sentence, from its kind and details. An unknown kind is shown as it is."""
     said = _said(kind, told, times, by)
     return said if "omitted" not in told else f"{said} ({told['omitted']} more were too many to be told)"
 
@@ -67,7 +67,7 @@ def _plain(value: Any) -> str:
 
 
 def _dated(told: Mapping[str, Any], times: Times) -> str:
-    """Why something was refused, its times shown as such."""
+    """The reason of a refusal, with its times as dates."""
     text = str(told.get("detail", told.get("code", "")))
     for name, value in told.items():
         if name == "time" or name.endswith("_time"):
@@ -76,7 +76,7 @@ def _dated(told: Mapping[str, Any], times: Times) -> str:
 
 
 def left_out(told: Mapping[str, Any]) -> str:
-    """Whom incomplete marks leave out, given the details of an entry about them."""
+    """The writers that incomplete marks leave out, from the details of an entry about them."""
     names = ", ".join(told["excluded"])
     more = told.get("excluded_writers", 0) - len(told["excluded"])
     return names + (f" and {more} more" if more > 0 else "")

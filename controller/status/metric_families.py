@@ -88,7 +88,7 @@ HELD_NOW = _gauge(
 )
 RELEASE = _gauge(
     "stream_release_seconds",
-    "When the present holder is let go if nothing more is heard of it; absent if never.",
+    "Time until the present holder times out if it stays silent; absent if it never does.",
     "stream",
     "key",
     "writer",

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Holding:
-    """Who holds time back now, for how long already, and how long still at most."""
+    """The writer that holds time back now, for how long already, and for how long at most."""
 
     writer: str
     state: str
@@ -136,7 +136,7 @@ class GroupMetrics:
 
 @dataclass(slots=True)
 class Snapshot:
-    """Everything that one scrape shows, but for what is plain counts."""
+    """Everything that one scrape shows, except the plain counts."""
 
     streams: dict[str, StreamMetrics] = field(default_factory=dict)
     groups: dict[str, GroupMetrics] = field(default_factory=dict)

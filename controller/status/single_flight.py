@@ -56,7 +56,7 @@ class SingleFlight(Generic[K, T]):
         return await asyncio.shield(task)
 
     def forget(self) -> None:
-        """Whoever asks next gets a new value, however soon that is."""
+        """Drops the shared values, so that the next call makes a new one."""
         self._kept.clear()
 
     async def _work_out(self, at: K) -> T:
@@ -76,5 +76,5 @@ class SingleFlight(Generic[K, T]):
 
 
 def fresh_until(began: int, worked_ms: float, rest: int = STATUS_REST) -> int:
-    """Until when something is shared that was begun at a moment, and was so much work."""
+    """Until when a value is shared, from the moment when it was begun and the work that it took."""
     return began + max(STATUS_TTL_MS, int(worked_ms * rest))

@@ -1,7 +1,7 @@
-"""The one reader of status: every stream, those in trouble first, and every reader group; or some of them.
+"""The one reader of status: all streams, those in trouble first, and all reader groups, or some of them.
 
-What it found is shared by all who ask within a second, and it is found in slices between which notes are taken:
-however many ask, a stream is looked at once a second, and it costs the same.
+All callers within a second share a result. It is computed in slices, and notes are taken between the slices. So a
+stream is read once a second, and its cost does not depend on the number of callers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from strandline.errors import StoreCorrupt, StoreUnavailable, StreamLoading, Unk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsFound:
-    """Streams, and by name why others have no status: the code of a problem."""
+    """Streams, and for streams without a status the code of a problem, by name."""
 
     streams: tuple[StreamStatus, ...]
     unread: Mapping[str, str]
@@ -49,7 +49,7 @@ class StreamsFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview(StreamsFound):
-    """Everything that there is, as of one moment, or as much of it as is in memory: those in trouble first."""
+    """All streams and groups at one moment, or those in memory; streams in trouble first."""
 
     at: int
     groups: tuple[GroupStatus, ...]
@@ -57,7 +57,7 @@ class Overview(StreamsFound):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """How many streams are in which trouble, and how much there is of everything."""
+    """The number of streams by trouble, and of everything else."""
 
     trouble: Mapping[Trouble, int]
     streams: int
@@ -87,7 +87,7 @@ class StatusReader:
         self._clock = clock
         self._stopwatch = stopwatch
         self._kept: dict[str, _Kept] = {}
-        self._walking = asyncio.Lock()  # two who ask at once do not walk through the same writers
+        self._walking = asyncio.Lock()  # two callers at once do not read the same writers twice
         self._overviews = SingleFlight(self._look_at_all, clock, stopwatch)
         self._summaries = SingleFlight(self._sum_up, clock, stopwatch)
         self._in_memory = SingleFlight(self._look_at_loaded, clock, stopwatch)
@@ -98,8 +98,8 @@ class StatusReader:
     # -- what is asked for ---------------------------------------------------------------------------------------
 
     async def overview(self, *, stored: bool = True) -> Overview:
-        """All streams and groups as they were a moment ago. Raises StoreUnavailable; where it is not `stored`, only
-        what is in memory is shown, and the store is not asked."""
+        """All streams and groups as they were a moment ago. Raises StoreUnavailable. Without `stored`, it returns only
+        what is in memory and does not read the store."""
         return await self._overviews.get(stored)
 
     async def summary(self, pattern: str = EVERYTHING, *, stored: bool = True) -> Summary:
@@ -107,15 +107,15 @@ class StatusReader:
         return await self._summaries.get((pattern, stored))
 
     async def in_memory(self) -> Mapping[str, StreamStatus]:
-        """All streams in memory, by name and in its order. It never asks the store."""
+        """All streams in memory, sorted by name. It never reads the store."""
         return await self._in_memory.get(None)
 
     async def of_streams(self, names: Iterable[str]) -> StreamsFound:
-        """These streams, in this order, but for those that do not exist. It raises nothing for a store that is away."""
+        """These streams, in this order, without those that do not exist. It does not raise if the store is away."""
         return await self._read(names, self.slices(), must_read=False)
 
     async def of_now(self, name: str) -> tuple[LoadedStream, StreamStatus]:
-        """A stream as it is now, for whoever has to see what was done just before. Raises UnknownStream and
+        """A stream as it is now, for callers that have to see their own change. Raises UnknownStream and
         StoreUnavailable."""
         while True:
             loaded = await self._streams.get(name)
@@ -125,7 +125,7 @@ class StatusReader:
 
     async def of_stream(self, name: str) -> StreamDetails:
         """A stream with its writers as it was a moment ago. Raises UnknownStream and StoreUnavailable."""
-        await self._streams.get(name)  # one that is gone is not shown from before
+        await self._streams.get(name)  # a deleted stream is not shown from a shared result
         return await self._details.get(name)
 
     async def of_writer(self, stream: str, writer: str) -> WriterDetails:
@@ -144,11 +144,11 @@ class StatusReader:
         return await self._look_at_groups([name for name, read in names.items() if not wanted.isdisjoint(read)])
 
     def slices(self) -> Yielding:
-        """For work on what was found."""
+        """Slices for further work on a result."""
         return Yielding(self._stopwatch)
 
     def forget(self) -> None:
-        """Whoever asks next is told how it is then, however soon that is."""
+        """Drops all shared results, so that the next call computes new ones."""
         self._kept.clear()
         for each in (self._overviews, self._summaries, self._in_memory, self._details, self._group_names):
             each.forget()
@@ -210,7 +210,11 @@ class StatusReader:
                 except StoreUnavailable as error:
                     if must_read:
                         raise
-                    loads, unread[name], not_loaded = 0, error.code, error.code  # the others fare no better
+                    loads, unread[name], not_loaded = (
+                        0,
+                        error.code,
+                        error.code,
+                    )  # the store would fail for the others too
             if loaded is not None:
                 found.append(await self._status(loaded, slices))
         return StreamsFound(streams=tuple(found), unread=unread)
@@ -260,7 +264,7 @@ class StatusReader:
             try:
                 found.append(await self._of_groups.get(name))
             except (UnknownGroup, UnknownStream, StreamLoading, StoreCorrupt):
-                continue  # it was deleted, or a stream of its was, or that is not there yet, or is damaged
+                continue  # it, or one of its streams, was deleted, is not loaded yet, or is damaged
         return found
 
     async def _look_at_group(self, name: str, _: Yielding) -> GroupStatus:

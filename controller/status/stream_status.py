@@ -1,6 +1,6 @@
-"""The status of a stream: worked out in one place, for dashboard, metrics, `GET /v1/status`, `watch` and descriptions.
+"""The status of a stream: computed in one place, for dashboard, metrics, `GET /v1/status`, `watch` and descriptions.
 
-All of it is a function of a loaded stream and the clock, in steps, since a stream may have very many writers.
+It is a function of a loaded stream and the clock, in steps, since a stream may have very many writers.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from strandline.wire.groups import GroupWindow
 
 
 class Trouble(IntEnum):
-    """How much a stream needs someone to look at it."""
+    """How urgently a stream needs attention."""
 
     NONE = 0
-    INCOMPLETE = 1  # marks are made, and leave someone out
+    INCOMPLETE = 1  # marks are made, and leave writers out
     HELD = 2  # time stands still: a writer that goes on noting is far behind, or too few have noted
     STUCK = 3  # time stands still, because of a writer that is silent
 
@@ -38,11 +38,11 @@ class Trouble(IntEnum):
 class KeyStatus:
     """One time key of a stream.
 
-    `time` is what readers are told: the newest durable mark's, or the time that a stream at rest has reached. Lags are
-    None where the time does not count milliseconds since 1970, and once the stream is sealed. The holder is whoever
-    has the least time that counts; it holds others back only where `trouble` says so. `held_since` is known then, but
-    for who began before the stream was loaded. Marks that left a writer out, and `held_ms`, by writer, are counted
-    since this controller started.
+    `time` is the time that readers get: that of the newest durable mark, or that of idle advance. Lags are None if the
+    time does not count milliseconds since 1970, and once the stream is sealed. The holder is the writer with the least
+    time that counts; it holds others back only if `trouble` says so. `held_since` is known then, unless the holder
+    began before the stream was loaded. Incomplete marks, and `held_ms` by writer, are counted since this controller
+    started.
     """
 
     key: str
@@ -66,7 +66,7 @@ class KeyStatus:
 
     @property
     def excluded(self) -> tuple[str, ...]:
-        """Whom the newest mark leaves out."""
+        """The writers that the newest mark leaves out."""
         return () if self.mark is None else self.mark.excluded
 
 
@@ -86,7 +86,7 @@ class StreamStatus:
     late_notes: int
     refusals: Mapping[str, int]  # by code
     keys: tuple[KeyStatus, ...]
-    worst: KeyStatus  # the key that needs someone most; of equal ones, the one that is furthest behind
+    worst: KeyStatus  # the key in the worst trouble; of equal ones, the one that is furthest behind
 
     @property
     def trouble(self) -> Trouble:
@@ -129,7 +129,7 @@ class StreamDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStatus:
-    """A reader group in a line."""
+    """The status of a reader group."""
 
     name: str
     seen_at: int
@@ -147,7 +147,7 @@ class _Ranked(NamedTuple):  # compared as it is, which is why the status, which 
 
 @dataclass(slots=True)
 class _Writers:
-    """What there is to know about all writers of a stream."""
+    """The totals over all writers of a stream."""
 
     states: Counter[str] = field(default_factory=Counter)
     states_by_key: dict[str, Counter[str]] = field(default_factory=dict)
@@ -169,7 +169,7 @@ _RANKS: Final = {
 
 
 def status_steps(loaded: LoadedStream, now: int) -> Steps[StreamStatus]:
-    """The status of a stream. A step is a writer; nothing of it is changed."""
+    """The status of a stream. Each writer is a step; nothing is changed."""
     writers = yield from _walk(loaded, None)
     return _status(loaded, writers, now)
 
@@ -194,7 +194,7 @@ def details_steps(loaded: LoadedStream, now: int) -> Steps[StreamDetails]:
 
 
 def _walk(loaded: LoadedStream, holders: Mapping[str, str | None] | None) -> Steps[_Writers]:
-    """Looks at each writer. With `holders`, by key, each is listed as well."""
+    """Reads each writer. With `holders`, by key, it also lists each writer."""
     stream, counts, found = loaded.stream, loaded.counts, _Writers()
     for writer in list(stream.writers.values()):
         found.heard_at = _greatest(found.heard_at, writer.heard_at)
@@ -248,8 +248,8 @@ def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int) -> KeyStat
     resting = rest.time if rest is not None else None
     time = _greatest(resting, mark.time if mark is not None else None)
     holder = None if sealed else stream.held_by(key, now)
-    # Someone is held back where another one has noted a later time. It counts after a while: two writers that note in
-    # turn hold each other back for a moment each time.
+    # A writer holds others back if another writer has noted a later time. It counts after a while: two writers that
+    # note in turn hold each other back for a moment each time.
     holds = holder is not None and peak is not None and (holder.time is None or holder.time < peak)
     known = held is not None and holder is not None and held.holder == (holder.writer or "")
     since = held.since if held is not None and known else None
@@ -280,13 +280,13 @@ def _key(loaded: LoadedStream, key: str, writers: _Writers, now: int) -> KeyStat
 
 
 def by_trouble(status: StreamStatus) -> tuple[bool, int, int, str]:
-    """What to sort by, so that those come first that need someone most, and of equal ones those furthest behind."""
+    """A sort key: streams in the worst trouble first, and among equals those furthest behind."""
     lag_ms = status.worst.lag_ms
     return status.sealed, -status.trouble, 1 if lag_ms is None else -lag_ms, status.name
 
 
 def _lag(time: int | None, now: int) -> int | None:
-    """How far a time is behind the clock; None for a time that does not count milliseconds since 1970."""
+    """The lag of a time; None if the time does not count milliseconds since 1970."""
     return now - time if time is not None and is_epoch(time) else None
 
 

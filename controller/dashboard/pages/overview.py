@@ -1,4 +1,4 @@
-"""The overview: what is in trouble, and because of whom."""
+"""The page of the overview: the streams in trouble, and the writers that are the cause."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class OverviewView:
             self._tiles[name].show(f"{number:,}", bad if number else "sl-good")
 
     def _show_attention(self, looks: Sequence[StreamStatus]) -> None:
-        """A large line for each stream that someone holds; rebuilt only when it is about other streams or writers."""
+        """Shows a large line for each held stream. The lines are rebuilt only when the streams or writers change."""
         about: list[tuple[Any, ...]] = [(each.name, _holder_of(each), each.trouble) for each in looks]
         if about != self._urgent:
             self._urgent = about
@@ -222,5 +222,5 @@ def _group_row(look: GroupStatus) -> dict[str, Any]:
 
 
 def group_lag(look: GroupStatus) -> str:
-    """How far a group is behind the clock, where its times are on the clock's scale."""
+    """The lag of a group, if its times are on the clock's scale."""
     return lag(look.window.watermarks.get(""), look.seen_at)

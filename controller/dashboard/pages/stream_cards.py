@@ -86,7 +86,7 @@ class HolderCard:
 
 
 class Charts:
-    """Lag and event time over the last hour. Drawn again when there are new marks, and not each time."""
+    """Lag and event time over the last hour, drawn again only when there are new marks."""
 
     def __init__(self, controller: Controller, stream: str) -> None:
         self._controller = controller
