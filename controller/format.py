@@ -89,7 +89,7 @@ def holding(holder: Holder | HolderReply | None) -> str:
     parts = [f"{holder.writer}{state} holds" + (" and has no time yet" if holder.time is None else "")]
     if holder.last_heard_ms_ago is not None:
         parts.append(f"{span(holder.last_heard_ms_ago)} silent")
-    parts.append(letting_go(holder.released_in_ms))
+    parts.append(timeout_text(holder.released_in_ms))
     return ", ".join(parts)
 
 
@@ -102,14 +102,14 @@ def held_since(holder: Holder, since: int | None, now: int) -> str:
         parts.append(f"since {moment(since, now)}, for {span(now - since)}")
     if holder.last_heard_ms_ago is not None:
         parts.append(f"last heard {span(holder.last_heard_ms_ago)} ago")
-    return ", ".join([*parts, letting_go(holder.released_in_ms)])
+    return ", ".join([*parts, timeout_text(holder.released_in_ms)])
 
 
-def letting_go(released_in_ms: int | None) -> str:
+def timeout_text(released_in_ms: int | None) -> str:
     """When a silent writer times out."""
     if released_in_ms is None:
-        return "never let go by itself"
-    return f"let go in {span(released_in_ms)}" if released_in_ms else "let go now"
+        return "never times out"
+    return f"times out in {span(released_in_ms)}" if released_in_ms else "times out now"
 
 
 def named(names: Sequence[str], most: int) -> str:

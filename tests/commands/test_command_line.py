@@ -213,10 +213,10 @@ def test_who_holds_time_back_is_told_in_a_sentence() -> None:
         known = {"writer": "w3", "state": "active", "time": 5, "last_heard_ms_ago": 12_000, "released_in_ms": 48_000}
         return format.holding(Holder(**{**known, **more}))
 
-    assert told() == "w3 holds, 12 s silent, let go in 48 s"
-    assert told(released_in_ms=None) == "w3 holds, 12 s silent, never let go by itself"
-    assert told(state="joined", time=None) == "w3 (joined) holds and has no time yet, 12 s silent, let go in 48 s"
-    assert told(released_in_ms=0) == "w3 holds, 12 s silent, let go now"
+    assert told() == "w3 holds, 12 s silent, times out in 48 s"
+    assert told(released_in_ms=None) == "w3 holds, 12 s silent, never times out"
+    assert told(state="joined", time=None) == "w3 (joined) holds and has no time yet, 12 s silent, times out in 48 s"
+    assert told(released_in_ms=0) == "w3 holds, 12 s silent, times out now"
     assert told(writer=None) == "too few writers have noted (min_writers)"
     assert format.holding(None) == "nobody"
 

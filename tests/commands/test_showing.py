@@ -34,7 +34,7 @@ def test_streams_lists_each_with_its_time_and_who_holds_it(
     done = strandline("streams", "--controller", own.url)
     (line,) = (line for line in done.out.splitlines() if line.split()[0] == stream)
     assert done.code == 0
-    assert f"{DAY}20.200Z" in line and "2 active" in line and "w1 holds, " in line and " silent, let go in " in line
+    assert f"{DAY}20.200Z" in line and "2 active" in line and "w1 holds, " in line and " silent, times out in " in line
 
 
 def test_streams_as_json_are_their_names(served: Any, strandline: Callable[..., Any]) -> None:
@@ -55,7 +55,7 @@ def test_a_stream_is_described_with_segments_writers_marks_and_holder(
     scaling = {"seal": {"0": 9}, "create": [{"id": "2", "low": 0, "high": 0.5}]}
     served.call("POST", f"/v1/streams/{stream}/scale", scaling)
     page = strandline("streams", stream).out
-    assert "w1 holds, " in page and "let go in " in page and "2 active" in page
+    assert "w1 holds, " in page and "times out in " in page and "2 active" in page
     assert ["writer_timeout_ms", "60000"] in [line.split() for line in page.splitlines()]
     segments = {line.split()[0]: line for line in page.partition("Segments\n")[2].splitlines()[1:]}
     assert segments.keys() == {"0", "1", "2"}

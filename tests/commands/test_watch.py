@@ -1,4 +1,4 @@
-"""`watch`: which writer stalls a stream and when it is let go, on a terminal and without one, until Ctrl-C."""
+"""`watch`: which writer stalls a stream and when it times out, on a terminal and without one, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def screen() -> Iterator[Screen]:
     terminal.close()
 
 
-def test_it_shows_who_stalls_a_stream_and_when_it_is_let_go_in_less_than_two_seconds_of_a_processor(
+def test_it_shows_who_stalls_a_stream_and_when_it_times_out_in_less_than_two_seconds_of_a_processor(
     served: Any, outside: Callable[..., Any]
 ) -> None:
     stream = stalled(served, writer_timeout_ms=600_000)
@@ -91,7 +91,7 @@ def test_it_shows_who_stalls_a_stream_and_when_it_is_let_go_in_less_than_two_sec
     before = used()
     done = outside("watch", stream, "--once")
     assert done.code == 0
-    assert re.search(rf"^{stream} .* w1 holds, [\d.]+ s silent, let go in \d+ min", done.out, re.MULTILINE)
+    assert re.search(rf"^{stream} .* w1 holds, [\d.]+ s silent, times out in \d+ min", done.out, re.MULTILINE)
     assert used() - before < 2
 
 
@@ -147,7 +147,7 @@ def test_what_has_no_status_says_why() -> None:
     assert (said["new"], said["gone"]) == ("of_tomorrow", "the stream is gone")
 
 
-def test_without_a_terminal_it_goes_on_in_plain_lines_until_the_writer_is_let_go(
+def test_without_a_terminal_it_goes_on_in_plain_lines_until_the_writer_times_out(
     served: Any, start: Callable[..., subprocess.Popen[str]]
 ) -> None:
     stream = stalled(served)
@@ -186,7 +186,7 @@ def test_on_a_terminal_the_table_is_painted_in_place(
     assert len(frames) >= 3
     assert all(frame[0].startswith(f"strandline watch: {served.url}") for frame in frames)
     assert all(frame[2].startswith("STREAM") and frame[3].startswith(stream) for frame in frames[:-1])
-    assert "w1 holds, " in frames[0][3] and "let go in " in frames[0][3]
+    assert "w1 holds, " in frames[0][3] and "times out in " in frames[0][3]
     assert (process.returncode, err) == (130, "")
 
 

@@ -36,7 +36,7 @@ def test_the_guilty_writer_is_two_clicks_from_the_overview(world: World, open_pa
     expect(page.locator("tbody tr").first).to_contain_text("orders")
     row.get_by_role("link", name="orders").click()
     expect(page.get_by_text("Held back by")).to_be_visible()
-    expect(page.get_by_text("let go in")).to_be_visible()
+    expect(page.get_by_text("times out in")).to_be_visible()
     page.get_by_role("link", name="app-7").first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("app-7")
     expect(page.get_by_text("yes, since")).to_be_visible()
