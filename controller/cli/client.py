@@ -151,7 +151,10 @@ def calls_controller(command: Callable[..., None]) -> Callable[..., None]:
     """Adds the options that name a controller and the caller. The command gets its client as the first argument."""
 
     @option(
-        "--controller", default=f"http://{HOST_DEFAULT}:{PORT_DEFAULT}", metavar="URL", help="the controller to call"
+        "--controller",
+        default=f"http://{HOST_DEFAULT}:{PORT_DEFAULT}",
+        metavar="URL",
+        help="the controller to call; several addresses have commas between",
     )
     @option("--token", cls=ReadByTheConnection, metavar="TOKEN", help="what the controller knows the caller by")
     @option(
