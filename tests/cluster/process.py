@@ -149,6 +149,7 @@ class Process:
         if shards and isinstance(self.member.route(self.monotonic, shards[0]), Serve):
             self.member.tenures.close([random.choice(shards)])
             self.member._looked = False  # it does not take the shard again before another one had its turn
+            self.member._beat_at = self.monotonic + 700
             self._wants_commit = True
 
     def look(self) -> None:

@@ -1,0 +1,47 @@
+"""Several controllers on one store keep every promise, whatever is killed, paused, cut off, lost or late."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.cluster import directed
+from tests.cluster.mutations import HAND_OVERS, LATE_BEATS
+from tests.cluster.truth import Broken
+from tests.cluster.world import Plan, World
+
+SEEDS = int(os.environ.get("CLUSTER_SEEDS", "60"))
+
+
+def run(seed: int, plan: Plan) -> None:
+    try:
+        World(seed, plan).run()
+    except Broken as broken:
+        replay = f".venv/bin/python -m tests.cluster.world {seed}"
+        raise AssertionError(f"seed {seed} of {plan}: {broken}; {replay} shows the default plan") from broken
+
+
+def test_every_promise_is_kept_with_all_faults() -> None:
+    for seed in range(SEEDS):
+        run(seed, Plan())
+
+
+@pytest.mark.parametrize("plan", [HAND_OVERS, LATE_BEATS], ids=["hand_overs", "late_beats"])
+def test_every_promise_is_kept_with_many_faults_of_a_kind(plan: Plan) -> None:
+    for seed in range(SEEDS // 10):
+        run(seed, plan)
+
+
+def test_the_same_seed_replays_the_same_history() -> None:
+    events = []
+    for _ in range(2):
+        world = World(7)
+        world.run()
+        events.append((world.events, world.truth.answered, world.truth.clock_shown))
+    assert events[0] == events[1]
+
+
+def test_directed_histories_break_nothing() -> None:
+    directed.load_of_an_earlier_tenure()
+    directed.beat_of_before_a_release()
