@@ -40,6 +40,7 @@ soak: coverage servers ## Send a million broken requests, lose writers for a min
 	$(BIN)/python -m tests.chaos --store postgresql --kills $(KILLS)
 	MANY_STREAMS=10000 $(BIN)/python -m pytest --timeout 900 tests/controller/test_many_streams.py
 	MANY_WRITERS=10000 $(BIN)/python -m pytest --timeout 900 tests/writer_client/test_many_writers.py
+	CLUSTER_SEEDS=10000 CLUSTER_MUTATION_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/cluster
 	MODEL_SEEDS=10000 SIMULATION_SEEDS=10000 $(BIN)/python -m pytest --timeout 3600 tests/model tests/simulation/test_simulation.py
 	$(BIN)/python -m tests.simulation.soak $(SOAK)
 

@@ -193,5 +193,5 @@ HANDED_OVER_SHARDS: Final = 16  # by one controller in a beat, to those that hav
 DRAINED_SHARDS: Final = 32  # in one commit of a controller that stops
 HELD_CALL_MS: Final = 500  # how long a call waits for a shard that is being handed over
 SHARDS: Final = 256  # of a new store
-LEAST_SHARDS: Final = 64
-MOST_SHARDS: Final = 4_096
+LEAST_SHARDS: Final = 64  # of a store that more than one controller serves
+MOST_SHARDS: Final = 4_096  # the same, at most

@@ -31,6 +31,12 @@ def test_a_rule_left_out_is_found_by_some_seed(rule: str, monkeypatch: pytest.Mo
             World(seed, plan).run()
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_with_the_rule_the_same_history_breaks_nothing(rule: str) -> None:
+    _, plan, first = RULES[rule]
+    World(first, plan).run()
+
+
 @pytest.mark.parametrize("rule", DIRECTED)
 def test_a_rule_left_out_is_found_by_its_directed_history(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     DIRECTED[rule](monkeypatch)
