@@ -49,7 +49,7 @@ def writing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS
             raise
 
     # Statements that compare fences must see every earlier commit, so no higher isolation level will do.
-    engine = _engine(url, isolation_level="READ COMMITTED", statement_timeout_ms=statement_timeout_ms)
+    engine = _engine(url, isolation_level="READ COMMITTED", statement_timeout_ms=statement_timeout_ms, preparing=False)
     event.listen(engine, "connect", take_lock)
     return engine
 
@@ -59,7 +59,11 @@ def sharing_engine(url: URL) -> Engine:
     return _engine(url, isolation_level="READ COMMITTED")
 
 
-def _engine(url: URL, *, isolation_level: Any, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
+def _engine(
+    url: URL, *, isolation_level: Any, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS, preparing: bool = True
+) -> Engine:
+    """`preparing`: psycopg prepares what it runs often. When a transaction is rolled back, it frees all statements that
+    are prepared in the session, also those of a `Pipeline`: so a session that has one must not."""
     settings = {
         "statement_timeout": statement_timeout_ms,
         "tcp_keepalives_idle": LOST_PEER_S // 2,  # on the server: it ends the session of a controller that vanished
@@ -80,6 +84,7 @@ def _engine(url: URL, *, isolation_level: Any, statement_timeout_ms: int = STATE
                 "keepalives_count": 2,
                 "tcp_user_timeout": LOST_PEER_S * 1000,
                 "options": " ".join(f"-c {name}={value}" for name, value in settings.items()),
+                **({} if preparing else {"prepare_threshold": None}),
             },
         )
     except (ImportError, NoSuchModuleError):

@@ -253,6 +253,23 @@ def test_what_is_hard_to_say_in_a_statement_is_stored_as_it_is(store_url: str) -
         assert (stored.config, stored.clock, stored.epochs) == (hard, 2**63 - 1, -(2**63))
 
 
+def test_a_rollback_leaves_the_statements_of_commits_prepared(postgres_url: str) -> None:
+    """Also where the driver has others, which it prepares when it has run them some times."""
+    with open_database(postgres_url) as database:
+        scribe, ours = CommitWriter(database.writer), made()
+        term, _ = begin_term(database.writer, "one", 0)
+        scribe.commit(writing_of(ours, term))
+        for number in range(20):
+            begun = database.writer.begin()
+            database.writer.execute(select(schema.token))
+            begun.commit() if number < 10 else begun.rollback()
+        note(ours, 1)
+
+        scribe.commit(writing_of(ours, term))
+
+        assert times(database) == [1]
+
+
 def test_names_are_in_the_order_of_their_bytes(store_url: str) -> None:
     names = ["A", "Z", "_", "a", "a-b", "aB", "b", "é"]
     with open_database(store_url) as database:
