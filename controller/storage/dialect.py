@@ -194,5 +194,7 @@ def _json(rows: Iterable[Values]) -> str:
 
 
 def _key_and_rest(table: Table) -> tuple[list[str], list[str]]:
+    """The names of the columns of the primary key, and of those that overwriting a row replaces."""
     key = [column.name for column in table.primary_key]
-    return key, [column.name for column in table.columns if column.name not in key]
+    fixed = [*key, schema.SHARD]
+    return key, [column.name for column in table.columns if column.name not in fixed]

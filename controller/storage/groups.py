@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, check_name_of
 from controller.storage.journal import JOURNAL_OF_GROUP, Ends, journal_ends
-from controller.storage.rows import AnyRow, Values, to_json
+from controller.storage.rows import ALONE, AnyRow, InShard, Values, to_json
 from strandline.access import EVERYTHING
 
 
@@ -43,6 +43,7 @@ def group_values(
     created_at: int,
     owner: str,
     fence: int,
+    place: InShard = ALONE,
 ) -> Values:
     return {
         "name": name,
@@ -53,6 +54,7 @@ def group_values(
         "owner": owner,
         "fence": fence,
         "held": to_json(held) if held else None,
+        **asdict(place),
     }
 
 

@@ -5,6 +5,7 @@
     marks          no seq is missing, times rise, cuts never go back and stay within the segments
     writers        positions are within the segments, epochs were given out, no floor is above the last mark
     journals       each ring of entries has its slots in order
+    shards         none is missing, and each stream and group is in the one that its name gives
     all of them    every row has its stream or group, every fence was given out
 
 All checks see one snapshot. Memory holds a few rows at once, and the segments and the journal of one stream at a time.
@@ -35,6 +36,7 @@ from controller.storage.refusals import StoreAway
 from controller.storage.rows import AnyRow, mark_of, segment_of
 from controller.storage.sqlite import inspecting_engine
 from controller.storage.writer_states import StoredWriter, changes_of, state_of
+from migrations.shards import KINDS, shard_of
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
 from strandline.core.window import check_follows
@@ -120,8 +122,9 @@ class Inspection:
         with self._connection.begin():
             if self._connection.dialect.name == "sqlite":
                 yield from self._guarded(self._database())
-            fences = select(func.max(schema.served.c.fence))
-            newest = self._connection.execute(fences).scalar_one() or 0
+            fences = [select(func.max(each.c.fence)) for each in (schema.served, schema.shard)]
+            newest = max(self._connection.execute(each).scalar_one() or 0 for each in fences)
+            yield from self._guarded(self._shards())
             yield from self._guarded(self._every(schema.stream, newest))
             yield from self._guarded(self._every(schema.reader_group, newest))
             for table in schema.metadata.sorted_tables:
@@ -154,6 +157,27 @@ class Inspection:
         """The rows of a stream or group."""
         column = next(iter(table.primary_key))
         return self._rows(select(table).where(column == owner).order_by(*(order or table.primary_key)))
+
+    # -- shards --------------------------------------------------------------------------------------------------
+
+    def _shards(self) -> Iterator[StoreFault]:
+        """Checks that all shards are there, and that each stream and group is in the one that its name gives."""
+        table = schema.shard
+        counts = self._connection.execute(select(schema.cluster.c.shards)).scalars().all()
+        if len(counts) != 1:
+            reason = f"it has {len(counts)} rows, and must have one"
+            yield StoreFault(kind=FaultKind.MISSING, table=schema.cluster.name, reason=reason)
+            return
+        there = set(self._connection.execute(select(table.c.id)).scalars())
+        for number in sorted(there.symmetric_difference(range(counts[0]))):
+            reason = "it is one too many" if number in there else MISSING
+            yield StoreFault(kind=FaultKind.MISSING, table=table.name, row=f"id {number}", reason=reason)
+        for kind, of_kind in ((KINDS[each.name], each) for each in (schema.stream, schema.reader_group)):
+            placed: Select[Any] = select(of_kind.c.name, of_kind.c.shard).where(of_kind.c.shard.is_not(None))
+            for row in self._connection.execute(placed.execution_options(yield_per=CHECK_ROWS)):
+                expected = shard_of(kind, row.name, counts[0])
+                if row.shard != expected:
+                    yield _of_row(of_kind, row, f"it is in shard {row.shard}, its name belongs to shard {expected}")
 
     # -- streams and groups --------------------------------------------------------------------------------------
 
@@ -292,7 +316,7 @@ class Inspection:
     def _orphans(self, table: Table) -> Iterator[StoreFault]:
         for reference in table.foreign_keys:
             ours, theirs = reference.parent, reference.column
-            lonely = select(ours, func.count()).where(~select(theirs).where(theirs == ours).exists())
+            lonely = select(ours, func.count()).where(ours.is_not(None), ~select(theirs).where(theirs == ours).exists())
             for owner, count in self._connection.execute(lonely.group_by(ours).limit(FAULTS_SHOWN)):
                 reason = f"{count} of its rows have the {ours.name} {printable(str(owner))!r}, which does not exist"
                 yield StoreFault(kind=FaultKind.ORPHAN, table=table.name, reason=reason)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, TypeAlias
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from sqlalchemy import Row, Select, Table, bindparam, select
@@ -53,7 +53,19 @@ def cut_of(text: str) -> Cut:
 # -- streams -------------------------------------------------------------------------------------------------------
 
 
-def stream_values(stream: Stream, origin: StreamOrigin, owner: str, fence: int) -> Values:
+@dataclass(frozen=True, slots=True)
+class InShard:
+    """What controllers that share a store keep with a stream or group; a controller that serves alone keeps nothing."""
+
+    shard: int | None = None
+    unserved_ms: int | None = None
+    wake_at: int | None = None
+
+
+ALONE: Final = InShard()
+
+
+def stream_values(stream: Stream, origin: StreamOrigin, owner: str, fence: int, place: InShard = ALONE) -> Values:
     return {
         "name": stream.name,
         "open": stream.graph.open,
@@ -67,6 +79,7 @@ def stream_values(stream: Stream, origin: StreamOrigin, owner: str, fence: int) 
         "created_at": origin.created_at,
         "owner": owner,
         "fence": fence,
+        **asdict(place),
     }
 
 

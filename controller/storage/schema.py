@@ -5,6 +5,9 @@ when a controller starts, and has a greater number than all before it.
 
 Numbers are BIGINT and maps are JSON text: cuts are read whole and never searched by the database. Each row that marks,
 windows and reader groups depend on has a checksum (`checksums.py`).
+
+A stream, or a reader group, belongs to a shard, and a shard to one of the controllers that serve the store together
+(`cluster.py`, PostgreSQL only). A store in SQLite has one shard, which its controller does not look at.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from sqlalchemy import (
 
 from strandline.limits import NAME_CHARACTERS
 
-REVISION: Final = "0009"  # the newest in migrations/versions, which leads to these tables
+REVISION: Final = "0010"  # the newest in migrations/versions, which leads to these tables
 
 metadata = MetaData(
     naming_convention={
@@ -48,8 +51,20 @@ def _of_stream() -> Column[str]:
 
 
 def _checksum() -> Column[int]:
-    """The last column of its table. It covers all other columns."""
+    """It covers all columns before it, and those after it that have a value (`checksums.py`)."""
     return Column("checksum", BigInteger)
+
+
+SHARD: Final = "shard"  # the column that follows from a row's name: it is never overwritten, and has no checksum
+
+
+def _of_shard() -> list[Column[int]]:
+    """What controllers that share a store keep of a stream or group. A row that one controller alone wrote has none."""
+    return [
+        Column(SHARD, Integer),
+        Column("unserved_ms", BigInteger),  # of the shard, when this row was written
+        Column("wake_at", BigInteger),  # time alone changes nothing before it; null: that is not known
+    ]
 
 
 # One row for each term of serving.
@@ -82,6 +97,8 @@ stream = Table(
     Column("fence", Integer, nullable=False),
     Column("remainders", Text, nullable=False, server_default="{}"),  # by key, what remains of forgotten writers
     _checksum(),
+    *_of_shard(),
+    Index("ix_stream_shard_wake_at", SHARD, "wake_at"),
 )
 
 segment = Table(
@@ -154,6 +171,8 @@ reader_group = Table(
     Column("fence", Integer, nullable=False),
     Column("held", Text),  # by key, the watermark that was reported, if the streams now show a lesser one
     _checksum(),
+    *_of_shard(),
+    Index("ix_reader_group_shard_wake_at", SHARD, "wake_at"),
 )
 
 
@@ -221,3 +240,42 @@ token = Table(
 # The journals of streams and of reader groups.
 journal = _journal("journal", _of_stream())
 group_journal = _journal("group_journal", _of_group())
+
+# One row for each run of a controller that serves the store together with others.
+controller = Table(
+    "controller",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),  # random, and never used again
+    Column("name", String(NAME_CHARACTERS), nullable=False),
+    Column("address", Text, nullable=False),  # for other controllers
+    Column("client_address", Text),  # for clients, if they may call it directly
+    Column("version", String(64), nullable=False),
+    Column("beat", BigInteger, nullable=False),
+    Column("clock_bound", BigInteger, nullable=False),  # it shows no time that is not below
+    Column("served_until", BigInteger, nullable=False),  # callers could be heard until then
+    Column("draining", Boolean, nullable=False),
+    Column("ended_at", BigInteger),  # null while it may write
+)
+
+# Whose the streams and groups are. Each take adds one to the fence.
+shard = Table(
+    "shard",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("owner", BigInteger, ForeignKey("controller.id")),  # null: nobody's
+    Column("fence", Integer, nullable=False),
+    Column("served_until", BigInteger, nullable=False),  # when it was taken or released last
+    Column("clock_floor", BigInteger, nullable=False),  # no time of its streams is below
+    Column("unserved_ms", BigInteger, nullable=False),  # how long nobody served it; only grows
+    Column("restored_fence", Integer),  # rows with a lesser fence were written before the last restore
+    Column("restored_at", BigInteger),
+)
+
+# One row.
+cluster = Table(
+    "cluster",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("version", BigInteger, nullable=False),  # moves whenever the owner or the fence of a shard does
+    Column("shards", Integer, nullable=False),  # fixed when the store is made
+)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Column, Connection, MetaData, PrimaryKeyConstraint, String, Table, insert, inspect, select
 
 import migrations
+from controller.limits import SHARDS
 from controller.storage import schema
 from controller.storage.refusals import ForeignStore, WrongSchema
+from migrations.shards import add_shards
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -60,6 +62,7 @@ def check_ours(connection: Connection, store: str) -> None:
 def make(connection: Connection) -> None:
     """Creates this version's schema in an empty database. The migrations build the same; a test compares them."""
     schema.metadata.create_all(connection, checkfirst=False)
+    add_shards(connection, SHARDS if connection.dialect.name == "postgresql" else 1)
     _version.create(connection, checkfirst=False)
     connection.execute(insert(_version).values(version_num=schema.REVISION))
 

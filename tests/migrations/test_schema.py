@@ -14,12 +14,13 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, inspect, select, text
 
+from controller.limits import SHARDS
 from controller.storage import upgrade
 from controller.storage.checksums import CHECKSUMS
 from controller.storage.database import migrate, open_database, parse_url
 from controller.storage.postgresql import writing_engine
 from controller.storage.refusals import AlreadyServed, BadDatabaseUrl, ForeignStore, StoreAway, WrongSchema
-from controller.storage.schema import REVISION, metadata
+from controller.storage.schema import REVISION, SHARD, cluster, controller, metadata, reader_group, shard, stream
 from controller.storage.sqlite import sqlite_engine
 from migrations.checksums import SLICE_ROWS
 from tests.served import InProcess, ManualClock
@@ -225,9 +226,10 @@ def test_a_database_that_is_not_supported_is_refused(url: str) -> None:
 def test_rows_of_an_older_version_get_the_checksums_that_they_would_have_been_written_with(store_url: str) -> None:
     def checksums() -> list[Any]:
         with connected(store_url) as connection:
+            written = [[each for each in table.columns if each.name != SHARD] for table in CHECKSUMS]
             return [
-                [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key))]
-                for table in CHECKSUMS
+                [tuple(row) for row in connection.execute(select(*columns).order_by(*table.primary_key))]
+                for table, columns in zip(CHECKSUMS, written, strict=True)
             ]
 
     clock = ManualClock()
@@ -259,3 +261,53 @@ def test_rows_of_an_older_version_get_the_checksums_that_they_would_have_been_wr
     with InProcess(store_url, clock) as controller:
         assert controller.marks("size")[-1]["time"] == 2 * SLICE_ROWS + 1
         controller.call("GET", "/v1/reader-groups/g")
+
+
+def test_streams_and_groups_of_an_older_version_get_the_shards_of_their_names(store_url: str) -> None:
+    with InProcess(store_url, ManualClock()) as controller:
+        for name in ("s", "t"):
+            controller.call("PUT", f"/v1/streams/{name}", {"segments": 1})
+        controller.call("PUT", "/v1/reader-groups/s", {"streams": ["s"]})
+    with connected(store_url) as connection:
+        command.downgrade(upgrade.configuration(connection), "0009")
+
+    migrate(store_url)
+
+    with connected(store_url) as connection:
+        found = [
+            [tuple(row) for row in connection.execute(select(table.c.name, table.c.shard).order_by(table.c.name))]
+            for table in (stream, reader_group)
+        ]
+    many = "postgresql" in store_url
+    assert found == [[("s", 43 if many else 0), ("t", 136 if many else 0)], [("s", 86 if many else 0)]]
+
+
+def test_a_schema_that_is_made_at_once_has_the_same_shards(store_url: str) -> None:
+    def shards() -> list[Any]:
+        with connected(store_url) as connection:
+            tables = (shard, cluster, controller)
+            return [[tuple(row) for row in connection.execute(select(each).order_by(each.c.id))] for each in tables]
+
+    open_database(store_url).close()
+    made = shards()
+    assert len(made[0]) == (SHARDS if "postgresql" in store_url else 1)
+    with connected(store_url) as connection:
+        command.downgrade(upgrade.configuration(connection), "0009")
+
+    migrate(store_url)
+
+    assert shards() == made
+
+
+def test_a_migration_to_shards_leaves_rows_readable_by_the_version_before(store_url: str) -> None:
+    """Its checksums cover what was there before, and nothing of what is added."""
+    with InProcess(store_url, ManualClock()) as controller:
+        controller.call("PUT", "/v1/streams/s", {"segments": 1})
+    with connected(store_url) as connection:
+        command.downgrade(upgrade.configuration(connection), "0009")
+        before = connection.execute(text("SELECT name, checksum FROM stream")).all()
+
+        upgrade.upgrade(connection)
+
+        assert connection.execute(text("SELECT name, checksum FROM stream")).all() == before
+        assert before[0].checksum is not None

@@ -295,4 +295,7 @@ def row(owner: str) -> dict[str, Any]:
         "created_at": 0,
         "owner": owner,
         "fence": 1,
+        "shard": None,
+        "unserved_ms": None,
+        "wake_at": None,
     }

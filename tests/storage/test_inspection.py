@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Table, insert, select, text, update
+from sqlalchemy import Table, delete, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from controller.limits import JOURNAL_ENTRIES
@@ -20,6 +20,7 @@ from controller.storage.checksums import CHECKSUMS, MISMATCH, Values, with_check
 from controller.storage.database import open_database
 from controller.storage.inspection import FaultKind, Inspection, StoreFault, opened
 from controller.storage.refusals import StoreAway, StoreRefused
+from migrations.shards import fill_shards
 from tests.postgres import Postgres
 from tests.storage.filled import NOTES, OF_GROUPS, Filled, other
 
@@ -56,7 +57,7 @@ def test_a_column_that_is_not_what_was_written_is_named_with_its_row(
     filled: Filled, store_url: str, table: Table
 ) -> None:
     owner = next(iter(table.primary_key))
-    for column in [each for each in table.columns if each is not owner]:
+    for column in [each for each in table.columns if each is not owner and each.name != schema.SHARD]:
         row = next((each for each in filled.rows(table) if each._mapping[column.name] is not None), None)
         row = row if row is not None else filled.rows(table)[0]
         changed = row._asdict() | {column.name: other(column, row._mapping[column.name])}
@@ -137,6 +138,32 @@ def test_epochs_and_fences_that_were_never_given_out_are_named(filled: Filled, s
         "stream 's', table stream, row with name 's': its fence 77 was not given out: the newest is 1",
         "reader group 'g', table reader, row with group 'g', name 'r': its epoch 9 was not given out: the newest is 1",
     ]
+
+
+def test_a_stream_or_group_in_the_shard_of_another_name_is_named(filled: Filled, store_url: str) -> None:
+    with filled.database.writer.begin():
+        fill_shards(filled.database.writer)
+    assert faults(store_url) == []
+    shards = []
+    for table in (schema.stream, schema.reader_group):
+        (row,) = filled.rows(table)
+        shards.append(row.shard)
+        filled.change(table, row._asdict(), {"shard": row.shard + 1})
+    assert [str(each) for each in faults(store_url)] == [
+        f"stream 's', table stream, row with name 's': it is in shard {shards[0] + 1}, "
+        f"its name belongs to shard {shards[0]}",
+        f"reader group 'g', table reader_group, row with name 'g': it is in shard {shards[1] + 1}, "
+        f"its name belongs to shard {shards[1]}",
+    ]
+
+
+def test_a_shard_that_is_missing_is_named(filled: Filled, store_url: str) -> None:
+    with filled.database.writer.begin():
+        filled.database.writer.execute(delete(schema.shard).where(schema.shard.c.id == 0))
+    assert [str(each) for each in faults(store_url)] == ["table shard, row with id 0: it is missing"]
+    with filled.database.writer.begin():
+        filled.database.writer.execute(delete(schema.cluster))
+    assert [str(each) for each in faults(store_url)] == ["table cluster: it has 0 rows, and must have one"]
 
 
 def test_a_segment_that_is_missing_is_named(filled: Filled, store_url: str) -> None:
