@@ -76,6 +76,7 @@ CONNECT_TIMEOUT_S: Final = 5  # PostgreSQL: how long connecting may take
 TAKE_OVER_WAIT_MS: Final = 3_000  # PostgreSQL: the wait for the session of a controller that was killed to end
 STATEMENT_TIMEOUT_MS: Final = 30_000  # PostgreSQL: how long a statement may take
 IDLE_COMMIT_MS: Final = 1_000  # PostgreSQL: from the check of a commit to its rows; past it the server ends the session
+IDLE_BEGIN_MS: Final = 10_000  # PostgreSQL: the same for the statements with which one of many controllers begins
 VANISHED_CLIENT_MS: Final = 500  # PostgreSQL: how often the server looks whether who sent a statement is still there
 ENDED_KEPT_MS: Final = 600_000  # PostgreSQL: how long the row of an ended controller without shards is kept
 REWIND_SLICE_STREAMS: Final = 500  # set back at a time

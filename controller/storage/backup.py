@@ -24,6 +24,7 @@ from sqlalchemy.exc import DBAPIError
 
 from controller.limits import BUSY_TIMEOUT_MS
 from controller.storage import schema, upgrade
+from controller.storage.cluster import restore_shards
 from controller.storage.database import away, parse_url
 from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.postgresql import writing_engine
@@ -78,6 +79,9 @@ def restore(url: str, file: Path | None, now: int) -> Restored:
 
 def _finish_restore(connection: Connection, now: int) -> Restored:
     served_until = begin_anew(connection, now)
+    if connection.dialect.name == "postgresql":
+        together = restore_shards(connection, now)
+        served_until = max((each for each in (served_until, together) if each is not None), default=None)
     return Restored(
         streams=connection.execute(select(func.count()).select_from(schema.stream)).scalar_one(),
         groups=connection.execute(select(func.count()).select_from(schema.reader_group)).scalar_one(),

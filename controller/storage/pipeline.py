@@ -29,7 +29,7 @@ class PipelineResult:
         return int(self.result.command_tuples or 0)
 
     def fetchall(self) -> list[tuple[str | int | None, ...]]:
-        """The rows, with integers and texts as values."""
+        """The rows, with integers, flags and texts as values."""
         result = self.result
         columns = range(result.nfields)
         return [tuple([_value(result, row, column) for column in columns]) for row in range(result.ntuples)]
@@ -39,9 +39,13 @@ def _value(result: Any, row: int, column: int) -> str | int | None:
     value = result.get_value(row, column)
     if value is None:
         return None
-    return int(value) if result.ftype(column) in _WHOLE else value.decode()
+    kind = result.ftype(column)
+    if kind == _FLAG:
+        return bool(value == b"t")
+    return int(value) if kind in _WHOLE else value.decode()
 
 
+_FLAG: Final = 16  # the type bool
 _WHOLE: Final = frozenset({20, 21, 23})  # the types int8, int2, int4
 
 

@@ -8,7 +8,14 @@ from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
-from controller.limits import CONNECT_TIMEOUT_S, LOST_PEER_S, STATEMENT_TIMEOUT_MS, TAKE_OVER_WAIT_MS
+from controller.limits import (
+    CONNECT_TIMEOUT_S,
+    IDLE_COMMIT_MS,
+    LOST_PEER_S,
+    STATEMENT_TIMEOUT_MS,
+    TAKE_OVER_WAIT_MS,
+    VANISHED_CLIENT_MS,
+)
 from controller.storage.refusals import AlreadyServed, DriverMissing
 from strandline.redaction import redact
 
@@ -28,19 +35,44 @@ def writing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS
     The server releases the lock when it ends the session, not before. So a connection made after a lost one sees
     everything that the lost one did, including a last COMMIT without an answer.
     """
+    return _holding("pg_advisory_lock", url, statement_timeout_ms, {})
+
+
+def joint_engine(url: URL, *, idle_ms: int = IDLE_COMMIT_MS) -> Engine:
+    """An engine for the sessions of one of several controllers that serve a store together.
+
+    They share the lock, so that no session of `writing_engine` is there beside them. The server ends a session that
+    says nothing for `idle_ms` within a transaction: a controller that stopped between the check of a commit and
+    its rows would keep everybody from its shards.
+    """
+    settings = {
+        "idle_in_transaction_session_timeout": idle_ms,
+        "client_connection_check_interval": VANISHED_CLIENT_MS,
+    }
+    return _holding("pg_advisory_lock_shared", url, STATEMENT_TIMEOUT_MS, settings)
+
+
+def _holding(lock: str, url: URL, statement_timeout_ms: int, settings: dict[str, int]) -> Engine:
+    """An engine for sessions that write, each of which holds the controller's lock, with those of the settings that the
+    server knows."""
     store = redact(url.render_as_string(hide_password=True))
 
     def take_lock(connection: Any, _record: Any) -> None:  # a connection of psycopg, which may not be installed
         try:
             with connection.cursor() as cursor:
                 cursor.execute(f"SET lock_timeout = {TAKE_OVER_WAIT_MS}")
-                cursor.execute(f"SELECT pg_advisory_lock({LOCK})")
+                cursor.execute(f"SELECT {lock}({LOCK})")
                 cursor.execute("RESET lock_timeout")
                 # A database may be set to answer before a commit is durable: never for this session.
                 cursor.execute(
                     "SELECT set_config('synchronous_commit', 'on', false) "
                     "WHERE current_setting('synchronous_commit') = 'off'"
                 )
+                # Nor may another isolation be set than ours: a pipeline begins its transactions without naming one.
+                cursor.execute("SET default_transaction_isolation = 'read committed'")
+                for name, value in settings.items():
+                    chosen = "SELECT set_config(name, %s, false) FROM pg_settings WHERE name = %s"
+                    cursor.execute(chosen, [str(value), name])
             connection.commit()
         except Exception as error:
             connection.close()

@@ -14,14 +14,14 @@ from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, with_checksum
 from controller.storage.diagnosis import Cause, StoreTrouble
 from controller.storage.dialect import RowStatement, StoreDialect, dialect_of
-from controller.storage.pipeline import Fate
 from controller.storage.rows import Values, cut_json, cut_of
 from controller.storage.statements import StatementRunner
-from controller.storage.transaction import CommitUnknown, abandon, reason_of, transaction
+from controller.storage.transaction import abandon, decided, transaction
 
 # Owners of terms in which no controller served. Names of controllers have a colon, so these two differ from all.
 RESTORE: Final = "restore"
 REWIND: Final = "rewind"
+CLUSTER: Final = "cluster"  # from here on controllers serve together, each with shards of its own
 
 
 class OwnershipLost(StoreTrouble):
@@ -52,6 +52,8 @@ class TermOver(StoreTrouble):
             return f"the store was restored from a backup while this controller served it: {fences}"
         if self.owner == REWIND:
             return f"the store's clock was set back while this controller served it: {fences}"
+        if self.owner == CLUSTER:
+            return f"controllers that serve the store together took it over: {fences}"
         return f"controller {self.owner} took the store over: {fences}"
 
 
@@ -193,22 +195,9 @@ class CommitWriter:
 
     def _commit(self, commit: Commit, may_write: Callable[[], None]) -> None:
         begun = self._begin(commit)
-        try:
+        with decided(self._connection, begun, self._runner):
             may_write()
             self._write(commit)
-            begun.commit()
-        except DBAPIError as error:
-            abandon(self._connection, begun)
-            match self._runner.fate:
-                case Fate.DONE:
-                    return  # the connection was lost after the answer had arrived
-                case Fate.UNKNOWN:
-                    raise CommitUnknown(reason_of(error)) from error
-                case Fate.UNDONE:
-                    raise
-        except BaseException:
-            abandon(self._connection, begun)
-            raise
 
     def _begin(self, commit: Commit) -> RootTransaction:
         """Begins a transaction and checks that it may write this commit; else raises and changes nothing."""

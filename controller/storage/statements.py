@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from sqlalchemy import ClauseElement, Connection, Dialect
 from sqlalchemy.exc import DBAPIError
@@ -17,6 +17,8 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from controller.storage.pipeline import Fate, Pipeline
 
 Values: TypeAlias = dict[str, Any]
+
+_PIPELINE: Final = "strandline_pipeline"
 
 
 class Prepared:
@@ -63,7 +65,7 @@ class StatementRunner:
         driver: Any = self._connection.connection.driver_connection
         if driver is not self._driver:
             self._driver = driver
-            self._pipeline = Pipeline(driver) if self._pipelined else None
+            self._pipeline = self._pipeline_of(driver) if self._pipelined else None
         dialect = self._connection.dialect
         self._fate = Fate.UNDONE
         try:
@@ -79,6 +81,14 @@ class StatementRunner:
             raise DBAPIError.instance(
                 None, None, error, dialect.loaded_dbapi.Error, connection_invalidated=lost, dialect=dialect
             ) from error
+
+    def _pipeline_of(self, driver: Any) -> Pipeline:
+        """One for a session, whoever runs statements in it: it names those that it has prepared."""
+        info = self._connection.info  # of the session: a new one has its own
+        if _PIPELINE not in info:
+            info[_PIPELINE] = Pipeline(driver)
+        found: Pipeline = info[_PIPELINE]
+        return found
 
     def run(self, statement: Prepared, values: Values) -> StatementResult:
         """Runs a statement. Read its answer after `together`."""

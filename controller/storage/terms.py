@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, false, func, insert, select
 
 from controller.limits import CLOCK_LEAD_MS, FENCES_SINCE_S
 from controller.storage import schema
-from controller.storage.save import RESTORE, REWIND, Term, TermOver
+from controller.storage.save import CLUSTER, RESTORE, REWIND, Term, TermOver
 from controller.storage.transaction import transaction
 
 
@@ -62,6 +63,51 @@ def begin_term(connection: Connection, owner: str, now: int) -> tuple[Term, Rest
             )
         )
     return term, Restores([(row.fence, row.clock_bound) for row in rows if row.owner == RESTORE])
+
+
+@dataclass(frozen=True, slots=True)
+class LastTerm:
+    """Where the last controller that served alone left the store."""
+
+    fence: int  # no row has a greater one
+    served_until: int
+    clock_bound: int
+    unserved_ms: int
+    restored: tuple[int, int] | None  # fence and time of the last restore
+
+
+def end_terms(connection: Connection) -> LastTerm | None:
+    """Enters that controllers serve together from now on: a controller with an earlier term commits nothing any more.
+
+    None if that was entered before, or if nobody has served the store yet. Runs within the caller's transaction.
+    """
+    table = schema.served
+    # As in `begin_term`: waits for the last commit of the earlier controller.
+    connection.execute(select(table.c.fence).order_by(table.c.fence).with_for_update())
+    rows = connection.execute(select(table).order_by(table.c.fence)).all()
+    served = [row for row in rows if row.owner not in (RESTORE, REWIND)]
+    if not served or served[-1].owner == CLUSTER:
+        return None
+    set_back = max((place for place, row in enumerate(rows) if row.owner == REWIND), default=0)
+    restored = [(row.fence, row.clock_bound) for row in rows if row.owner == RESTORE]
+    last = LastTerm(
+        fence=rows[-1].fence + 1,
+        served_until=rows[-1].served_until,
+        clock_bound=max(row.clock_bound for row in rows[set_back:]),
+        unserved_ms=rows[-1].unserved_ms,
+        restored=restored[-1] if restored else None,
+    )
+    connection.execute(
+        insert(table).values(
+            fence=last.fence,
+            owner=CLUSTER,
+            started_at=last.served_until,
+            served_until=last.served_until,
+            clock_bound=last.clock_bound,
+            unserved_ms=last.unserved_ms,
+        )
+    )
+    return last
 
 
 def begin_anew(connection: Connection, now: int) -> int | None:

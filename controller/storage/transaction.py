@@ -11,6 +11,8 @@ from sqlalchemy.exc import DBAPIError
 
 from controller.storage.diagnosis import StoreTrouble
 from controller.storage.dialect import dialect_of
+from controller.storage.pipeline import Fate
+from controller.storage.statements import StatementRunner
 from strandline.redaction import redact
 
 
@@ -47,6 +49,26 @@ def transaction(connection: Connection) -> Iterator[None]:
             raise CommitUnknown(reason_of(error)) from error
     if warnings:
         raise CommitUnknown(warnings[0])
+
+
+@contextmanager
+def decided(connection: Connection, begun: RootTransaction, runner: StatementRunner) -> Iterator[None]:
+    """Around the statements of a runner that end with COMMIT. Raises as `transaction` does."""
+    try:
+        yield
+        begun.commit()
+    except DBAPIError as error:
+        abandon(connection, begun)
+        match runner.fate:
+            case Fate.DONE:
+                return  # the connection was lost after the answer had arrived
+            case Fate.UNKNOWN:
+                raise CommitUnknown(reason_of(error)) from error
+            case Fate.UNDONE:
+                raise
+    except BaseException:
+        abandon(connection, begun)
+        raise
 
 
 def abandon(connection: Connection, begun: RootTransaction) -> None:
