@@ -98,8 +98,9 @@ _CONTROLLER: Final = "id, name, address, client_address, version, beat, clock_bo
 _SHARD: Final = "shard.id, shard.owner, shard.fence, shard.served_until, shard.clock_floor, shard.unserved_ms"
 _IDS: Final = "CAST(:shards AS integer[])"
 
+_ALIVE: Final = "SELECT id FROM controller WHERE id = :me AND ended_at IS NULL"
 _LOCK: Final = "SELECT id FROM controller WHERE id = :me FOR UPDATE"
-_HOLD: Final = "SELECT id FROM controller WHERE id = :me AND ended_at IS NULL FOR KEY SHARE"
+_HOLD: Final = f"{_ALIVE} FOR KEY SHARE"
 _HELD: Final = """
 SELECT shard.id FROM shard
 JOIN unnest(CAST(:shards AS integer[]), CAST(:fences AS integer[])) AS given (id, fence) USING (id, fence)
@@ -162,35 +163,43 @@ def _prepared(statement: str) -> Prepared:
 
 
 def begin(connection: Connection, request: Begin) -> Begun | NameTaken:
-    """Begins a controller; one that has just started ends all others of its name. See `Begin`.
+    """Begins a controller. See `Begin`.
 
-    Sent again with the same id, it is answered as it was the first time. The first begin of all also ends the term of
-    the controller that served the store alone, and gives each stream and group its shard.
+    The first begin of all also ends the term of the controller that served the store alone, and gives each stream and
+    group its shard.
     """
     own, who = request.id, request.identity
     with transaction(connection):
         connection.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_BEGIN_MS}"))
         # Of several that begin with one name at once, each sees the one before it.
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name), 0)"), {"name": f"controller/{who.name}"})
-        same = [row for row in _live(connection) if row.name == who.name and row.id != own]
-        if request.previous is not None:
-            other = next((row for row in same if row.id != request.previous), None)
-            if other is not None:
-                return NameTaken(other)
-        former = [row.id for row in same] if request.previous is None else [request.previous]
-        ended = _end_all(connection, former, None if request.previous is None else request.clock_shown)
-        _take_from_terms(connection)
-        connection.execute(_forget(), {"kept": ENDED_KEPT_MS})
-        connection.execute(_insert(), {"id": own, "lease": LEASE_MS, **_identity(request)})
-        theirs = select(schema.shard.c.id).where(schema.shard.c.owner.in_(former))
-        shards = _array(connection.execute(theirs).scalars())
-        connection.execute(text(_LOCK_SHARDS), {"shards": shards})
-        connection.execute(text(_TAKE), {"shards": shards, "me": own})
-        told = connection.execute(text(_READ_SHARDS), {"known": None}).all()
-        controllers = connection.execute(text(_READ_CONTROLLERS), {"me": own}).all()
+        there = select(schema.controller.c.id).where(schema.controller.c.id == own)
+        if connection.execute(there).one_or_none() is None:
+            return _begin(connection, request)
+    return Begun(beat(connection, Beat(own, 0, False, None)), (), ())
+
+
+def _begin(connection: Connection, request: Begin) -> Begun | NameTaken:
+    own, who, previous = request.id, request.identity, request.previous
+    same = [row for row in _live(connection) if row.name == who.name and row.id != previous]
+    if same and not request.restart:
+        return NameTaken(same[0])
+    ended = _end_all(connection, [row.id for row in same])
+    if previous is not None:
+        ended += _end_all(connection, [previous], request.clock_shown)
+    _take_from_terms(connection)
+    connection.execute(_forget(), {"kept": ENDED_KEPT_MS})
+    connection.execute(_insert(), {"id": own, "lease": LEASE_MS, **_identity(request)})
+    former = [*ended, *([] if previous is None else [previous])]
+    theirs = select(schema.shard.c.id).where(schema.shard.c.owner.in_(former))
+    shards = _array(connection.execute(theirs).scalars())
+    connection.execute(text(_LOCK_SHARDS), {"shards": shards})
+    connection.execute(text(_TAKE), {"shards": shards, "me": own})
+    told = connection.execute(text(_READ_SHARDS), {"known": None}).all()
+    controllers = connection.execute(text(_READ_CONTROLLERS), {"me": own}).all()
     answer = _answer(told, controllers)
-    same_address = (row for row in answer.controllers if row.address == who.address and row.ended_at is None)
-    return Begun(answer, tuple(ended), tuple(row for row in same_address if row.id != own))
+    same_address = (row for row in answer.controllers if row.address == who.address and row.id != own)
+    return Begun(answer, tuple(ended), tuple(same_address))
 
 
 def _live(connection: Connection) -> list[ControllerRow]:
@@ -198,7 +207,7 @@ def _live(connection: Connection) -> list[ControllerRow]:
     return [ControllerRow(*row) for row in found]
 
 
-def _end_all(connection: Connection, controllers: Sequence[int], clock_shown: int | None) -> list[int]:
+def _end_all(connection: Connection, controllers: Sequence[int], clock_shown: int | None = None) -> list[int]:
     """Ends these controllers, after their commits; returns those that had not ended yet."""
     table = schema.controller
     locked = select(table.c.id).where(table.c.id.in_(controllers), table.c.ended_at.is_(None)).order_by(table.c.id)
@@ -241,7 +250,7 @@ def _forget() -> Any:
 def _insert() -> Any:
     return text(
         f"INSERT INTO controller ({_CONTROLLER}) VALUES (:id, :name, :address, :client_address, :version, 1, "
-        f"{_NOW} + :lease, {_NOW}, false, NULL) ON CONFLICT (id) DO NOTHING"
+        f"{_NOW} + :lease, {_NOW}, false, NULL)"
     )
 
 
@@ -276,11 +285,12 @@ def _answer(told: Sequence[Any], controllers: Iterable[Any]) -> BeatAnswer:
 
 
 def end(connection: Connection, request: End) -> bool:
-    """Ends another controller after its commit, if its beat still is the one that was seen; returns whether it did."""
+    """Ends another controller after its commit, if its beat is the one that was seen; returns whether it has ended."""
     with _in_one_trip(connection) as runner:
         runner.run(_prepared(_LOCK), {"me": request.id})  # the UPDATE alone would not wait for FOR KEY SHARE
-        ended = runner.run(_prepared(_END), {"me": request.id, "beat": request.beat})
-    return ended.rowcount == 1
+        runner.run(_prepared(_END), {"me": request.id, "beat": request.beat})
+        alive = runner.run(_prepared(_ALIVE), {"me": request.id})
+    return not alive.fetchall()
 
 
 def leave(connection: Connection, request: Leave) -> None:

@@ -74,6 +74,11 @@ class Calling(Generic[Result]):
         return self._result[0]
 
 
+def is_live(told: BeatAnswer, controller: int) -> bool:
+    row = told.row_of(controller)
+    return row is not None and row.ended_at is None
+
+
 class Node:
     """A controller: its row, a session for commits, and one for everything else."""
 
@@ -87,7 +92,7 @@ class Node:
 
     def begin(self, previous: int | None = None, clock_shown: int = 0) -> Begun | NameTaken:
         self.id = next(self._cluster.ids)
-        return cluster.begin(self.beats, Begin(self.id, self.identity, previous, clock_shown))
+        return cluster.begin(self.beats, Begin(self.id, self.identity, previous, previous is None, clock_shown))
 
     def begun(self, previous: int | None = None, clock_shown: int = 0) -> Begun:
         found = self.begin(previous, clock_shown)
@@ -297,7 +302,7 @@ def test_a_long_commit_goes_on_beside_beats_and_holds_an_end_up(store: Cluster) 
         store.until_waiting(ending)
         sleeping = Calling(lambda: one.commits.exec_driver_sql("SELECT pg_sleep(1.5)"))
         while not sleeping.ended:
-            assert one.beat().is_live(one.id)
+            assert is_live(one.beat(), one.id)
             assert not ending.ended
     assert not ending.result()  # its beat has moved
     assert store.wrote() == [(7, 1)]
@@ -307,9 +312,9 @@ def test_an_end_that_names_an_earlier_beat_does_nothing(store: Cluster) -> None:
     one, two = store.node("one"), store.node("two")
     one.beat()
     assert not two.end(one, beat=1)
-    assert one.beat().is_live(one.id)
+    assert is_live(one.beat(), one.id)
     assert two.end(one)
-    assert not two.end(one, beat=3)  # it has ended
+    assert two.end(one, beat=1)  # it had ended before
 
 
 def test_an_end_that_waited_for_a_beat_does_nothing(store: Cluster) -> None:  # same_beat
@@ -320,7 +325,7 @@ def test_an_end_that_waited_for_a_beat_does_nothing(store: Cluster) -> None:  # 
     store.until_waiting(ending)
     beating.commit()
     assert not ending.result()
-    assert one.beat().is_live(one.id)
+    assert is_live(one.beat(), one.id)
 
 
 # -- beats -----------------------------------------------------------------------------------------------------------
@@ -353,7 +358,7 @@ def test_a_beat_of_a_controller_that_was_ended_changes_nothing(store: Cluster) -
     told = one.beat(served_until=2**60)
     row = told.row_of(one.id)
     assert row is not None and row.ended_at is not None
-    assert (row.beat, told.is_live(one.id)) == (1, False) and row.served_until < 2**60
+    assert (row.beat, is_live(told, one.id)) == (1, False) and row.served_until < 2**60
 
 
 def test_a_bound_is_a_lease_ahead_of_the_stores_clock_and_never_goes_back(store: Cluster) -> None:
@@ -503,7 +508,7 @@ def test_a_controller_that_starts_ends_one_of_its_name_and_takes_its_shards(stor
     assert begun.answer.shards is not None
     mine = [(each.id, each.fence) for each in begun.answer.shards if each.owner == again.id]
     assert mine == [(1, 2), (2, 2)]
-    assert not one.beat().is_live(one.id)
+    assert not is_live(one.beat(), one.id)
 
 
 def test_an_end_by_name_waits_for_the_commit_under_way(store: Cluster) -> None:  # row_lock
@@ -527,7 +532,7 @@ def test_one_address_under_two_names_is_told(store: Cluster) -> None:
     one, two = store.node("one", "here:1"), Node(store, "two", "here:1")
     begun = two.begun()
     assert (begun.ended, [row.name for row in begun.same_address]) == ((), ["one"])
-    assert one.beat().is_live(one.id)
+    assert is_live(one.beat(), one.id)
 
 
 def test_a_controller_begins_anew_under_a_new_id_with_its_shards(store: Cluster) -> None:  # new_incarnation
@@ -571,16 +576,21 @@ def test_who_was_replaced_by_its_name_does_not_come_back(store: Cluster) -> None
     former = one.id
     found = one.begin(previous=former)
     assert isinstance(found, NameTaken) and found.by.id == again.id
-    assert again.beat().is_live(again.id)
+    assert is_live(again.beat(), again.id)
 
 
-def test_a_begin_that_is_sent_again_is_answered_as_before(store: Cluster) -> None:
+def test_a_begin_that_is_sent_again_counts_as_a_beat(store: Cluster) -> None:
     one = store.node("one")
     one.take(7)
-    request = Begin(99, one.identity, one.id, 0)
+    request = Begin(99, one.identity, one.id, False, 0)
     first, second = cluster.begin(one.beats, request), cluster.begin(one.beats, request)
     assert isinstance(first, Begun) and isinstance(second, Begun)
-    assert second.answer.shards == first.answer.shards and second.answer.is_live(99)
+    assert second.answer.shards == first.answer.shards
+    rows = [each.answer.row_of(99) for each in (first, second)]
+    assert [row.beat for row in rows if row is not None] == [1, 2]
+    two = store.node("one")
+    third = cluster.begin(one.beats, request)
+    assert isinstance(third, Begun) and not is_live(third.answer, 99) and is_live(third.answer, two.id)
 
 
 def test_rows_of_the_dead_are_forgotten_when_their_shards_are_taken(store: Cluster) -> None:
@@ -596,7 +606,7 @@ def test_who_leaves_says_which_time_it_showed(store: Cluster) -> None:
     one, two = store.node("one"), store.node("two")
     (shard,) = one.take(7).shards
     cluster.leave(one.beats, Leave(one.id, shard.clock_floor + 5))
-    assert not one.beat().is_live(one.id)
+    assert not is_live(one.beat(), one.id)
     store.execute("UPDATE shard SET clock_floor = 0 WHERE id = 7")
     (next_,) = two.take(7).shards
     assert next_.clock_floor < shard.clock_floor + LEASE_MS
