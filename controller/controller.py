@@ -14,6 +14,7 @@ from typing import NamedTuple
 from controller.clock import Clock, HostClock
 from controller.commit.group_commit import Committer
 from controller.commit.health import Outage, Replaced, StoreHealth
+from controller.commit.serving import TermRecord
 from controller.commit.store import Store
 from controller.groups.service import Groups
 from controller.limits import (
@@ -37,9 +38,8 @@ from controller.status.status_reader import StatusReader
 from controller.storage.database import Database, away, open_database, parse_url, shown
 from controller.storage.diagnosis import Cause
 from controller.storage.refusals import StoreAway
-from controller.storage.save import Term
 from controller.storage.session import StoreFailed
-from controller.storage.terms import Restores, begin_term
+from controller.storage.terms import OneTerm, Term, begin_term
 from controller.storage.worker import in_thread
 from controller.streams.mark_feed import MarkFeed
 from controller.streams.notes import Notes
@@ -70,20 +70,20 @@ class Controller:
         committer: Committer,
         clock: Clock,
         term: Term,
-        restores: Restores,
         health: StoreHealth,
         work_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         """`work_clock` gives the seconds that this thread has worked: what only waits may be worked out again soon."""
+        tenures = OneTerm(term, clock.unserved)
         self.clock = clock
         self.health = health
         self.counts = Counts()
-        self.streams = Streams(store, committer, clock, term, restores)
+        self.streams = Streams(store, committer, clock, tenures)
         self.notes = Notes(self.streams, committer, clock)
         self.reading = Reads(self.streams, store, clock)
         self.following = MarkFeed(self.streams, self.reading, committer)
         self.indexing = TimeIndexes(self.streams, store)
-        self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, term, restores)
+        self.groups = Groups(store, committer, clock, self.streams, self.reading, self.indexing, tenures)
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
         self.journals = JournalReads(self.streams, self.groups, store)
         self.status = StatusReader(self.streams, self.groups, clock, work_clock)
@@ -121,13 +121,13 @@ class Controller:
         await asyncio.wait([opening := asyncio.wrap_future(begun)], timeout=START_DEADLINE_S)
         if not opening.done():
             raise StoreAway(shown(parse_url(database_url)), f"it has not answered for {START_DEADLINE_S} s")
-        database, term, restores = opening.result()
+        database, term = opening.result()
         clock = Clock(host, term.started_at, by_hand=by_hand, unserved=Unserved(term.unserved_ms))
         health = StoreHealth(stopwatch)
         health.wrote()  # the start of the term
         store = Store(database, term, health)
-        committer = Committer(store.commit, term, clock, health=health)
-        controller = cls(store, committer, clock, term, restores, health)
+        committer = Committer(store.commit, TermRecord(term, clock), health=health)
+        controller = cls(store, committer, clock, term, health)
         await controller.tokens.refresh()
         clock.unserved.skip(clock.now() - term.started_at)  # nobody could be heard before this
         committer.start()
@@ -291,11 +291,11 @@ def _version() -> str:
         return "unknown"
 
 
-def _begin(url: str, owner: str, host: HostClock) -> tuple[Database, Term, Restores]:
+def _begin(url: str, owner: str, host: HostClock) -> tuple[Database, Term]:
     """Opens a store and begins to serve it; raises StoreRefused."""
     database = open_database(url)
     try:
-        return database, *begin_term(database.writer, owner, host.wall())
+        return database, begin_term(database.writer, owner, host.wall())
     except StoreFailed as error:
         database.close()
         raise away(parse_url(url), error) from error

@@ -30,8 +30,8 @@ from controller.settings import Settings
 from controller.storage.database import check_store, parse_url, shown
 from controller.storage.diagnosis import StoreSilent
 from controller.storage.refusals import StoreRefused
-from controller.storage.save import RESTORE, REWIND, TermOver
 from controller.storage.schema import REVISION
+from controller.storage.terms import RESTORE, REWIND, TermOver
 from controller.storage.tokens import has_tokens
 from controller.storage.worker import within
 from controller.terminal import Failure, say

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from controller.limits import DAMAGED_ROWS_KEPT
 from controller.records.operator_log import log_event
+from controller.storage import schema
 from controller.storage.save import Commit
 from controller.storage.session import StoreTable
+from controller.storage.tenure import Kind, Tenure
 from strandline.errors import StoreCorrupt
 
 Place: TypeAlias = tuple[str | None, str | None, str | None, str | None]
+
+_TABLES: Final[dict[Kind, StoreTable]] = {Kind.STREAM: schema.stream, Kind.GROUP: schema.reader_group}
 
 
 class Damaged:
     """A stream or reader group that cannot be loaded, since one of its rows is damaged. It can be deleted."""
 
-    def __init__(self, table: StoreTable, name: str) -> None:
-        self._table = table
+    def __init__(self, kind: Kind, name: str, tenure: Tenure) -> None:
+        self._kind = kind
         self._name = name
+        self._tenure = tenure
+
+    @property
+    def discarded(self) -> bool:
+        return self._tenure.over
 
     def write(self, commit: Commit) -> Callable[[], None]:
-        commit.remove(self._table, {"name": self._name})
+        commit.under(self._tenure, self._kind, self._name, None)
+        commit.remove(_TABLES[self._kind], {"name": self._name})
         return self.discard
 
     def discard(self) -> None:

@@ -7,6 +7,8 @@ A call is applied in memory at once and joins the forming batch. One flusher tak
 changed in one transaction, and then resolves the one future that all of its calls await. While it commits, the next
 batch forms. The flusher never waits for a batch to fill.
 
+What may no longer be served is not written either: its batch is refused before anything is sent.
+
 If a commit fails, memory is ahead of the store: every stream of that batch and of the forming one is discarded, all of
 their calls raise StoreUnavailable, and the next call loads the stream as the store has it. If COMMIT was sent and not
 answered, the calls of the batch raise StoreUndecided instead, and nothing is loaded before the outcome of the commit is
@@ -21,11 +23,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from controller.clock import Clock
 from controller.commit.health import StoreHealth
-from controller.limits import CLOCK_LEAD_MS, FLUSH_NOTES, STOP_DEADLINE_S, WAITING_CALLS
+from controller.commit.serving import ServingRecord
+from controller.limits import FLUSH_NOTES, STOP_DEADLINE_S, WAITING_CALLS
 from controller.storage.diagnosis import diagnose
-from controller.storage.save import Commit, Term
+from controller.storage.save import Commit
 from controller.storage.transaction import CommitUnknown
 from strandline.errors import Overloaded, StoreUnavailable, StoreUndecided, StrandlineError
 
@@ -34,6 +36,10 @@ log = logging.getLogger(__name__)
 
 class Kept(Protocol):
     """Something in memory that is ahead of the store until it is written: a stream or a reader group."""
+
+    @property
+    def discarded(self) -> bool:
+        """Whether it is no longer equal to the store, or its tenure is over: then it is not written."""
 
     def write(self, commit: Commit) -> Callable[[], None]:
         """Adds its changes to a commit; returns what to call once they are durable."""
@@ -76,20 +82,17 @@ class Committer:
     def __init__(
         self,
         commit: Callable[[Commit], Awaitable[None]],
-        term: Term,
-        clock: Clock,
+        serving: ServingRecord,
         *,
         waiting_calls: int = WAITING_CALLS,
         health: StoreHealth | None = None,
     ) -> None:
         """`commit` writes, and ends in bounded time whatever the store does."""
         self._commit = commit
-        self._term = term
-        self._clock = clock
+        self._serving = serving
         self.limit = waiting_calls
         self._health = health if health is not None else StoreHealth(time.perf_counter)
         self._forming = Batch()
-        self._lead_ms = CLOCK_LEAD_MS
         self._writing: Batch | None = None  # the batch that is being committed
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -99,7 +102,7 @@ class Committer:
 
     async def stop(self, seconds: float = STOP_DEADLINE_S) -> bool:
         """Writes what is waiting and how long this controller served, then ends. Returns whether that is durable."""
-        self._lead_ms = 0  # no caller gets a later time from now on
+        self._serving.stop()
         last = self.beat_soon()
         await asyncio.wait([last], timeout=seconds)
         if self._task is not None:
@@ -175,29 +178,22 @@ class Committer:
         return batch
 
     async def _write(self, batch: Batch) -> None:
-        now, unserved = self._clock.now(), self._clock.unserved
-        if (
-            not self._clock.by_hand
-        ):  # on a manual clock a commit takes no time, however far the clock is moved meanwhile
-            unserved.begin(now)
-        commit = Commit(
-            self._term,
-            served_until=unserved.served_until(now),
-            clock_bound=now + self._lead_ms,
-            unserved_ms=unserved.total_ms,
-        )
+        for kept in batch.kept.values():
+            if kept.discarded:
+                _refuse(batch, StoreUnavailable(reason="this controller no longer serves what was to be written"))
+                return
+        commit = Commit(self._serving.begin())
         began = self._health.begin()
         try:
             written = [(kept, kept.write(commit)) for kept in batch.kept.values()]
             await self._commit(commit)
             self._health.committed(began, batch.calls)
-            unserved.succeed(self._clock.now())
+            self._serving.succeed()
         except asyncio.CancelledError:
             batch.done.give_up()
             raise
         except Exception as error:
-            unserved.begin(now)
-            unserved.fail()
+            self._serving.fail()
             self._fail(batch, error, began)
         else:
             self._publish(written)

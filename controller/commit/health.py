@@ -14,7 +14,7 @@ from controller.records.counts import Distribution
 from controller.records.operator_log import log_event
 from controller.records.rate_limit import RateLimit
 from controller.storage.diagnosis import Cause, diagnose
-from controller.storage.save import TermGone, TermOver
+from controller.storage.terms import TermGone, TermOver
 from strandline.errors import StoreCorrupt
 
 FLUSH_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)

@@ -32,9 +32,9 @@ from controller.storage import upgrade
 from controller.storage.database import Database
 from controller.storage.diagnosis import LockHeld, StoreMoved, StoreSilent, StoreTrouble, diagnose
 from controller.storage.refusals import AlreadyServed, StoreRefused
-from controller.storage.save import Commit, CommitWriter, Term
+from controller.storage.save import Commit, CommitWriter
 from controller.storage.session import StoreConnection, StoreFailed
-from controller.storage.terms import taken_over
+from controller.storage.terms import Term, taken_over
 from controller.storage.transaction import CommitUnknown
 from controller.storage.worker import in_thread
 from controller.yielding import Steps

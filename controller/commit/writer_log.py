@@ -41,15 +41,20 @@ class WriterLog:
         self._log = stored
 
     def write(
-        self, writers: Mapping[str, Writer], changed: Collection[str], forgotten: Collection[str], commit: Commit
+        self,
+        writers: Mapping[str, Writer],
+        changed: Collection[str],
+        forgotten: Collection[str],
+        fence: int,
+        commit: Commit,
     ) -> None:
-        """Adds the changes to the log, and removes its oldest rows if it is too long.
+        """Adds the changes to the log, and removes its oldest rows if it is too long. `fence` is the stream's.
 
         A writer that was forgotten and came back is in both `forgotten` and `changed`.
         """
         if not changed and not forgotten:
             return
-        fence, log = commit.term.fence, self._log
+        log = self._log
         for name in forgotten:
             commit.remove(schema.writer_state, {"stream": self._stream, "name": name})
         gone = [(name, True) for name in sorted(forgotten) if name in log.times]
@@ -61,9 +66,9 @@ class WriterLog:
             commit.add_row(schema.writer_change, change_values(self._stream, log.seq, documents, fence))
         bound = self._states_per_writer * (LOG_LEAST_WRITERS + len(self._log.times))
         if self._log.states > bound:
-            self._release(bound - min(bound // 8, LOG_ROW_STATES), writers, commit)
+            self._release(bound - min(bound // 8, LOG_ROW_STATES), writers, fence, commit)
 
-    def _release(self, wanted: int, writers: Mapping[str, Writer], commit: Commit) -> None:
+    def _release(self, wanted: int, writers: Mapping[str, Writer], fence: int, commit: Commit) -> None:
         """Removes the oldest rows until at most `wanted` states are left."""
         log = self._log
         while log.states > wanted and len(log.rows) > 1:
@@ -80,7 +85,7 @@ class WriterLog:
                     del log.times[name]
                 if log.first.get(name) == seq:
                     del log.first[name]
-                    values = state_values(self._stream, writers[name], log.seq, commit.term.fence)
+                    values = state_values(self._stream, writers[name], log.seq, fence)
                     commit.put_row(schema.writer_state, values)
         commit.logged.append({"stream": self._stream, "seq": log.rows[0][0]})
 

@@ -14,6 +14,7 @@ from controller.storage import schema
 from controller.storage.groups import StoredGroup, group_values
 from controller.storage.journal import JOURNAL_OF_GROUP
 from controller.storage.save import Commit
+from controller.storage.tenure import Kind, Tenure
 from strandline.core.backlog import BacklogDetector
 from strandline.core.cut import Cut
 from strandline.core.order import SegmentRef
@@ -25,22 +26,29 @@ class LoadedGroup:
     """A loaded reader group. It may be ahead of the store until it is written."""
 
     def __init__(
-        self, membership: Membership, created_at: int, stored_fence: int | None, *, heard_at: int | None = None
+        self,
+        membership: Membership,
+        created_at: int,
+        tenure: Tenure,
+        *,
+        stored_fence: int | None,
+        heard_at: int | None = None,
     ) -> None:
         self.membership = membership
+        self.tenure = tenure
         self.caught_up = False  # the group was found not to be in backlog, since it was last asleep
         self.backlog: bool | None = None  # as last reported, None before the first report
         self._backlog = BacklogDetector(membership.settings.backlog_threshold_ms)
         self.created_at = created_at
         self.heard_at = created_at if heard_at is None else heard_at  # when any reader was last heard
         self.journal = Journal(JOURNAL_OF_GROUP)
-        self.discarded = False
+        self._discarded = False
         self.ending: asyncio.Future[None] | None = None
         self._stored_fence = stored_fence
         self._owned: dict[str, set[SegmentRef]] = {}  # by reader, the segments that it owns according to the journal
 
     @classmethod
-    def loaded(cls, stored: StoredGroup, settings: GroupSettings, now: int) -> LoadedGroup:
+    def loaded(cls, stored: StoredGroup, settings: GroupSettings, tenure: Tenure, now: int) -> LoadedGroup:
         membership = Membership(stored.name, settings)
         membership.epochs = stored.epochs
         membership.readers = {name: Reader(*of_reader) for name, of_reader in stored.readers.items()}
@@ -48,13 +56,18 @@ class LoadedGroup:
         membership.unsettled = stored.unsettled
         membership.held = stored.held
         heard_at = max((reader.heard_at for reader in membership.readers.values()), default=now)
-        loaded = cls(membership, stored.created_at, stored.fence, heard_at=heard_at)
+        loaded = cls(membership, stored.created_at, tenure, stored_fence=stored.fence, heard_at=heard_at)
         loaded.journal = Journal(JOURNAL_OF_GROUP, stored.journal)
         for place, reader in stored.owners.items():
             loaded._owned.setdefault(reader, set()).add(place)
         if stored.caught_up:
             loaded.in_backlog(now, now, asleep=False)
         return loaded
+
+    @property
+    def discarded(self) -> bool:
+        """Whether it must not be served or written: it is not equal to the store, or its tenure is over."""
+        return self._discarded or self.tenure.over
 
     def begin_anew(self, restored_at: int, now: int) -> None:
         """Fences all readers after the store was restored to an earlier moment, as `LoadedStream.begin_anew` does."""
@@ -103,8 +116,9 @@ class LoadedGroup:
 
     def write(self, commit: Commit) -> Callable[[], None]:
         """Adds all changes since the last call to a commit; returns the function that logs them."""
-        members, fence = self.membership, commit.term.fence
+        members, fence = self.membership, self.tenure.fence
         touched, members.touched = members.touched, Touched()
+        commit.under(self.tenure, Kind.GROUP, members.name, self._stored_fence)
         if self.ending is not None:
             commit.remove(schema.reader_group, {"name": members.name})
             return self.discard
@@ -117,7 +131,7 @@ class LoadedGroup:
                 self.caught_up,
                 members.held,
                 self.created_at,
-                commit.term.owner,
+                self.tenure.owner,
                 fence,
             )
             put = commit.add_row if self._stored_fence is None else commit.put_row
@@ -147,7 +161,7 @@ class LoadedGroup:
         return partial(log_entries, "group", members.name, told)  # windows are computed when they are requested
 
     def discard(self) -> None:
-        self.discarded = True
+        self._discarded = True
 
 
 def _names(places: set[SegmentRef]) -> list[str]:

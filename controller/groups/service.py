@@ -19,10 +19,8 @@ from controller.groups.windows import GroupWindows
 from controller.limits import METRICS_LAGGING_SEGMENTS
 from controller.records.journal import Act, record_refused
 from controller.records.operator_log import log_event
-from controller.storage import schema
 from controller.storage.groups import group_streams, load_group
-from controller.storage.save import Term
-from controller.storage.terms import Restores
+from controller.storage.tenure import Kind, Tenure, Tenures
 from controller.streams.cache import LoadingCache
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
@@ -62,19 +60,17 @@ class Groups:
         streams: Streams,
         reading: Reads,
         indexing: TimeIndexes,
-        term: Term,
-        restores: Restores,
+        tenures: Tenures,
     ) -> None:
         self._store = store
         self._committer = committer
         self._clock = clock
         self._streams = streams
         self._reading = reading
-        self._term = term
-        self._restores = restores
+        self._tenures = tenures
         self._windows = GroupWindows(streams, reading, clock)
         self._indexing = indexing
-        self._cache: LoadingCache[LoadedGroup] = LoadingCache(self._load)
+        self._cache: LoadingCache[LoadedGroup] = LoadingCache(Kind.GROUP, tenures, self._load)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
@@ -102,6 +98,7 @@ class Groups:
         check_name("group", name)
         _check(settings)
         starts = {stream: await self._start(settings, stream) for stream in settings.streams}
+        tenure = self._tenures.of(Kind.GROUP, name)
         found = await self._find(name)
         self._committer.admit()
         if found is not None:
@@ -118,8 +115,8 @@ class Groups:
         for stream, cut in starts.items():
             membership.start(stream, cut)
         membership.touched.group = True
-        now = self._clock.now()
-        loaded = LoadedGroup(membership, now, None)
+        now = tenure.moment(self._clock.now()).now
+        loaded = LoadedGroup(membership, now, tenure, stored_fence=None)
         loaded.journal.act(Act("created", by, settings_of_group(settings)), now)
         self._cache.put(name, loaded)
         await self._committer.join(loaded)
@@ -146,7 +143,7 @@ class Groups:
         if not _differences(settings, before):
             await self._committer.join(loaded)
             return
-        moment = self._clock.moment()
+        moment = loaded.tenure.moment(self._clock.now())
         loaded.configure(settings, starts, told, moment)
         loaded.journal.act(Act("configured", by, _changed(before, settings)), moment.now)
         await self._committer.join(loaded)
@@ -172,7 +169,7 @@ class Groups:
 
     async def _delete_damaged(self, name: str, by: str | None) -> None:
         self._committer.admit()
-        await self._committer.join(Damaged(schema.reader_group, name))
+        await self._committer.join(Damaged(Kind.GROUP, name, self._tenures.of(Kind.GROUP, name)))
         self._store.deleted(group=name)
         log_event("group_deleted", group=name, by=by)
 
@@ -188,17 +185,16 @@ class Groups:
         check_name("group", name)
         return await self._cache.find(name)
 
-    async def _load(self, name: str) -> LoadedGroup | None:
+    async def _load(self, name: str, tenure: Tenure) -> LoadedGroup | None:
         stored = await self._store.read(load_group, name)
         if stored is None:
             return None
-        now = self._clock.now()
-        loaded = LoadedGroup.loaded(stored, settings_of(stored.settings), now)
-        if stored.fence != self._term.fence:
-            restored_at = self._restores.since(stored.fence)
-            if restored_at is not None:
-                loaded.begin_anew(restored_at, now)
-                self._committer.keep(loaded)
+        now = tenure.moment(self._clock.now()).now
+        loaded = LoadedGroup.loaded(stored, settings_of(stored.settings), tenure, now)
+        restored_at = tenure.restored_at(stored.fence)
+        if restored_at is not None and not loaded.discarded:
+            loaded.begin_anew(restored_at, now)
+            self._committer.keep(loaded)
         return loaded
 
     async def _start(self, settings: GroupSettings, stream: str) -> Cut:
@@ -287,7 +283,7 @@ class Groups:
             if loaded.membership.settings is settings:  # else the streams of the group were changed meanwhile
                 break
         self._committer.admit()
-        moment = self._clock.moment()
+        moment = loaded.tenure.moment(self._clock.now())
         loaded.heard_at = now = moment.now
         try:
             call(loaded.membership, graphs, moment)

@@ -38,7 +38,7 @@ class GroupWindows:
     async def window(self, loaded: LoadedGroup) -> GroupWindow:
         """The window of a group, in each of its streams and over all of them."""
         settings = loaded.membership.settings
-        moment = self._clock.moment()
+        moment = loaded.tenure.moment(self._clock.now())
         now = moment.now
         loaded.membership.time_out_silent(moment)
         streams = {stream: await self._stream_window(loaded, stream, now) for stream in settings.streams}

@@ -43,7 +43,7 @@ from controller.storage import schema
 from controller.storage.diagnosis import Cause, StoreTrouble
 from controller.storage.dialect import dialect_of
 from controller.storage.statements import Prepared, StatementRunner
-from controller.storage.terms import Restores, end_terms
+from controller.storage.terms import end_terms
 from controller.storage.transaction import decided, transaction
 from migrations.shards import fill_shards
 
@@ -327,14 +327,13 @@ def _taken(rows: Iterable[Any], now: Sequence[Any]) -> Taken:
     return Taken(shards=tuple(ShardRow(*row) for row in rows), store_now=now[0][0])
 
 
-def restores(connection: Connection, shards: Sequence[int]) -> dict[int, Restores]:
-    """By shard, when the store was last restored: what streams and groups of it are loaded with."""
+def restores(connection: Connection, shards: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
+    """By shard, the fence and the time of the store's last restore: a `Tenure` is made with them."""
     table = schema.shard
     query = select(table.c.id, table.c.restored_fence, table.c.restored_at).where(table.c.id.in_(shards))
     with connection.begin():
         rows = connection.execute(query).all()
-    found = {row.id: [] if row.restored_fence is None else [(row.restored_fence, row.restored_at)] for row in rows}
-    return {shard: Restores(restored) for shard, restored in found.items()}
+    return {row.id: [] if row.restored_fence is None else [(row.restored_fence, row.restored_at)] for row in rows}
 
 
 def due_streams(connection: Connection, shards: Sequence[int], until: int, limit: int) -> list[Due]:

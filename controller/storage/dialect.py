@@ -7,7 +7,7 @@ PostgreSQL   a statement is run once for all rows, sent as one JSON document: a 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cache
 from typing import Any, Final, Protocol
 
@@ -44,7 +44,7 @@ class RowStatement(Protocol):
     def run_all(self, runner: StatementRunner, rows: Sequence[Values]) -> None: ...
 
 
-class StoreDialect(Protocol):
+class StoreDialect(Hashable, Protocol):
     """The statements of one database, and the meaning of its errors."""
 
     def left_undone(self, error: BaseException | None) -> bool:

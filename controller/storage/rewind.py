@@ -16,7 +16,7 @@ from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS
 from controller.storage.refusals import CannotRewind
 from controller.storage.rows import config_of
-from controller.storage.save import REWIND
+from controller.storage.terms import REWIND
 from strandline.core.config import TimeDomain
 
 

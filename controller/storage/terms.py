@@ -1,31 +1,194 @@
-"""Terms of serving: which controllers served the store, and when."""
+"""Terms of serving: which controllers served the store, one after the other, and when."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Final
 
-from sqlalchemy import Connection, delete, false, func, insert, select
+from sqlalchemy import Connection, bindparam, delete, false, func, insert, select, update
 
 from controller.limits import CLOCK_LEAD_MS, FENCES_SINCE_S
 from controller.storage import schema
-from controller.storage.save import CLUSTER, RESTORE, REWIND, Term, TermOver
+from controller.storage.diagnosis import Cause, StoreTrouble
+from controller.storage.dialect import StoreDialect
+from controller.storage.save import Claim
+from controller.storage.statements import StatementRunner
+from controller.storage.tenure import Kind, Tenure
 from controller.storage.transaction import transaction
+from strandline.core.served_time import Unserved
+
+# Owners of terms in which no controller served. Names of controllers have a colon, so these two differ from all.
+RESTORE: Final = "restore"
+REWIND: Final = "rewind"
+CLUSTER: Final = "cluster"  # from here on controllers serve together, each with shards of its own
 
 
-class Restores:
-    """When the store was restored to an earlier moment."""
+class OwnershipLost(StoreTrouble):
+    """Another controller owns streams that this one wanted to write."""
 
-    def __init__(self, restores: Sequence[tuple[int, int]] = ()) -> None:
-        """Takes (fence, time) of each restore, in order."""
-        self._restores = restores
+    def __init__(self, streams: Sequence[str]) -> None:
+        super().__init__(streams)
+        self.streams = streams
 
-    def since(self, fence: int) -> int | None:
-        """When the store was last restored after the term with this fence; None if it was not."""
-        return max((moment for restored, moment in self._restores if restored > fence), default=None)
+    def __str__(self) -> str:
+        return f"another controller owns {', '.join(map(repr, self.streams))}"
 
 
-def begin_term(connection: Connection, owner: str, now: int) -> tuple[Term, Restores]:
+class TermOver(StoreTrouble):
+    """Another controller began to serve this store after this one did. `owner` is its name."""
+
+    cause = Cause.TAKEN_OVER
+
+    def __init__(self, fence: int, newest: int, owner: str) -> None:
+        super().__init__(fence, newest, owner)
+        self.fence = fence
+        self.newest = newest
+        self.owner = owner
+
+    def __str__(self) -> str:
+        fences = f"its fence is {self.newest}, this controller's {self.fence}"
+        if self.owner == RESTORE:
+            return f"the store was restored from a backup while this controller served it: {fences}"
+        if self.owner == REWIND:
+            return f"the store's clock was set back while this controller served it: {fences}"
+        if self.owner == CLUSTER:
+            return f"controllers that serve the store together took it over: {fences}"
+        return f"controller {self.owner} took the store over: {fences}"
+
+
+class TermGone(StoreTrouble):
+    """The store lacks the entry of this controller's term: it was restored to an earlier moment."""
+
+    cause = Cause.MOVED
+
+    def __init__(self, fence: int) -> None:
+        super().__init__(fence)
+        self.fence = fence
+
+    def __str__(self) -> str:
+        return (
+            f"the store no longer has this controller's entry (fence {self.fence}): it was restored to an earlier "
+            f"moment, or changed by hand"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One term of serving, from the start of a controller to its end. A later term has a greater fence."""
+
+    fence: int
+    owner: str
+    started_at: int
+    unserved_ms: int = 0  # how long, before this term, no caller could be heard
+    restores: Sequence[tuple[int, int]] = ()  # fence and time of each restore of the store, in order
+
+
+class OneTerm:
+    """The tenures of a controller that serves a whole store alone: everything is under one, which is its term."""
+
+    def __init__(self, term: Term, unserved: Unserved) -> None:
+        self._tenure = Tenure(term.fence, term.owner, term.started_at, unserved, term.restores)
+
+    def of(self, kind: Kind, name: str) -> Tenure:
+        return self._tenure
+
+
+_KEEP_SERVING = (
+    update(schema.served)
+    .where(schema.served.c.fence == bindparam("at_fence"))
+    .values(served_until=bindparam("until"), clock_bound=bindparam("bound"), unserved_ms=bindparam("unserved"))
+)
+_TAKE = (
+    update(schema.stream)
+    .where(schema.stream.c.name == bindparam("at_name"), schema.stream.c.fence == bindparam("at_fence"))
+    .values(owner=bindparam("new_owner"), fence=bindparam("new_fence"))
+)
+_NEWEST = select(func.max(schema.served.c.fence))
+_OWNER = select(schema.served.c.owner).where(schema.served.c.fence == bindparam("at_fence"))
+
+
+class _Statements:
+    """The statements of a TermCheck for one database, compiled once in a process."""
+
+    def __init__(self, dialect: StoreDialect) -> None:
+        self.keep_serving = dialect.prepared(_KEEP_SERVING)
+        self.newest = dialect.prepared(_NEWEST)
+        self.owner = dialect.prepared(_OWNER)
+        self.take = dialect.prepared(_TAKE)
+
+
+@cache
+def _statements_of(dialect: StoreDialect) -> _Statements:
+    return _Statements(dialect)
+
+
+@dataclass(slots=True)  # not frozen: it is made for each commit, and a frozen value takes three times as long
+class TermCheck:
+    """Checks that a term is still the newest, and that the streams which a commit writes are its own; extends the term.
+
+    A stream that an earlier term wrote last is taken over first. Reader groups, and streams of which it is not known
+    who wrote them, are not checked: the newest term is the only one that writes.
+    """
+
+    term: Term
+    served_until: int
+    clock_bound: int
+    unserved_ms: int = 0
+
+    def ask(self, runner: StatementRunner, dialect: StoreDialect, claims: Sequence[Claim]) -> Callable[[], None]:
+        """See `ServingCheck`. What it returns raises TermOver, TermGone and OwnershipLost.
+
+        A new term begins by locking the rows of the terms before it. So either it waits for this commit, and then sees
+        what it wrote, or this commit waits for the new term, and then sees it: it reads the newest fence after it has
+        locked its own row.
+        """
+        term, statements = self.term, _statements_of(dialect)
+        fences = {
+            claim.name: claim.stored_fence
+            for claim in claims
+            if claim.kind is Kind.STREAM and claim.stored_fence is not None
+        }
+        names = sorted(fences)
+        kept = {
+            "at_fence": term.fence,
+            "until": self.served_until,
+            "bound": self.clock_bound,
+            "unserved": self.unserved_ms,
+        }
+        runner.run(statements.keep_serving, kept)
+        newest = runner.run(statements.newest, {})
+        takings = {}
+        for name, fence in fences.items():
+            if fence != term.fence:
+                taken = {"at_name": name, "at_fence": fence, "new_owner": term.owner, "new_fence": term.fence}
+                takings[name] = runner.run(statements.take, taken)
+        owned = dialect.owned(runner, names, term.fence) if names else None
+
+        def confirm() -> None:
+            ((fence,),) = newest.fetchall()
+            if fence != term.fence:
+                raise self._over(runner, statements, fence)
+            untaken = [name for name, cursor in takings.items() if cursor.rowcount != 1]
+            ours = {name for (name,) in owned.fetchall()} if owned is not None else set()
+            lost = sorted({*untaken, *(name for name in names if name not in ours)})
+            if lost:
+                raise OwnershipLost(lost)
+
+        return confirm
+
+    def _over(self, runner: StatementRunner, statements: _Statements, newest: int | None) -> TermOver | TermGone:
+        """The error for a term that is not the newest."""
+        if newest is None or newest < self.term.fence:
+            return TermGone(self.term.fence)
+        with runner.together():
+            asked = runner.run(statements.owner, {"at_fence": newest})
+        ((owner,),) = asked.fetchall()
+        return TermOver(self.term.fence, newest, owner)
+
+
+def begin_term(connection: Connection, owner: str, now: int) -> Term:
     """Starts a term at `now`, or at the latest time that an earlier controller may have reported, if that is later.
     Times from before the clock was last set back do not count.
 
@@ -35,7 +198,7 @@ def begin_term(connection: Connection, owner: str, now: int) -> tuple[Term, Rest
     """
     table = schema.served
     with transaction(connection):
-        # These locks wait for the last commit of the earlier controller, which cannot commit after it (`CommitWriter`).
+        # These locks wait for the last commit of the earlier controller, which cannot commit after it (`TermCheck`).
         # SQLite has one lock, for whoever writes; if it were taken after a read, a commit in between would be an error.
         connection.execute(delete(table).where(false()))
         connection.execute(select(table.c.fence).order_by(table.c.fence).with_for_update())
@@ -51,7 +214,8 @@ def begin_term(connection: Connection, owner: str, now: int) -> tuple[Term, Rest
         set_back = max((place for place, row in enumerate(rows) if row.owner == REWIND), default=0)
         started_at = max([now, *(row.clock_bound for row in rows[set_back:])])
         unserved_ms = rows[-1].unserved_ms + started_at - rows[-1].served_until if rows else 0
-        term = Term((newest or 0) + 1, owner, started_at, unserved_ms)
+        restores = tuple((row.fence, row.clock_bound) for row in rows if row.owner == RESTORE)
+        term = Term((newest or 0) + 1, owner, started_at, unserved_ms, restores)
         connection.execute(
             insert(table).values(
                 fence=term.fence,
@@ -62,7 +226,7 @@ def begin_term(connection: Connection, owner: str, now: int) -> tuple[Term, Rest
                 unserved_ms=unserved_ms,
             )
         )
-    return term, Restores([(row.fence, row.clock_bound) for row in rows if row.owner == RESTORE])
+    return term
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +279,7 @@ def begin_anew(connection: Connection, now: int) -> int | None:
 
     The restored store does not know which epochs and fences were given out since, also after an earlier restore of the
     same backup. So the new fence is taken from the seconds of `now`, and epochs continue from its milliseconds when a
-    stream or group is loaded (`Restores.since`). Runs within the caller's transaction.
+    stream or group is loaded (`Tenure.restored_at`). Runs within the caller's transaction.
     """
     table = schema.served
     last = connection.execute(select(table).order_by(table.c.fence.desc()).limit(1)).one_or_none()

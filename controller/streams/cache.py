@@ -7,11 +7,16 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from controller.storage.tenure import Kind, Tenure, Tenures
+
 
 class Loadable(Protocol):
     """An item of a cache."""
 
-    discarded: bool  # it no longer equals what the store has
+    @property
+    def discarded(self) -> bool:
+        """Whether it no longer equals what the store has, or its tenure is over."""
+
     ending: asyncio.Future[None] | None  # set while its deletion is not durable
 
 
@@ -23,9 +28,15 @@ class StillLoading(Exception):
 
 
 class LoadingCache(Generic[Item]):
-    """Holds each item at most once. A caller must not keep an item across an `await`, but find it again."""
+    """Holds each item at most once. A caller must not keep an item across an `await`, but find it again.
 
-    def __init__(self, load: Callable[[str], Awaitable[Item | None]]) -> None:
+    An item whose tenure is over is never returned: it is loaded again under the next one. While there is none, finding
+    it raises NotOwner.
+    """
+
+    def __init__(self, kind: Kind, tenures: Tenures, load: Callable[[str, Tenure], Awaitable[Item | None]]) -> None:
+        self._kind = kind
+        self._tenures = tenures
         self._load = load
         self._items: dict[str, Item] = {}
         self._loading: dict[str, asyncio.Task[None]] = {}
@@ -87,7 +98,11 @@ class LoadingCache(Generic[Item]):
 
     async def _fetch(self, name: str, before: Item | None) -> None:
         """Loads the item that replaces `before`, unless another one has replaced it meanwhile."""
-        item = await self._load(name)
+        while True:
+            tenure = self._tenures.of(self._kind, name)
+            item = await self._load(name, tenure)
+            if not tenure.over:  # else another owner may have changed it since, or created it
+                break
         if self._items.get(name) is not before:
             return  # a caller found none and put a new one: what was read here may be outdated
         if item is None:

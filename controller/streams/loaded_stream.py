@@ -22,6 +22,7 @@ from controller.storage.rows import (
     stream_values,
 )
 from controller.storage.save import Commit
+from controller.storage.tenure import Kind, Tenure
 from controller.storage.writer_states import StoredLog
 from strandline.core.chain import MarkChain
 from strandline.core.changes import Changes
@@ -39,17 +40,19 @@ class LoadedStream:
         self,
         stream: Stream,
         origin: StreamOrigin,
+        tenure: Tenure,
         *,
         stored_fence: int | None,
         watch: Callable[[LoadedStream], None],
         counts: StreamCounts | None = None,
     ) -> None:
-        """`stored_fence` is the fence of the term that wrote it last, None for a new stream.
+        """`stored_fence` is the fence of the tenure that wrote it last, None for a new stream.
 
         `watch` is called whenever changes were added to a commit, since the stream's deadlines may have changed.
         """
         self.stream = stream
         self.origin = origin
+        self.tenure = tenure
         self.chains: dict[str, MarkChain] = {}
         self.oldest_seqs: dict[str, int] = {}  # by key, of the oldest mark in the store
         self.noted_at: dict[str, int] = {}  # when each segment was last noted
@@ -57,7 +60,7 @@ class LoadedStream:
         self.journal = Journal(JOURNAL_OF_STREAM)
         self.ending: asyncio.Future[None] | None = None  # set while its deletion is not durable
         self.sealed = stream.sealed  # as the store has it: `stream` is sealed before its last marks are durable
-        self.discarded = False
+        self._discarded = False
         self.wake: int | None = None  # when its next deadline is due
         self._pruned: dict[str, int] = {}  # by key, the seq of the first mark to keep
         self._earlier = Changes()  # the changes up to the last drop of a segment
@@ -72,9 +75,13 @@ class LoadedStream:
 
     @classmethod
     def loaded(
-        cls, stored: StoredStream, watch: Callable[[LoadedStream], None], counts: StreamCounts | None = None
+        cls,
+        stored: StoredStream,
+        tenure: Tenure,
+        watch: Callable[[LoadedStream], None],
+        counts: StreamCounts | None = None,
     ) -> LoadedStream:
-        loaded = cls(stored.stream, stored.origin, stored_fence=stored.fence, watch=watch, counts=counts)
+        loaded = cls(stored.stream, stored.origin, tenure, stored_fence=stored.fence, watch=watch, counts=counts)
         for key, marks in stored.heads.items():
             if key not in loaded.counts.made_at:
                 loaded.counts.made(key, (mark.created_at for mark in marks))
@@ -90,6 +97,11 @@ class LoadedStream:
     @property
     def name(self) -> str:
         return self.stream.name
+
+    @property
+    def discarded(self) -> bool:
+        """Whether it must not be served or written: it is not equal to the store, or its tenure is over."""
+        return self._discarded or self.tenure.over
 
     def held_since(self, key: str) -> int | None:
         """Since when a writer has held time back in a key, if that is known."""
@@ -131,27 +143,25 @@ class LoadedStream:
         changes = self.stream.drain()
         if self._earlier:
             changes, self._earlier = self._earlier.then(changes), Changes()
+        commit.under(self.tenure, Kind.STREAM, self.name, self._stored_fence)
         if self.ending is not None:
-            return self._write_end(commit)
-        fence = commit.term.fence
-        if self._stored_fence is None:
-            row = stream_values(self.stream, self.origin, commit.term.owner, fence)
-            commit.add_row(schema.stream, row)
-            changes.segments = {segment.id: segment for segment in self.stream.graph}
-        else:
-            if self._stored_fence != fence:
-                commit.taken[self.name] = self._stored_fence
-                changes.stream = True  # the row's checksum covers its owner
-            commit.owned.add(self.name)
-            if changes.stream:
-                row = stream_values(self.stream, self.origin, commit.term.owner, fence)
+            if self._stored_fence is not None:
+                commit.remove(schema.stream, {"name": self.name})
+            return self.discard
+        fence = self.tenure.fence
+        if self._stored_fence != fence or changes.stream:  # the row's checksum covers its owner and fence
+            row = stream_values(self.stream, self.origin, self.tenure.owner, fence)
+            if self._stored_fence is None:
+                commit.add_row(schema.stream, row)
+                changes.segments = {segment.id: segment for segment in self.stream.graph}
+            else:
                 commit.put_row(schema.stream, row)
         self._stored_fence = fence
         if self._settling or changes.dropped or changes.segments or self._noted_at_is_due:
             self._write_segments(changes, commit)
         for mark in changes.marks:
             commit.add_row(schema.mark, mark_values(self.name, mark, fence))
-        self.log.write(self.stream.writers, changes.writers, changes.forgotten, commit)
+        self.log.write(self.stream.writers, changes.writers, changes.forgotten, fence, commit)
         self._recorder.follow(changes, self.stream)
         told = self.journal.write(self.name, commit)
         pruned = self._pruned
@@ -160,14 +170,6 @@ class LoadedStream:
             commit.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
         self._watch(self)
         return partial(self._publish, changes, pruned, told, self.stream.sealed)
-
-    def _write_end(self, commit: Commit) -> Callable[[], None]:
-        if self._stored_fence is not None:
-            if self._stored_fence != commit.term.fence:
-                commit.taken[self.name] = self._stored_fence
-            commit.owned.add(self.name)
-            commit.remove(schema.stream, {"name": self.name})
-        return self.discard
 
     @property
     def _noted_at_is_due(self) -> bool:
@@ -244,7 +246,7 @@ class LoadedStream:
 
     def discard(self) -> None:
         """Marks this object as outdated, and wakes all waiting readers, which must get the stream again."""
-        self.discarded = True
+        self._discarded = True
         self._wake_all()
 
     def _wake_all(self) -> None:

@@ -15,11 +15,9 @@ from controller.limits import JOURNAL_HELD_MS, LOAD_WAIT_MS, STEP_ITEMS
 from controller.records.counts import StreamCounts
 from controller.records.journal import REGISTRATIONS, Act, record_refused
 from controller.records.operator_log import log_event
-from controller.storage import schema
 from controller.storage.load import missing_mark, stream_names, stream_steps
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import Term
-from controller.storage.terms import Restores
+from controller.storage.tenure import Kind, Tenure, Tenures
 from controller.streams.cache import LoadingCache, StillLoading
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.timers import Timers
@@ -38,13 +36,12 @@ from strandline.wire.streams import settings_by_name
 class Streams:
     """Every stream by its name. Each is at most once in memory."""
 
-    def __init__(self, store: Store, committer: Committer, clock: Clock, term: Term, restores: Restores) -> None:
+    def __init__(self, store: Store, committer: Committer, clock: Clock, tenures: Tenures) -> None:
         self._store = store
         self._committer = committer
         self._clock = clock
-        self._term = term
-        self._restores = restores
-        self._cache: LoadingCache[LoadedStream] = LoadingCache(self._load)
+        self._tenures = tenures
+        self._cache: LoadingCache[LoadedStream] = LoadingCache(Kind.STREAM, tenures, self._load)
         self.load_wait_ms = LOAD_WAIT_MS
         self.timers = Timers(clock, committer.keep)
         self._holding: set[StreamCounts] = set()
@@ -118,30 +115,31 @@ class Streams:
         """Cancels all loading."""
         await self._cache.stop()
 
-    async def _load(self, name: str) -> LoadedStream | None:
-        began = self._clock.moment()
-        stored = await self._store.load(stream_steps, name, self._clock.unserved)
+    async def _load(self, name: str, tenure: Tenure) -> LoadedStream | None:
+        began = tenure.moment(self._clock.now())
+        stored = await self._store.load(stream_steps, name, tenure.unserved)
         if stored is None:
             return None
-        loaded = LoadedStream.loaded(stored, self._watch, self._counts_of(name))
-        moment = self._clock.moment()
+        loaded = LoadedStream.loaded(stored, tenure, self._watch, self._counts_of(name))
+        moment = tenure.moment(self._clock.now())
         if len(loaded.stream.writers) <= STEP_ITEMS:
             changed = self._bring_up(loaded, stored.fence, began, moment)
         else:
             changed = await self._store.aside(self._bring_up, loaded, stored.fence, began, moment)
-        if changed:
-            self._committer.keep(loaded)
-        self._watch(loaded)
+        if not loaded.discarded:
+            if changed:
+                self._committer.keep(loaded)
+            self._watch(loaded)
         return loaded
 
     def _bring_up(self, loaded: LoadedStream, fence: int, began: Moment, moment: Moment) -> bool:
         """Advances a stream that was just loaded to the present; returns whether that changed it.
 
-        `fence` is the fence of the term that wrote it last. No writer could be heard since `began`.
+        `fence` is the fence of the tenure that wrote it last. No writer could be heard since `began`.
         """
         stream = loaded.stream
-        stream.clock = max(stream.clock, self._term.started_at)
-        restored_at = self._restores.since(fence)
+        stream.clock = max(stream.clock, loaded.tenure.clock_floor)
+        restored_at = loaded.tenure.restored_at(fence)
         if restored_at is not None:
             loaded.begin_anew(restored_at)
         for writer in stream.writers.values():
@@ -252,7 +250,8 @@ class Streams:
         `segments` is None for an open stream. Raises StreamExists if they differ, InvalidConfig, InvalidScale.
         """
         check_name("stream", name)
-        now = self._clock.now()
+        tenure = self._tenures.of(Kind.STREAM, name)
+        now = tenure.moment(self._clock.now()).now
         config = StreamConfig(**settings)
         graph = _graph(segments, now)
         origin = StreamOrigin(created_at=now, segments=None if graph.open else _ranges(graph))
@@ -269,9 +268,9 @@ class Streams:
                 raise exists
             await self._committer.join(found)
             return False
-        stream = Stream(name, config, graph, now=now, unserved=self._clock.unserved)
+        stream = Stream(name, config, graph, now=now, unserved=tenure.unserved)
         counts = self._counts_of(name)
-        loaded = LoadedStream(stream, origin, stored_fence=None, watch=self._watch, counts=counts)
+        loaded = LoadedStream(stream, origin, tenure, stored_fence=None, watch=self._watch, counts=counts)
         loaded.journal.act(Act("created", by, settings_by_name(config)), now)
         self._cache.put(name, loaded)
         await self._committer.join(loaded)
@@ -282,7 +281,7 @@ class Streams:
         try:
             loaded: LoadedStream | Damaged = await self.get(name)
         except StoreCorrupt:
-            loaded = Damaged(schema.stream, name)
+            loaded = Damaged(Kind.STREAM, name, self._tenures.of(Kind.STREAM, name))
         self._committer.admit()
         ended = self._committer.join(loaded)
         if isinstance(loaded, LoadedStream):

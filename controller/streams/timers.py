@@ -70,7 +70,7 @@ class Timers:
         self._changed(loaded)
         if wake is not None:
             # A deadline that stays in the past must not make this spin: while the store is away, no writer times out.
-            pause_ms = HEARTBEAT_MS if self._clock.unserved.is_away(now) else ADVANCE_PAUSE_MS
+            pause_ms = HEARTBEAT_MS if loaded.tenure.unserved.is_away(now) else ADVANCE_PAUSE_MS
             self._push(loaded, max(wake, now + pause_ms))
 
     def _push(self, loaded: LoadedStream, wake: int) -> None:

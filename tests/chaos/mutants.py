@@ -84,8 +84,8 @@ def answer_before_the_commit() -> None:
 
 def drop_a_writer_of_each_commit() -> None:
     def make(write: Any) -> Any:
-        def broken(self: WriterLog, writers: Any, changed: Any, forgotten: Any, commit: Any) -> None:
-            write(self, writers, sorted(changed)[1:] if len(changed) > 1 else changed, forgotten, commit)
+        def broken(self: WriterLog, writers: Any, changed: Any, forgotten: Any, fence: int, commit: Any) -> None:
+            write(self, writers, sorted(changed)[1:] if len(changed) > 1 else changed, forgotten, fence, commit)
 
         return broken
 

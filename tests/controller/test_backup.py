@@ -15,8 +15,7 @@ from sqlalchemy import delete
 from controller.cli import main
 from controller.storage import schema
 from controller.storage.database import open_database
-from controller.storage.save import RESTORE
-from controller.storage.terms import begin_anew
+from controller.storage.terms import RESTORE, begin_anew
 from tests.readme.pages import blocks_of, commands_of
 from tests.rows import rewrite
 from tests.served import NOON
@@ -235,7 +234,7 @@ def test_the_same_backup_restored_twice_gives_out_no_epoch_twice(start: Any, dat
 
 
 def fence_of(controller: Any) -> int:
-    fence: int = controller.app.state.controller.streams._term.fence
+    fence: int = controller.app.state.controller.streams.find_loaded("s").tenure.fence
     return fence
 
 

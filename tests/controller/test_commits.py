@@ -10,10 +10,11 @@ import pytest
 
 from controller.clock import Clock
 from controller.commit.group_commit import Committer, Durable
+from controller.commit.serving import TermRecord
 from controller.limits import RECENT_MARKS
 from controller.storage import schema
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import Commit, Term
+from controller.storage.save import Commit
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
@@ -21,6 +22,7 @@ from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.errors import Overloaded, StoreUnavailable
 from strandline.testing import ManualClock
+from tests.terms import FIRST, tenure_of
 
 
 class HeldStore:
@@ -48,7 +50,7 @@ class HeldStore:
 
 def stream(name: str) -> LoadedStream:
     made = Stream(name, StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph.equal_shares(1, 0), now=0)
-    return LoadedStream(made, StreamOrigin(0, None), stored_fence=None, watch=lambda _: None)
+    return LoadedStream(made, StreamOrigin(0, None), tenure_of(FIRST), stored_fence=None, watch=lambda _: None)
 
 
 def note(live: LoadedStream, time: int) -> None:
@@ -58,7 +60,7 @@ def note(live: LoadedStream, time: int) -> None:
 def run(scene: Callable[[HeldStore, Committer], object], **limits: Any) -> None:
     async def play() -> None:
         store = HeldStore()
-        committer = Committer(store.commit, Term(1, "test", 0), Clock(ManualClock(0)), **limits)
+        committer = Committer(store.commit, TermRecord(FIRST, Clock(ManualClock(0))), **limits)
         committer.start()
         await scene(store, committer)  # type: ignore[misc]  # every scene is a coroutine function
 

@@ -11,7 +11,7 @@ from controller.limits import JOURNAL_ENTRIES, JOURNAL_REFUSALS_BURST_ENTRIES
 from controller.records.journal import Act, Journal
 from controller.storage import schema
 from controller.storage.journal import JOURNAL_OF_STREAM
-from controller.storage.save import Commit, Term
+from tests.terms import FIRST, commit_of
 
 CONFIG = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
 STREAM = "/v1/streams/s"
@@ -70,7 +70,7 @@ def test_a_dropped_segment_is_told(controller: Any) -> None:
 def test_who_acted_is_told_where_the_caller_is_known() -> None:
     journal = Journal(JOURNAL_OF_STREAM)
     journal.act(Act("sealed", "ops-team"), 5)
-    commit = Commit(Term(fence=1, owner="me", started_at=0), served_until=0, clock_bound=0)
+    commit = commit_of(FIRST)
 
     journal.write("s", commit)
 
@@ -254,7 +254,7 @@ def test_each_topic_is_a_ring_that_leaves_the_others_alone(start: Any) -> None:
 def test_an_entry_goes_with_the_commit_of_what_it_tells_of(controller: Any) -> None:
     controller.call("PUT", STREAM, CONFIG)
     live = controller.app.state.controller.streams.find_loaded("s")
-    commit = Commit(Term(fence=live._stored_fence, owner="test", started_at=0), served_until=0, clock_bound=0)
+    commit = commit_of(FIRST)
 
     async def change() -> None:
         live.stream.register("a", (), live.stream.clock)
@@ -267,7 +267,7 @@ def test_an_entry_goes_with_the_commit_of_what_it_tells_of(controller: Any) -> N
 
 def test_nothing_is_written_for_a_note_that_changes_nothing_else() -> None:
     journal = Journal(JOURNAL_OF_STREAM)
-    commit = Commit(Term(fence=1, owner="me", started_at=0), served_until=0, clock_bound=0)
+    commit = commit_of(FIRST)
 
     journal.write("s", commit)
 

@@ -12,13 +12,14 @@ import pytest
 from controller.limits import STEP_ITEMS, STEPS_AT_HAND
 from controller.storage.database import open_database
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import Commit, CommitWriter
+from controller.storage.save import CommitWriter
 from controller.storage.terms import begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from tests.served import AT_ONCE, NOON, InProcess, ManualClock
+from tests.terms import commit_of, tenure_of
 
 WRITERS = STEPS_AT_HAND * STEP_ITEMS
 DEADLINE_S = 60
@@ -27,13 +28,14 @@ DEADLINE_S = 60
 def fill(database: Path, writers: int = WRITERS) -> None:
     """A store with a large stream and a small one."""
     with open_database(str(database)) as store:
-        term, _ = begin_term(store.writer, "test", NOON)
-        commit = Commit(term, served_until=NOON, clock_bound=NOON)
+        term = begin_term(store.writer, "test", NOON)
+        commit = commit_of(term, NOON)
         for name, count in (("large", writers), ("small", 1)):
             stream = Stream(name, AT_ONCE, SegmentGraph.equal_shares(1, NOON), now=NOON)
             for number in range(count):
                 stream.note(Note(writer=f"w{number}", times={"": NOON}, position={"0": number}), NOON)
-            LoadedStream(stream, StreamOrigin(NOON, None), stored_fence=None, watch=lambda _: None).write(commit)
+            origin = StreamOrigin(NOON, None)
+            LoadedStream(stream, origin, tenure_of(term), stored_fence=None, watch=lambda _: None).write(commit)
         CommitWriter(store.writer).commit(commit)
 
 

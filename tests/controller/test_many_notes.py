@@ -12,13 +12,14 @@ import pytest
 
 from controller.clock import Clock
 from controller.commit.group_commit import Committer
+from controller.commit.serving import TermRecord
 from controller.commit.store import Store
 from controller.limits import FLUSH_NOTES, PIECE_NOTES, SMALL_BODY_BYTES
 from controller.storage import schema
 from controller.storage.database import open_database
 from controller.storage.load import load_stream
 from controller.storage.save import Commit
-from controller.storage.terms import begin_term
+from controller.storage.terms import OneTerm, begin_term
 from controller.streams.notes import Noted, Notes
 from controller.streams.registry import Streams
 from strandline.core.note import Note
@@ -134,11 +135,11 @@ def play(path: Path, scene: Callable[[Notes, FaultyCommits], Awaitable[None]]) -
 
     async def whole() -> None:
         database = open_database(str(path))
-        term, restores = begin_term(database.writer, "test", NOON)
+        term = begin_term(database.writer, "test", NOON)
         store, clock = Store(database, term), Clock(ManualClock(NOON))
         commits = FaultyCommits(store)
-        committer = Committer(commits, term, clock)
-        streams = Streams(store, committer, clock, term, restores)
+        committer = Committer(commits, TermRecord(term, clock))
+        streams = Streams(store, committer, clock, OneTerm(term, clock.unserved))
         committer.start()
         await streams.create("s", 1, {"mark_interval_ms": None})
         commits.states.clear()

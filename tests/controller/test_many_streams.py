@@ -10,13 +10,14 @@ import pytest
 
 from controller.storage.database import open_database
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import Commit, CommitWriter
+from controller.storage.save import CommitWriter
 from controller.storage.terms import begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
+from tests.terms import commit_of, tenure_of
 
 STREAMS = int(os.environ.get("MANY_STREAMS", "2000"))  # ten thousand in `make soak`
 WRITERS = 10
@@ -34,16 +35,16 @@ def filled(database: Path) -> Path:
         StreamOrigin(NOON, (("0", 0.0, 0.5), ("1", 0.5, 1.0))),
     )
     with open_database(str(database)) as store:
-        term, _ = begin_term(store.writer, "test", NOON)
+        term = begin_term(store.writer, "test", NOON)
         scribe = CommitWriter(store.writer)
         for first in range(0, STREAMS, AT_ONCE):
-            commit = Commit(term, served_until=NOON, clock_bound=NOON)
+            commit = commit_of(term, NOON)
             for number in range(first, min(STREAMS, first + AT_ONCE)):
                 stream = Stream(name(number), config, SegmentGraph.equal_shares(2, NOON), now=NOON)
                 for writer in range(WRITERS):
                     position = {str(writer % 2): 10 + writer}
                     stream.note(Note(writer=f"w{writer}", times={"": NOON + writer}, position=position), NOON)
-                LoadedStream(stream, origin, stored_fence=None, watch=lambda _: None).write(commit)
+                LoadedStream(stream, origin, tenure_of(term), stored_fence=None, watch=lambda _: None).write(commit)
             scribe.commit(commit)
     return database
 

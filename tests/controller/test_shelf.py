@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.storage.tenure import Kind, Tenure
+from controller.storage.terms import OneTerm
 from controller.streams.cache import LoadingCache, StillLoading
+from strandline.core.served_time import Unserved
+from tests.terms import FIRST
 
 
 @dataclass(eq=False)
@@ -31,7 +36,7 @@ class Store:
         for _ in range(self._turns.pop() if self._turns else 1):
             await asyncio.sleep(0)
 
-    async def load(self, _name: str) -> Item | None:
+    async def load(self, _name: str, _tenure: Tenure) -> Item | None:
         self.loads += 1
         await self.pause()
         number = self.stored
@@ -39,11 +44,15 @@ class Store:
         return None if number is None else Item(number)
 
 
+def cache_of(load: Callable[[str, Tenure], Awaitable[Item | None]]) -> LoadingCache[Item]:
+    return LoadingCache(Kind.STREAM, OneTerm(FIRST, Unserved()), load)
+
+
 def test_everyone_who_asks_at_once_gets_the_same_from_one_load() -> None:
     async def scene() -> None:
         store = Store([])
         store.stored = 7
-        shelf = LoadingCache(store.load)
+        shelf = cache_of(store.load)
         found = await asyncio.gather(*(shelf.find("x") for _ in range(5)))
         assert store.loads == 1 and len({id(item) for item in found}) == 1
 
@@ -54,7 +63,7 @@ def test_a_discarded_thing_is_loaded_again() -> None:
     async def scene() -> None:
         store = Store([])
         store.stored = 7
-        shelf = LoadingCache(store.load)
+        shelf = cache_of(store.load)
         first = await shelf.find("x")
         assert first is not None
         first.discarded = True
@@ -68,7 +77,7 @@ def test_a_discarded_thing_is_loaded_again() -> None:
 def test_creations_that_overlap_create_once_and_all_end_up_with_that_one(turns: list[int], waits: list[int]) -> None:
     async def scene() -> None:
         store = Store(list(turns))
-        shelf = LoadingCache(store.load)
+        shelf = cache_of(store.load)
         created: list[Item] = []
 
         async def create(wait: int) -> Item:
@@ -95,7 +104,7 @@ def test_who_will_wait_no_longer_is_told_so_and_loading_goes_on_for_the_next() -
     async def scene() -> None:
         store = Store([100, 100])
         store.stored = 7
-        shelf = LoadingCache(store.load)
+        shelf = cache_of(store.load)
         for _ in range(3):
             with pytest.raises(StillLoading):
                 await shelf.find("x", 0)
@@ -109,7 +118,7 @@ def test_a_caller_that_goes_away_leaves_the_load_to_those_who_still_wait() -> No
     async def scene() -> None:
         store = Store([])
         store.stored = 7
-        shelf = LoadingCache(store.load)
+        shelf = cache_of(store.load)
         impatient, patient = (asyncio.create_task(shelf.find("x")) for _ in range(2))
         await asyncio.sleep(0)
         impatient.cancel()
@@ -123,7 +132,7 @@ def test_a_load_that_fails_fails_for_all_who_wait_and_the_next_one_loads_again()
     async def scene() -> None:
         tries = 0
 
-        async def load(_name: str) -> Item | None:
+        async def load(_name: str, _tenure: Tenure) -> Item | None:
             nonlocal tries
             tries += 1
             await asyncio.sleep(0)
@@ -131,7 +140,7 @@ def test_a_load_that_fails_fails_for_all_who_wait_and_the_next_one_loads_again()
                 raise OSError("away")
             return Item(7)
 
-        shelf = LoadingCache(load)
+        shelf = cache_of(load)
         heard = await asyncio.gather(*(shelf.find("x") for _ in range(3)), return_exceptions=True)
         assert [type(each) for each in heard] == [OSError] * 3 and tries == 1
         found = await shelf.find("x")
@@ -142,7 +151,7 @@ def test_a_load_that_fails_fails_for_all_who_wait_and_the_next_one_loads_again()
 
 def test_stopping_gives_up_what_is_being_loaded() -> None:
     async def scene() -> None:
-        shelf = LoadingCache(Store([1_000]).load)
+        shelf = cache_of(Store([1_000]).load)
         with pytest.raises(StillLoading):
             await shelf.find("x", 0)
         await shelf.stop()

@@ -16,7 +16,7 @@ from controller.storage.database import Database
 from controller.storage.groups import load_group
 from controller.storage.load import StoredMarks, load_stream
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import Commit, CommitWriter
+from controller.storage.save import CommitWriter
 from controller.storage.terms import begin_term
 from controller.storage.writer_states import StoredLog
 from controller.streams.loaded_stream import LoadedStream
@@ -27,6 +27,7 @@ from strandline.core.segment import NewSegment, SegmentGraph
 from strandline.core.served_time import Moment
 from strandline.core.stream import Stream
 from strandline.wire.groups import GroupSettings
+from tests.terms import FIRST, commit_of, tenure_of
 
 OF_GROUPS = (schema.reader_group, schema.reader, schema.reader_position)
 NOTES = 20
@@ -37,11 +38,11 @@ class Filled:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        term, _ = begin_term(database.writer, "one", 0)
+        term = begin_term(database.writer, "one", 0)
         scribe = CommitWriter(database.writer)
 
         def flush(*kept: LoadedStream | LoadedGroup) -> None:
-            commit = Commit(term, served_until=0, clock_bound=0)
+            commit = commit_of(term)
             for each in kept:
                 each.write(commit)
             scribe.commit(commit)
@@ -92,7 +93,11 @@ class Filled:
 def stream(name: str) -> LoadedStream:
     made = Stream(name, StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph.equal_shares(2, 0), now=0)
     live = LoadedStream(
-        made, StreamOrigin(0, (("0", 0.0, 0.5), ("1", 0.5, 1.0))), stored_fence=None, watch=lambda _: None
+        made,
+        StreamOrigin(0, (("0", 0.0, 0.5), ("1", 0.5, 1.0))),
+        tenure_of(FIRST),
+        stored_fence=None,
+        watch=lambda _: None,
     )
     live.log = WriterLog(name, StoredLog(), states_per_writer=1)  # writers get rows of their own soon
     live.noted_at = {"0": 5}
@@ -112,7 +117,7 @@ def group(name: str) -> LoadedGroup:
     membership.register("r", {"s": {"0": 3}}, graphs, Moment(0, 0))
     membership.start("t", Cut({"1": 7}))
     membership.held = {"": 5}
-    return LoadedGroup(membership, 0, None)
+    return LoadedGroup(membership, 0, tenure_of(FIRST), stored_fence=None)
 
 
 def other(column: Column[Any], value: Any) -> Any:

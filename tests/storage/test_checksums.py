@@ -16,7 +16,7 @@ from controller.storage.database import open_database
 from controller.storage.groups import group_streams, load_group
 from controller.storage.load import MarksGone, StoredMarks, load_stream
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import Commit, CommitWriter
+from controller.storage.save import CommitWriter
 from controller.storage.terms import begin_term
 from controller.storage.timeline import timeline
 from controller.streams.loaded_stream import LoadedStream
@@ -28,6 +28,7 @@ from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.errors import StoreCorrupt
 from tests.storage.filled import NOTES, OF_GROUPS, Filled, other
+from tests.terms import commit_of, tenure_of
 
 
 @pytest.fixture
@@ -147,10 +148,11 @@ def test_a_damaged_group_is_listed_for_those_alone_who_may_read_every_stream(fil
 
 def test_a_segment_that_is_dropped_leaves_damaged_marks_as_they_are(store_url: str) -> None:
     with open_database(store_url) as database:
-        term, _ = begin_term(database.writer, "one", 0)
+        term = begin_term(database.writer, "one", 0)
         live = LoadedStream(
             Stream("s", StreamConfig(mark_interval_ms=0, max_ahead_ms=None), SegmentGraph(open=True), now=0),
             StreamOrigin(0, None),
+            tenure_of(term),
             stored_fence=None,
             watch=lambda _: None,
         )
@@ -159,7 +161,7 @@ def test_a_segment_that_is_dropped_leaves_damaged_marks_as_they_are(store_url: s
         scribe = CommitWriter(database.writer)
 
         def flush() -> None:
-            commit = Commit(term, served_until=0, clock_bound=0)
+            commit = commit_of(term)
             live.write(commit)
             scribe.commit(commit)
 

@@ -36,11 +36,13 @@ from controller.storage.database import open_database, parse_url
 from controller.storage.dialect import dialect_of
 from controller.storage.postgresql import joint_engine, writing_engine
 from controller.storage.refusals import AlreadyServed
-from controller.storage.save import Commit, CommitWriter, TermOver
+from controller.storage.save import Commit, CommitWriter
 from controller.storage.statements import StatementRunner
-from controller.storage.terms import begin_term
+from controller.storage.tenure import Tenure
+from controller.storage.terms import TermCheck, TermOver, begin_term
 from controller.storage.transaction import decided
 from migrations.shards import shard_of
+from strandline.core.served_time import Unserved
 from tests.postgres import Postgres
 
 Result = TypeVar("Result")
@@ -675,8 +677,8 @@ STREAM = {
 
 def test_the_first_begin_goes_on_where_one_controller_left_the_store(postgres: Postgres, postgres_url: str) -> None:
     with open_database(postgres_url) as database:
-        alone = begin_term(database.writer, "alone", 1_000)[0]
-        pending = Commit(alone, served_until=5_000, clock_bound=9_000, unserved_ms=70)
+        alone = begin_term(database.writer, "alone", 1_000)
+        pending = Commit(TermCheck(alone, served_until=5_000, clock_bound=9_000, unserved_ms=70))
         pending.add_row(
             schema.stream,
             STREAM | {"name": "s", "shard": None, "unserved_ms": None, "wake_at": None, "remainders": "{}"},
@@ -693,7 +695,7 @@ def test_the_first_begin_goes_on_where_one_controller_left_the_store(postgres: P
     with open_database(postgres_url) as database:
         scribe = CommitWriter(database.writer)
         with pytest.raises(TermOver, match="controllers that serve the store together took it over"):
-            scribe.commit(Commit(alone, served_until=0, clock_bound=0))
+            scribe.commit(Commit(TermCheck(alone, served_until=0, clock_bound=0)))
 
 
 def test_controllers_that_share_a_store_keep_out_one_that_serves_alone(store: Cluster) -> None:
@@ -726,5 +728,6 @@ def test_a_restore_ends_all_controllers_and_leaps_the_fences(store: Cluster) -> 
     again = store.shard(7)
     assert (again.owner, again.fence) == (one.id, now // 1000 - 1_735_689_600 + 1)
     restored = cluster.restores(one.beats, [7, 8])
-    assert (restored[7].since(shard.fence), restored[7].since(again.fence)) == (now, None)
-    assert restored[8].since(1) is None
+    tenure = Tenure(again.fence, "one", again.clock_floor, Unserved(), restored[7])
+    assert (tenure.restored_at(shard.fence), tenure.restored_at(again.fence)) == (now, None)
+    assert restored[8] == []

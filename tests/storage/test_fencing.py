@@ -7,6 +7,7 @@ import contextlib
 import sqlite3
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +19,22 @@ from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.load import load_stream
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import Commit, CommitWriter, OwnershipLost, Term, TermOver
-from controller.storage.terms import Restores, begin_term
+from controller.storage.save import Commit, CommitWriter
+from controller.storage.terms import OwnershipLost, Term, TermCheck, TermOver, begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
 from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
+from tests.terms import FIRST, commit_of, tenure_of
 
 
-def made() -> LoadedStream:
+def made(term: Term) -> LoadedStream:
     config = StreamConfig(mark_interval_ms=0, max_ahead_ms=None)
     return LoadedStream(
         Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0),
         StreamOrigin(0, None),
+        tenure_of(term),
         stored_fence=None,
         watch=lambda _: None,
     )
@@ -49,36 +52,36 @@ def ending(live: LoadedStream) -> LoadedStream:
 
 
 def writing_of(live: LoadedStream, term: Term) -> Commit:
-    pending = Commit(term, served_until=0, clock_bound=0)
+    pending = commit_of(term)
     live.write(pending)
     return pending
 
 
-def loaded(database: Database) -> LoadedStream:
+def loaded(database: Database, term: Term) -> LoadedStream:
     stored = load_stream(database.reader, "s")
     assert stored is not None
-    return LoadedStream.loaded(stored, watch=lambda _: None)
+    return LoadedStream.loaded(stored, tenure_of(term), watch=lambda _: None)
 
 
 def times(database: Database) -> list[int]:
-    return [mark.time for chain in loaded(database).chains.values() for mark in chain]
+    return [mark.time for chain in loaded(database, FIRST).chains.values() for mark in chain]
 
 
 def test_a_commit_of_an_earlier_spell_fails_once_a_later_one_began_and_writes_nothing(store_url: str) -> None:
     with open_database(store_url) as database:
         scribe = CommitWriter(database.writer)
-        early, _ = begin_term(database.writer, "early", 0)
-        ours = made()
+        early = begin_term(database.writer, "early", 0)
+        ours = made(early)
         note(ours, 1)
         scribe.commit(writing_of(ours, early))
-        late, _ = begin_term(database.writer, "late", 0)
+        late = begin_term(database.writer, "late", 0)
 
         note(ours, 2)
         with pytest.raises(TermOver, match=f"its fence is {late.fence}, this controller's {early.fence}"):
             scribe.commit(writing_of(ours, early))
 
         assert times(database) == [1]
-        theirs = loaded(database)
+        theirs = loaded(database, late)
         assert theirs.stream.writers["w"].key_states[""].time == 1
         note(theirs, 3)
         scribe.commit(writing_of(theirs, late))
@@ -88,12 +91,12 @@ def test_a_commit_of_an_earlier_spell_fails_once_a_later_one_began_and_writes_no
 def test_two_owners_never_both_append_a_mark(store_url: str) -> None:
     with open_database(store_url) as database:
         scribe = CommitWriter(database.writer)
-        first, _ = begin_term(database.writer, "first", 0)
-        ours = made()
+        first = begin_term(database.writer, "first", 0)
+        ours = made(first)
         note(ours, 1)
         scribe.commit(writing_of(ours, first))
-        term, _ = begin_term(database.writer, "second", 0)
-        one, other = loaded(database), loaded(database)  # as two controllers have it that both believe it is theirs
+        term = begin_term(database.writer, "second", 0)
+        one, other = (loaded(database, term) for _ in range(2))  # as two controllers that both believe it is theirs
         note(one, 2)
         note(other, 3)
         scribe.commit(writing_of(one, term))
@@ -107,11 +110,11 @@ def test_two_owners_never_both_append_a_mark(store_url: str) -> None:
 def test_a_mark_is_never_overwritten_even_by_its_owner(store_url: str) -> None:
     with open_database(store_url) as database:
         scribe = CommitWriter(database.writer)
-        term, _ = begin_term(database.writer, "one", 0)
-        live = made()
+        term = begin_term(database.writer, "one", 0)
+        live = made(term)
         note(live, 1)
         scribe.commit(writing_of(live, term))
-        one, other = loaded(database), loaded(database)
+        one, other = loaded(database, term), loaded(database, term)
         note(one, 2)
         note(other, 3)
         scribe.commit(writing_of(one, term))
@@ -125,8 +128,8 @@ def test_a_mark_is_never_overwritten_even_by_its_owner(store_url: str) -> None:
 def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any, postgres_url: str) -> None:
     """Even if the lock of the one who serves failed us: here two write at once."""
     with open_database(postgres_url) as database:
-        early, _ = begin_term(database.writer, "early", 0)
-        scribe, ours = CommitWriter(database.writer), made()
+        early = begin_term(database.writer, "early", 0)
+        scribe, ours = CommitWriter(database.writer), made(early)
         note(ours, 1)
         pending = writing_of(ours, early)
         commit = scribe._begin(pending)
@@ -135,7 +138,7 @@ def test_a_spell_begins_after_the_last_commit_of_the_one_before_it(postgres: Any
 
         def begin() -> None:
             with engine.connect() as connection:
-                began.append(begin_term(connection, "late", 0)[0])
+                began.append(begin_term(connection, "late", 0))
 
         thread = threading.Thread(target=begin)
         thread.start()
@@ -170,32 +173,32 @@ def test_on_sqlite_nobody_commits_while_a_spell_begins(tmp_path: Path) -> None:
                     other.execute("UPDATE served SET served_until = served_until + 1")
                 refused.append(str(error.value))
 
-        assert begin_term(database.writer, "late", 0)[0].fence == 2
+        assert begin_term(database.writer, "late", 0).fence == 2
         assert refused
 
 
 def test_a_stream_that_an_earlier_spell_wrote_can_be_deleted_in_the_next_one_by_its_owner_alone(store_url: str) -> None:
     with open_database(store_url) as database:
-        scribe, ours = CommitWriter(database.writer), made()
-        early, _ = begin_term(database.writer, "early", 0)
+        early = begin_term(database.writer, "early", 0)
+        scribe, ours = CommitWriter(database.writer), made(early)
         scribe.commit(writing_of(ours, early))
-        late, _ = begin_term(database.writer, "late", 0)
-        one, other = loaded(database), loaded(database)
+        late = begin_term(database.writer, "late", 0)
+        one, other = loaded(database, late), loaded(database, late)
         note(one, 1)
         scribe.commit(writing_of(one, late))
         with pytest.raises(OwnershipLost):
             scribe.commit(writing_of(ending(other), late))
-        later, _ = begin_term(database.writer, "later", 0)
-        scribe.commit(writing_of(ending(loaded(database)), later))
+        later = begin_term(database.writer, "later", 0)
+        scribe.commit(writing_of(ending(loaded(database, later)), later))
         assert load_stream(database.reader, "s") is None
 
 
 def test_a_stream_is_deleted_once(store_url: str) -> None:
     with open_database(store_url) as database:
-        scribe, ours = CommitWriter(database.writer), made()
-        term, _ = begin_term(database.writer, "one", 0)
+        term = begin_term(database.writer, "one", 0)
+        scribe, ours = CommitWriter(database.writer), made(term)
         scribe.commit(writing_of(ours, term))
-        again = loaded(database)
+        again = loaded(database, term)
         scribe.commit(writing_of(ending(ours), term))
         with pytest.raises(OwnershipLost, match="'s'"):
             scribe.commit(writing_of(ending(again), term))
@@ -203,14 +206,14 @@ def test_a_stream_is_deleted_once(store_url: str) -> None:
 
 def test_a_spell_begins_no_earlier_than_any_time_that_one_before_it_may_have_told(store_url: str) -> None:
     with open_database(store_url) as database:
-        assert begin_term(database.writer, "one", 1_000)[0].started_at == 1_000
-        assert begin_term(database.writer, "two", 5)[0].started_at >= 1_000
-        assert begin_term(database.writer, "three", 10_000)[0].started_at == 10_000
+        assert begin_term(database.writer, "one", 1_000).started_at == 1_000
+        assert begin_term(database.writer, "two", 5).started_at >= 1_000
+        assert begin_term(database.writer, "three", 10_000).started_at == 10_000
 
 
 def test_a_stream_is_restored_that_was_written_before_the_last_restore() -> None:
-    restores = Restores([(2, 28), (4, 60)])
-    assert [restores.since(fence) for fence in (1, 2, 3, 4)] == [60, 60, 60, None]
+    restored = tenure_of(replace(FIRST, fence=5, restores=((2, 28), (4, 60))))
+    assert [restored.restored_at(fence) for fence in (1, 2, 3, 4)] == [60, 60, 60, None]
 
 
 def test_served_time_goes_on_where_the_last_commit_of_the_spell_before_left_it(store_url: str) -> None:
@@ -218,11 +221,11 @@ def test_served_time_goes_on_where_the_last_commit_of_the_spell_before_left_it(s
     #   unserved      0   70 of them     70            770                 790            790
     with open_database(store_url) as database:
         scribe = CommitWriter(database.writer)
-        first, _ = begin_term(database.writer, "one", 1)
-        scribe.commit(Commit(first, served_until=300, clock_bound=900, unserved_ms=70))
-        second, _ = begin_term(database.writer, "two", 1_000)
-        scribe.commit(Commit(second, served_until=1_700, clock_bound=1_700, unserved_ms=790))
-        third, _ = begin_term(database.writer, "three", 1_000)
+        first = begin_term(database.writer, "one", 1)
+        scribe.commit(Commit(TermCheck(first, served_until=300, clock_bound=900, unserved_ms=70)))
+        second = begin_term(database.writer, "two", 1_000)
+        scribe.commit(commit_of(second, 1_700, 790))
+        third = begin_term(database.writer, "three", 1_000)
 
     assert (first.unserved_ms, second.unserved_ms, third.unserved_ms) == (0, 770, 790)
     assert [second.started_at - second.unserved_ms, third.started_at - third.unserved_ms] == [300 - 70, 1_700 - 790]
@@ -230,8 +233,8 @@ def test_served_time_goes_on_where_the_last_commit_of_the_spell_before_left_it(s
 
 def test_of_rows_with_the_same_key_the_last_counts(store_url: str) -> None:
     with open_database(store_url) as database:
-        term, _ = begin_term(database.writer, "one", 0)
-        pending = Commit(term, served_until=0, clock_bound=0)
+        term = begin_term(database.writer, "one", 0)
+        pending = commit_of(term)
         for owner in ("first", "last"):
             pending.put_row(schema.stream, row(owner))
         CommitWriter(database.writer).commit(pending)
@@ -243,8 +246,8 @@ def test_of_rows_with_the_same_key_the_last_counts(store_url: str) -> None:
 def test_what_is_hard_to_say_in_a_statement_is_stored_as_it_is(store_url: str) -> None:
     hard = '%(x)s \':y \\u0041 \\ "é" 漢 {0} %%'
     with open_database(store_url) as database:
-        term, _ = begin_term(database.writer, "one", 0)
-        pending = Commit(term, served_until=0, clock_bound=0)
+        term = begin_term(database.writer, "one", 0)
+        pending = commit_of(term)
         pending.add_row(schema.stream, {**row("one"), "config": hard, "clock": 2**63 - 1, "epochs": -(2**63)})
         CommitWriter(database.writer).commit(pending)
 
@@ -256,8 +259,8 @@ def test_what_is_hard_to_say_in_a_statement_is_stored_as_it_is(store_url: str) -
 def test_a_rollback_leaves_the_statements_of_commits_prepared(postgres_url: str) -> None:
     """Also where the driver has others, which it prepares when it has run them some times."""
     with open_database(postgres_url) as database:
-        scribe, ours = CommitWriter(database.writer), made()
-        term, _ = begin_term(database.writer, "one", 0)
+        term = begin_term(database.writer, "one", 0)
+        scribe, ours = CommitWriter(database.writer), made(term)
         scribe.commit(writing_of(ours, term))
         for number in range(20):
             begun = database.writer.begin()

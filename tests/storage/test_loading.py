@@ -15,7 +15,7 @@ from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.load import load_stream, stream_steps
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import Commit, CommitWriter
+from controller.storage.save import CommitWriter
 from controller.storage.terms import begin_term
 from controller.storage.writer_states import StoredLog
 from controller.streams.loaded_stream import LoadedStream
@@ -25,13 +25,14 @@ from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Unserved
 from strandline.core.stream import Stream
 from tests.counting import counted
+from tests.terms import FIRST, commit_of, tenure_of
 
 AT_ONCE = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=None)
 
 
 def new(config: StreamConfig = AT_ONCE, segments: int = 1) -> LoadedStream:
     stream = Stream("s", config, SegmentGraph.equal_shares(segments, 0), now=0)
-    return LoadedStream(stream, StreamOrigin(0, None), stored_fence=None, watch=lambda _: None)
+    return LoadedStream(stream, StreamOrigin(0, None), tenure_of(FIRST), stored_fence=None, watch=lambda _: None)
 
 
 def note(live: LoadedStream, writer: str, time: int, *keys: str, now: int = 0) -> None:
@@ -48,12 +49,12 @@ class Served:
         self.begin_term(0)
 
     def begin_term(self, now: int) -> None:
-        self.term, _ = begin_term(self.database.writer, "test", now)
+        self.term = begin_term(self.database.writer, "test", now)
         self.unserved = Unserved(self.term.unserved_ms)
 
     def flush(self, live: LoadedStream) -> None:
         now = self.term.started_at
-        commit = Commit(self.term, served_until=now, clock_bound=now, unserved_ms=self.unserved.total_ms)
+        commit = commit_of(self.term, now, self.unserved.total_ms)
         publish = live.write(commit)
         self._scribe.commit(commit)
         publish()
@@ -61,7 +62,7 @@ class Served:
     def loaded(self) -> LoadedStream:
         stored = load_stream(self.database.reader, "s", self.unserved)
         assert stored is not None
-        return LoadedStream.loaded(stored, watch=lambda _: None)
+        return LoadedStream.loaded(stored, tenure_of(self.term, self.unserved), watch=lambda _: None)
 
 
 @pytest.fixture

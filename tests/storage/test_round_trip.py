@@ -15,8 +15,8 @@ from controller.storage import schema
 from controller.storage.database import Database, open_database
 from controller.storage.load import load_stream
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import Commit, CommitWriter, Term
-from controller.storage.terms import begin_term
+from controller.storage.save import CommitWriter
+from controller.storage.terms import Term, begin_term
 from controller.storage.writer_states import StoredLog
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import LateWriters, StreamConfig
@@ -25,6 +25,7 @@ from strandline.core.note import Note
 from strandline.core.segment import NewSegment, SegmentGraph
 from strandline.core.stream import Stream
 from strandline.errors import StrandlineError
+from tests.terms import commit_of, tenure_of
 
 Call = Callable[[Stream, int], Any]
 
@@ -85,7 +86,9 @@ class Kept:
         self._database = database
         self._term = term
         self._scribe = CommitWriter(database.writer)
-        self._live = LoadedStream(stream, StreamOrigin(0, None), stored_fence=None, watch=lambda _: None)
+        self._live = LoadedStream(
+            stream, StreamOrigin(0, None), tenure_of(term), stored_fence=None, watch=lambda _: None
+        )
         self._live.log = WriterLog("s", StoredLog(), states_per_writer=1)  # so that rows go all the time
 
     @property
@@ -100,7 +103,7 @@ class Kept:
         self._live.drop_segment(segment, now)
 
     def flush(self) -> None:
-        commit = Commit(self._term, served_until=0, clock_bound=0)
+        commit = commit_of(self._term)
         publish = self._live.write(commit)
         self._scribe.commit(commit)
         publish()
@@ -109,7 +112,7 @@ class Kept:
         self.flush()
         stored = load_stream(self._database.reader, self._live.name)
         assert stored is not None
-        self._live = LoadedStream.loaded(stored, watch=lambda _: None)
+        self._live = LoadedStream.loaded(stored, tenure_of(self._term), watch=lambda _: None)
         self._live.log = WriterLog("s", stored.log, states_per_writer=1)
 
     def marks(self) -> list[Mark]:
@@ -160,7 +163,7 @@ def test_a_stream_goes_on_exactly_however_often_it_is_written_and_loaded(
     with open_database(store_url) as database:
         with database.writer.begin():
             database.writer.execute(delete(schema.stream))
-        term, _ = begin_term(database.writer, "test", 0)
+        term = begin_term(database.writer, "test", 0)
         plain, kept = made(), Kept(database, term, made())
         now = 0
         marks: list[Mark] = []
@@ -184,7 +187,7 @@ def test_a_stream_goes_on_exactly_however_often_it_is_written_and_loaded(
 def test_a_segment_that_comes_after_one_was_dropped_and_a_restart_stands_behind_those_before_it(store_url: str) -> None:
     #   places   b 1   z 2   a 3        b is dropped; restart; m comes: behind a, which keeps its place
     with open_database(store_url) as database:
-        term, _ = begin_term(database.writer, "test", 0)
+        term = begin_term(database.writer, "test", 0)
         kept = Kept(database, term, Stream("s", StreamConfig(), SegmentGraph(open=True), now=0))
         kept.note(Note(writer="w", times={"": 1}, position={"b": 1, "z": 1, "a": 1}), 0)
         kept.load_again()
@@ -203,7 +206,7 @@ def test_a_segment_that_was_dropped_and_comes_again_stands_behind_the_others_als
     store_url: str,
 ) -> None:
     with open_database(store_url) as database:
-        term, _ = begin_term(database.writer, "test", 0)
+        term = begin_term(database.writer, "test", 0)
         kept = Kept(database, term, Stream("s", StreamConfig(), SegmentGraph(open=True), now=0))
         kept.note(Note(writer="w", times={"": 1}, position={"b": 1, "a": 1}), 0)
         kept.flush()
@@ -216,7 +219,7 @@ def test_a_segment_that_was_dropped_and_comes_again_stands_behind_the_others_als
 
 def test_offsets_of_an_earlier_life_refuse_nothing_after_a_restart_either(store_url: str) -> None:
     with open_database(store_url) as database:
-        term, _ = begin_term(database.writer, "test", 0)
+        term = begin_term(database.writer, "test", 0)
         kept = Kept(database, term, Stream("s", StreamConfig(), SegmentGraph.equal_shares(2, 0), now=0))
         kept.note(Note(writer="w", times={"": 1}, position={"0": 5}), 0)
         kept.close("w", None, 0)

@@ -13,7 +13,7 @@ from controller.storage import schema, upgrade
 from controller.storage.database import Database, migrate, open_database
 from controller.storage.load import load_stream
 from controller.storage.rows import StreamOrigin
-from controller.storage.save import Commit, CommitWriter
+from controller.storage.save import CommitWriter
 from controller.storage.terms import begin_term
 from controller.streams.loaded_stream import LoadedStream
 from strandline.core.config import StreamConfig
@@ -22,6 +22,7 @@ from strandline.core.note import Note
 from strandline.core.segment import SegmentGraph
 from strandline.core.stream import Stream
 from strandline.core.writer import KeptNote, Writer
+from tests.terms import commit_of, tenure_of
 
 
 class Flushes:
@@ -30,8 +31,9 @@ class Flushes:
     def __init__(self, database: Database) -> None:
         config = StreamConfig(mark_interval_ms=None, max_ahead_ms=None)
         stream = Stream("s", config, SegmentGraph.equal_shares(1, 0), now=0, gone_kept_ms=0)
-        self.live = LoadedStream(stream, StreamOrigin(0, None), stored_fence=None, watch=lambda _: None)
-        self._term, _ = begin_term(database.writer, "test", 0)
+        self._term = begin_term(database.writer, "test", 0)
+        tenure = tenure_of(self._term)
+        self.live = LoadedStream(stream, StreamOrigin(0, None), tenure, stored_fence=None, watch=lambda _: None)
         self._scribe = CommitWriter(database.writer)
 
     def note(self, time: int, *writers: str) -> None:
@@ -52,7 +54,7 @@ class Flushes:
         self.flush()
 
     def flush(self) -> None:
-        commit = Commit(self._term, served_until=0, clock_bound=0)
+        commit = commit_of(self._term)
         self.live.write(commit)
         self._scribe.commit(commit)
 

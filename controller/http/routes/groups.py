@@ -36,7 +36,6 @@ from controller.http.responses import answer
 from strandline.access import Role
 from strandline.core.config import checked
 from strandline.core.note import check_position, check_time
-from strandline.core.served_time import Moment
 from strandline.errors import InvalidConfig, InvalidNote
 from strandline.wire.groups import (
     GROUP_SETTINGS,
@@ -78,7 +77,7 @@ async def create(group: str, request: Request, controller: Served, by: Caller) -
     created = await controller.groups.create(group, settings, by)
     with kept():
         loaded = await controller.groups.get(group)
-    return answer(describe(loaded, controller.clock.moment()), 201 if created else 200)
+    return answer(describe(loaded, controller.clock.now()), 201 if created else 200)
 
 
 @router.declare("GET", "List the reader groups", Role.READER, RuleScope.EACH, gives=[GroupNames])
@@ -89,7 +88,7 @@ async def list_names(controller: Served, grant: Granted, after: After = "", limi
 
 @router.declare("GET /{group}", "Describe a reader group", Role.READER, RuleScope.GROUP, gives=[GroupDescription])
 async def get(group: str, controller: Served) -> Response:
-    return answer(describe(await controller.groups.get(group), controller.clock.moment()))
+    return answer(describe(await controller.groups.get(group), controller.clock.now()))
 
 
 @router.declare(
@@ -110,7 +109,7 @@ async def configure(group: str, request: Request, controller: Served, by: Caller
     await controller.groups.configure(group, changes, start, by)
     with kept():
         loaded = await controller.groups.get(group)
-    return answer(describe(loaded, controller.clock.moment()))
+    return answer(describe(loaded, controller.clock.now()))
 
 
 @router.declare("DELETE /{group}", "Delete a reader group", Role.READER, RuleScope.GROUP, status=204)
@@ -198,9 +197,9 @@ async def offline(group: str, reader: str, request: Request, controller: Served,
     return answer(OfflineReply(await controller.groups.offline(group, reader, body.positions, by)))
 
 
-def describe(loaded: LoadedGroup, moment: Moment) -> GroupDescription:
+def describe(loaded: LoadedGroup, now: int) -> GroupDescription:
     """What `GET` says about a group. A silent reader owns nothing any more, also before a call has timed it out."""
-    members = loaded.membership
+    members, moment = loaded.membership, loaded.tenure.moment(now)
     settings = members.settings
     silent = {name for name in members.readers if members.is_silent(name, moment)}
     return GroupDescription(

@@ -1,0 +1,57 @@
+"""What commits say in the store of a controller's right to serve, and in which time it could hear callers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from controller.clock import Clock
+from controller.limits import CLOCK_LEAD_MS
+from controller.storage.save import ServingCheck
+from controller.storage.terms import Term, TermCheck
+
+
+class ServingRecord(Protocol):
+    """Accompanies the commits, of which one is under way at a time."""
+
+    def begin(self) -> ServingCheck:
+        """Records that a commit begins; returns the check that goes with it."""
+
+    def succeed(self) -> None:
+        """Records that the commit succeeded."""
+
+    def fail(self) -> None:
+        """Records that the commit failed, or that its outcome is not known."""
+
+    def stop(self) -> None:
+        """From now on no caller gets a later time: the next commit is the last one."""
+
+
+class TermRecord:
+    """The record of a controller that serves a whole store alone: each commit extends its term."""
+
+    def __init__(self, term: Term, clock: Clock) -> None:
+        self._term = term
+        self._clock = clock
+        self._lead_ms = CLOCK_LEAD_MS
+        self._began = 0
+
+    def begin(self) -> TermCheck:
+        self._began, unserved = self._clock.now(), self._clock.unserved
+        if not self._clock.by_hand:  # else a commit takes no time, however far the clock is moved meanwhile
+            unserved.begin(self._began)
+        return TermCheck(
+            self._term,
+            served_until=unserved.served_until(self._began),
+            clock_bound=self._began + self._lead_ms,
+            unserved_ms=unserved.total_ms,
+        )
+
+    def succeed(self) -> None:
+        self._clock.unserved.succeed(self._clock.now())
+
+    def fail(self) -> None:
+        self._clock.unserved.begin(self._began)
+        self._clock.unserved.fail()
+
+    def stop(self) -> None:
+        self._lead_ms = 0

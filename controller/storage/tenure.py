@@ -1,0 +1,60 @@
+"""The right to serve a stream or a reader group, and who has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from strandline.core.served_time import Moment, Unserved
+
+
+class Kind(StrEnum):
+    """What a controller can have the right to serve."""
+
+    STREAM = "stream"
+    GROUP = "group"
+
+
+class NotOwner(Exception):
+    """This controller does not serve a stream or reader group at present."""
+
+    def __init__(self, kind: Kind, name: str) -> None:
+        super().__init__(kind, name)
+        self.kind = kind
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"this controller does not serve the {self.kind} {self.name!r}"
+
+
+@dataclass(eq=False, slots=True)
+class Tenure:
+    """The right of this controller to serve some streams and reader groups, from its start to its end.
+
+    What was loaded under a tenure is served and written under no other one.
+    """
+
+    fence: int  # greater than that of each earlier tenure of the same streams and groups; rows are written with it
+    owner: str  # the name of this controller in the rows
+    clock_floor: int  # no time of a stream or group is below: an earlier owner may have told every time up to it
+    unserved: Unserved  # for the served time of all streams and groups under it
+    restores: Sequence[tuple[int, int]] = ()  # fence and time of each restore of the store, in order
+    over: bool = False  # set when it ends: from then on nothing that was loaded under it is served or written
+
+    def restored_at(self, fence: int) -> int | None:
+        """When the store was last restored after the tenure with this fence; None if it was not."""
+        return max((moment for restored, moment in self.restores if restored > fence), default=None)
+
+    def moment(self, now: int) -> Moment:
+        """A time of the controller's clock as the streams and groups under this tenure have it."""
+        now = max(now, self.clock_floor)
+        return Moment(now, self.unserved.served(now))
+
+
+class Tenures(Protocol):
+    """What this controller serves."""
+
+    def of(self, kind: Kind, name: str) -> Tenure:
+        """The present tenure of a stream or reader group, which need not exist; raises NotOwner without one."""

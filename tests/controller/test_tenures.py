@@ -1,0 +1,260 @@
+"""Whatever was loaded under a tenure is served and written under that one alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.clock import Clock
+from controller.commit.group_commit import Committer, Durable
+from controller.commit.store import Store
+from controller.groups.service import Groups
+from controller.storage.database import Database, open_database
+from controller.storage.dialect import StoreDialect
+from controller.storage.load import load_stream
+from controller.storage.save import Claim
+from controller.storage.statements import StatementRunner
+from controller.storage.tenure import Kind, NotOwner, Tenure
+from controller.streams.cache import LoadingCache
+from controller.streams.loaded_stream import LoadedStream
+from controller.streams.reads import Reads
+from controller.streams.registry import Streams
+from controller.streams.time_index import TimeIndexes
+from strandline.core.note import Note
+from strandline.core.served_time import Unserved
+from strandline.errors import StoreUnavailable
+from strandline.testing import ManualClock
+from strandline.wire.groups import GroupSettings
+from tests.served import NOON
+from tests.terms import FIRST
+
+CONFIG = {"mark_interval_ms": 0, "max_ahead_ms": None}
+
+
+class Shards:
+    """Shards of one store, each with a tenure of its own or none. The last letter of a name is its shard."""
+
+    def __init__(self, *shards: str) -> None:
+        self._fences = 0
+        self._present: dict[str, Tenure] = {}
+        for shard in shards:
+            self.take(shard)
+
+    def take(self, shard: str) -> Tenure:
+        self._fences += 1
+        tenure = self._present[shard] = Tenure(self._fences, "test", NOON, Unserved())
+        return tenure
+
+    def lose(self, shard: str) -> None:
+        tenure = self._present.pop(shard, None)
+        if tenure is not None:
+            tenure.over = True
+
+    def has(self, shard: str) -> bool:
+        return shard in self._present
+
+    def of(self, kind: Kind, name: str) -> Tenure:
+        if name[-1] not in self._present:
+            raise NotOwner(kind, name)
+        return self._present[name[-1]]
+
+    def begin(self) -> Shards:
+        return self
+
+    def ask(self, runner: StatementRunner, dialect: StoreDialect, claims: Sequence[Claim]) -> Callable[[], None]:
+        for claim in claims:
+            assert self.of(claim.kind, claim.name) is claim.tenure
+        return lambda: None
+
+    def succeed(self) -> None: ...
+
+    def fail(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class World:
+    """The streams and groups of a real store."""
+
+    def __init__(self, database: Database, shards: Shards) -> None:
+        self.shards = shards
+        clock = Clock(ManualClock(NOON), by_hand=True)
+        self.store = Store(database, FIRST)
+        self.committer = Committer(self.store.commit, shards)
+        self.streams = Streams(self.store, self.committer, clock, shards)
+        reading, indexing = Reads(self.streams, self.store, clock), TimeIndexes(self.streams, self.store)
+        self.groups = Groups(self.store, self.committer, clock, self.streams, reading, indexing, shards)
+
+    async def note(self, stream: str, time: int) -> Durable:
+        """Applies a note; the returned future is done when it is durable."""
+        loaded = await self.streams.get(stream)
+        loaded.stream.note(Note(writer="w", times={"": time}, position={"0": time}), NOON)
+        return self.committer.join(loaded)
+
+    async def time(self, stream: str) -> int | None:
+        writer = (await self.streams.get(stream)).stream.writers.get("w")
+        return None if writer is None else writer.key_states[""].time
+
+    async def fence(self, stream: str) -> int:
+        """Of the tenure that wrote the stream last."""
+        stored = await self.store.read(load_stream, stream)
+        assert stored is not None
+        return stored.fence
+
+
+def play(url: str, scene: Callable[[World], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        world = World(open_database(url), Shards("0", "1"))
+        world.committer.start()
+        await scene(world)
+        await world.committer.stop()
+        await world.store.close()
+
+    asyncio.run(whole())
+
+
+def test_a_stream_whose_tenure_is_over_is_not_served(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        for stream in ("a0", "b1"):
+            await world.streams.create(stream, 1, CONFIG)
+        world.shards.lose("0")
+
+        assert world.streams.find_loaded("a0") is None
+        with pytest.raises(NotOwner, match="does not serve the stream 'a0'"):
+            await world.streams.get("a0")
+        with pytest.raises(NotOwner):
+            await world.streams.create("c0", 1, CONFIG)
+        assert [loaded.name for loaded in world.streams.in_memory()] == ["b1"]
+
+    play(store_url, scene)
+
+
+def test_a_stream_is_loaded_again_under_the_next_tenure(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        await world.streams.create("a0", 1, CONFIG)
+        before = await world.streams.get("a0")
+        await (await world.note("a0", 5))
+        world.shards.lose("0")
+        tenure = world.shards.take("0")
+
+        after = await world.streams.get("a0")
+        assert after is not before and after.tenure is tenure
+        assert await world.time("a0") == 5
+        await (await world.note("a0", 6))
+        assert await world.fence("a0") == tenure.fence
+
+    play(store_url, scene)
+
+
+def test_what_changed_under_a_tenure_that_is_over_is_not_written(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        for stream in ("a0", "b1"):
+            await world.streams.create(stream, 1, CONFIG)
+        first, beside = await world.note("a0", 5), await world.note("b1", 5)
+        assert first is beside
+        world.shards.lose("0")
+        world.shards.take("0")
+
+        with pytest.raises(StoreUnavailable, match="no longer serves what was to be written"):
+            await first
+        assert (await world.time("a0"), await world.time("b1")) == (None, None)
+        await (await world.note("a0", 6))
+
+    play(store_url, scene)
+
+
+def test_a_waiting_reader_finds_the_stream_again_when_a_tenure_ends(store_url: str) -> None:
+    """Whoever ends a tenure discards what is in memory under it, which wakes those who wait."""
+
+    async def scene(world: World) -> None:
+        await world.streams.create("a0", 1, CONFIG)
+        loaded = await world.streams.get("a0")
+        mark = loaded.next_mark("")
+        for each in world.streams.in_memory():
+            each.discard()
+        world.shards.lose("0")
+        await mark
+        assert loaded.chains == {} and world.streams.find_loaded("a0") is None
+
+    play(store_url, scene)
+
+
+def test_a_group_has_the_tenure_of_its_own_name(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        await world.streams.create("a0", 1, CONFIG)
+        await world.groups.create("g1", GroupSettings(streams=("a0",)))
+        epoch = (await world.groups.register("g1", "r", {"a0": {"0": 3}})).epoch
+        world.shards.lose("1")
+
+        assert world.groups.find_loaded("g1") is None and world.streams.find_loaded("a0") is not None
+        with pytest.raises(NotOwner, match="does not serve the group 'g1'"):
+            await world.groups.get("g1")
+        tenure = world.shards.take("1")
+        assert (await world.groups.get("g1")).tenure is tenure
+        assert (await world.groups.report("g1", "r", epoch, {"a0": {"0": 4}})).owned == {"a0": {"0": 4}}
+
+    play(store_url, scene)
+
+
+def test_what_is_loaded_while_its_tenure_ends_does_not_count() -> None:
+    async def scene() -> None:
+        shards, loads = Shards("0"), list[Tenure]()
+
+        async def load(_name: str, tenure: Tenure) -> None:
+            loads.append(tenure)
+            if len(loads) == 1:
+                shards.lose("0")
+                shards.take("0")
+            elif len(loads) == 3:
+                shards.lose("0")
+
+        cache: LoadingCache[LoadedStream] = LoadingCache(Kind.STREAM, shards, load)
+        assert await cache.find("a0") is None and len(loads) == 2 and loads[0] is not loads[1]
+        with pytest.raises(NotOwner):
+            await cache.find("a0")
+
+    asyncio.run(scene())
+
+
+STREAMS = ("a0", "b0", "c1")
+STEPS = st.tuples(st.sampled_from(["note", "note", "lose", "take", "note and lose"]), st.sampled_from(STREAMS))
+
+
+@given(steps=st.lists(STEPS, max_size=25))
+def test_tenures_come_and_go_and_the_store_has_what_was_answered(steps: Sequence[tuple[str, str]]) -> None:
+    async def scene(world: World) -> None:
+        durable: dict[str, int | None] = dict.fromkeys(STREAMS)
+        for stream in durable:
+            await world.streams.create(stream, 1, CONFIG)
+        for time, (step, stream) in enumerate(steps, 1):
+            if step == "take" and not world.shards.has(stream[-1]):
+                world.shards.take(stream[-1])
+            elif step == "lose":
+                world.shards.lose(stream[-1])
+            elif step.startswith("note"):
+                try:
+                    done = await world.note(stream, time)
+                    if step == "note and lose":
+                        world.shards.lose(stream[-1])
+                    await done
+                except NotOwner:
+                    assert not world.shards.has(stream[-1])
+                except StoreUnavailable:
+                    assert step == "note and lose"
+                else:
+                    assert step == "note"
+                    assert await world.fence(stream) == world.shards.of(Kind.STREAM, stream).fence
+                    durable[stream] = time
+        for shard in ("0", "1"):
+            world.shards.lose(shard)
+            world.shards.take(shard)
+        assert {stream: await world.time(stream) for stream in durable} == durable
+
+    with TemporaryDirectory() as folder:
+        play(str(Path(folder) / "store.db"), scene)
