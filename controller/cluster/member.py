@@ -224,13 +224,19 @@ class Member:
         if self.draining:
             self._stop(None)
 
-    def drain(self) -> None:
-        """This controller is to stop: it hands all shards over, ends its row and then stops."""
+    def drain(self, monotonic: int) -> None:
+        """This controller is to stop: it hands all shards over, ends its row and then stops.
+
+        Others learn it from their next beat, and then look often. Until then it goes on to serve, so that nobody waits
+        longer for a shard than for the next look.
+        """
         if not self.draining:
             self.draining = True
-            self._beat_at = self._hand_over_at = 0
             if self.phase is Phase.BEGINNING:
                 self._stop(None)
+                return
+            alone = self._membership.takers == [self.id]
+            self._beat_at, self._hand_over_at = 0, 0 if alone else monotonic + BEAT_MS + FREE_SHARDS_LOOK_MS
 
     def _stop(self, replaced_by: ControllerRow | None) -> None:
         self.phase = Phase.STOPPED

@@ -202,7 +202,7 @@ def test_who_has_too_many_shards_hands_some_over_once_membership_is_quiet() -> N
 
 def test_a_release_is_part_of_the_next_commit() -> None:
     driver = Driver(shard(0, 1), shard(1, 1))
-    driver.member.drain()
+    driver.member.drain(0)
     assert HandOver((0, 1)) in driver.at(10)
     commit = driver.member.begin_commit(20, {1})
     assert commit is not None
@@ -220,7 +220,7 @@ def test_a_release_is_part_of_the_next_commit() -> None:
 
 def test_who_drains_releases_so_many_shards_in_one_commit() -> None:
     driver = Driver(*(shard(number, 1) for number in range(2 * DRAINED_SHARDS)))
-    driver.member.drain()
+    driver.member.drain(0)
     beat, first = driver.at(10)
     assert isinstance(beat, Beat)
     assert beat.draining
@@ -231,9 +231,17 @@ def test_who_drains_releases_so_many_shards_in_one_commit() -> None:
     assert HandOver(tuple(range(DRAINED_SHARDS, 2 * DRAINED_SHARDS))) in driver.at(20)
 
 
+def test_who_drains_serves_until_the_others_look_often() -> None:
+    driver = Driver(shard(0, 1), others=(row(2),))
+    driver.member.drain(0)
+    assert driver.at(1) == (Beat(1, STORE + 1, True, 1),)
+    assert driver.member.route(BEAT_MS, 0) == Serve(1)
+    assert HandOver((0,)) in driver.at(BEAT_MS + FREE_SHARDS_LOOK_MS)
+
+
 def test_a_release_whose_commit_failed_is_asked_for_again() -> None:
     driver = Driver(shard(0, 1))
-    driver.member.drain()
+    driver.member.drain(0)
     driver.at(10)
     commit = driver.member.begin_commit(10, set())
     assert commit is not None
@@ -264,7 +272,7 @@ def test_after_a_lost_commit_nothing_is_loaded_before_it_is_settled() -> None:
 
 def test_a_release_that_was_lost_comes_back_if_it_was_not_done() -> None:
     driver = Driver(shard(0, 1))
-    driver.member.drain()
+    driver.member.drain(0)
     driver.at(10)
     commit = driver.member.begin_commit(10, set())
     assert commit is not None
@@ -338,7 +346,7 @@ def test_no_time_of_a_shard_is_below_its_floor() -> None:
 
 def test_who_drains_and_loses_the_store_stops() -> None:
     driver = Driver(shard(0, 1))
-    driver.member.drain()
+    driver.member.drain(0)
     assert driver.at(TRUSTED_LEASE_MS) == (Drop((0,)), Stop(None))
 
 

@@ -299,7 +299,7 @@ class World:
                 self.after(self.random.randrange(600), partial(other.enter, other.look))
 
     def drain(self, process: Process) -> None:
-        process.enter(process.member.drain)
+        process.enter(lambda: process.member.drain(process.monotonic))
 
     def join(self, _: Process | None) -> None:
         if len(self.processes) < 4:
