@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import InternalError, OperationalError
 
-from controller.limits import LOST_PEER_S, STATEMENT_TIMEOUT_MS
+from controller.limits import IDLE_COMMIT_MS, LOST_PEER_S, STATEMENT_TIMEOUT_MS, VANISHED_CLIENT_MS
 from controller.storage.database import open_database, parse_url
-from controller.storage.postgresql import reading_engine, sharing_engine, writing_engine
+from controller.storage.postgresql import joint_engine, reading_engine, sharing_engine, writing_engine
 from controller.storage.refusals import AlreadyServed, DriverMissing
 from tests.postgres import Postgres
 
@@ -148,3 +148,21 @@ def test_we_let_go_of_a_server_that_vanished(commit: Engine) -> None:
             lost_s = option(socket.TCP_KEEPIDLE) + option(socket.TCP_KEEPINTVL) * option(socket.TCP_KEEPCNT)
             assert lost_s == LOST_PEER_S
             assert option(socket.TCP_USER_TIMEOUT) == LOST_PEER_S * 1000
+
+
+def test_a_writing_session_reads_what_is_committed_whatever_the_database_is_set_to(
+    postgres: Postgres, postgres_url: str, commit: Engine
+) -> None:
+    name = postgres_url.rpartition("/")[2]
+    postgres.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'serializable'")
+
+    with commit.connect() as connection:
+        assert setting(connection, "default_transaction_isolation") == "read committed"
+
+
+def test_the_server_ends_a_commit_that_stops_and_looks_for_a_client_that_vanished(postgres_url: str) -> None:
+    engine = joint_engine(parse_url(postgres_url))
+    with engine.connect() as connection:
+        assert setting(connection, "idle_in_transaction_session_timeout") == str(IDLE_COMMIT_MS)
+        assert setting(connection, "client_connection_check_interval") == str(VANISHED_CLIENT_MS)
+    engine.dispose()
