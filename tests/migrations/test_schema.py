@@ -12,8 +12,11 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, inspect, select, text
 
+from controller.cluster.shards import Kind, shard_of
 from controller.limits import SHARDS
 from controller.storage import upgrade
 from controller.storage.checksums import CHECKSUMS
@@ -23,6 +26,8 @@ from controller.storage.refusals import AlreadyServed, BadDatabaseUrl, ForeignSt
 from controller.storage.schema import REVISION, SHARD, cluster, controller, metadata, reader_group, shard, stream
 from controller.storage.sqlite import sqlite_engine
 from migrations.checksums import SLICE_ROWS
+from migrations.shards import KINDS
+from migrations.shards import shard_of as stored_shard_of
 from tests.served import InProcess, ManualClock
 
 
@@ -311,3 +316,10 @@ def test_a_migration_to_shards_leaves_rows_readable_by_the_version_before(store_
 
         assert connection.execute(text("SELECT name, checksum FROM stream")).all() == before
         assert before[0].checksum is not None
+
+
+@given(name=st.text(max_size=20), shards=st.integers(1, 4_096))
+def test_the_store_and_the_rules_of_the_cluster_agree_on_shards(name: str, shards: int) -> None:
+    for kind in Kind:
+        assert stored_shard_of(kind, name, shards) == shard_of(kind, name, shards)
+    assert set(KINDS.values()) == set(Kind)
