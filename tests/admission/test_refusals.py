@@ -55,7 +55,7 @@ WRONG: list[tuple[type[StrandlineError], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "change"), WRONG)
-def test_a_note_that_is_wrong_in_one_way_is_refused_for_it_and_changes_nothing(
+def test_a_note_with_one_fault_is_refused_and_changes_nothing(
     kind: type[StrandlineError], change: dict[str, Any]
 ) -> None:
     made = stream()
@@ -146,7 +146,7 @@ def test_closing_ends_the_epoch_and_closing_again_is_harmless() -> None:
     assert made.note(replace(FINE, times={"": 50}, position={"0": 2}, epoch=None), NOW).late
 
 
-def test_the_ingestion_domain_has_no_times_by_key_and_the_event_domain_no_tail() -> None:
+def test_ingestion_time_has_no_keys_and_event_time_no_tail() -> None:
     with pytest.raises(WrongDomain, match="ingestion time domain, which has no times by key"):
         stream(time_domain="ingestion").note(replace(FINE, times={"k": 100}), NOW)
     with pytest.raises(WrongDomain, match="event time domain, which has no tail reports"):
@@ -182,7 +182,7 @@ def test_a_note_cannot_be_built_wrong(kind: type[StrandlineError], values: dict[
         replace(FINE, **values)
 
 
-def test_a_setting_that_cannot_change_is_refused_by_name_with_those_that_can() -> None:
+def test_a_setting_that_cannot_change_is_refused_by_name() -> None:
     made = stream()
     for settings in ({"time_domain": "ingestion"}, {"colour": 1}):
         with pytest.raises(InvalidConfig, match=f"{next(iter(settings))} .*clock_skew_ms, forget_after_ms"):

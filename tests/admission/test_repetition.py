@@ -68,9 +68,7 @@ def rising(draw: st.DrawFn, keys: Sequence[str] = KEYS) -> list[Note]:
 
 
 @given(notes=rising(), first=st.integers(0, 8))
-def test_a_request_that_was_done_is_done_when_it_is_sent_again_and_changes_nothing(
-    notes: list[Note], first: int
-) -> None:
+def test_a_request_sent_again_is_done_and_changes_nothing(notes: list[Note], first: int) -> None:
     made = stream()
     for each in notes[:first]:
         made.note(each, NOW)

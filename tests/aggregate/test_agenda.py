@@ -32,7 +32,7 @@ def test_names_come_when_they_are_due_in_order_and_once(steps: list[tuple[str, i
         assert agenda.first() == min(((when, each) for each, when in known.items()), default=None)
 
 
-def test_a_name_that_is_put_off_again_and_again_takes_no_more_room() -> None:
+def test_a_name_put_off_repeatedly_takes_no_more_room() -> None:
     agenda = Agenda()
     for at in range(1_000):
         agenda.put("w", at)

@@ -43,7 +43,7 @@ def test_with_everyone_idle_a_call_costs_the_same_however_many_they_are(call: Ca
     assert cost(MANY) <= cost(FEW) + 10
 
 
-def test_the_highest_time_is_that_of_whoever_is_left_when_its_writer_is_set_aside_and_brought_back() -> None:
+def test_the_highest_time_follows_a_writers_exclusion_and_return() -> None:
     #   a 10 idle │ b 20 idle │ b excluded, c 15 idle: 15 │ b back: 20
     stream = Stream("s", StreamConfig(mark_interval_ms=None, max_ahead_ms=None), SegmentGraph(open=True), now=0)
 

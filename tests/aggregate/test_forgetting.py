@@ -27,7 +27,7 @@ def quick(**settings: Any) -> Book:
     return Book(gone_kept_ms=0, **settings)
 
 
-def test_a_closed_writer_is_forgotten_once_a_mark_has_passed_all_that_it_noted() -> None:
+def test_a_closed_writer_is_forgotten_once_a_mark_passes_it() -> None:
     """
     a     10@{0: 1}   closes
     b     10@{1: 1}            20@{1: 2}
@@ -42,7 +42,7 @@ def test_a_closed_writer_is_forgotten_once_a_mark_has_passed_all_that_it_noted()
     assert (known(book), book.cut()) == ({"b"}, {"0": 1, "1": 2})
 
 
-def test_a_closed_writer_stays_while_its_time_is_above_the_last_mark_for_time_may_rise_to_it() -> None:
+def test_a_closed_writer_with_time_above_the_last_mark_stays() -> None:
     book = quick(min_writers=2)
     book.note("a", 50, {"0": 1})
     book.note("b", 10, {"1": 1})
@@ -67,7 +67,7 @@ def test_a_closed_writer_stays_while_its_last_position_is_in_no_cut() -> None:
     assert (known(book), book.cut()) == ({"b"}, {"0": 9, "1": 2})
 
 
-def test_a_closed_writer_stays_until_the_marks_of_every_key_that_it_held_have_passed_it() -> None:
+def test_a_closed_writer_stays_until_every_keys_marks_passed_it() -> None:
     book = quick(min_writers=2)
     book.note("a", 10, {"0": 1}, key="order")
     book.note("a", 30, {"0": 2}, key="ship")
@@ -81,7 +81,7 @@ def test_a_closed_writer_stays_until_the_marks_of_every_key_that_it_held_have_pa
     assert known(book) == {"b"}
 
 
-def test_a_lost_writer_is_forgotten_only_when_it_was_lost_for_long_enough() -> None:
+def test_a_lost_writer_is_forgotten_only_after_forget_after_ms() -> None:
     book = quick(writer_timeout_ms=1_000, forget_after_ms=200_000)
     book.note("a", 10, {"0": 1})
     book.after(1_000).note("b", 20, {"1": 1})
@@ -91,7 +91,7 @@ def test_a_lost_writer_is_forgotten_only_when_it_was_lost_for_long_enough() -> N
     assert (known(book), book.last.excluded, book.cut()) == ({"b"}, (), {"0": 1, "1": 3})
 
 
-def test_a_lost_writer_that_need_not_be_named_is_known_for_a_while_so_that_its_epoch_holds() -> None:
+def test_a_lost_unnamed_writer_stays_known_so_its_epoch_holds() -> None:
     book = Book(writer_timeout_ms=0, forget_after_ms=0)
     epoch = book.register("a").epoch
     for time in range(1, 50):
@@ -104,7 +104,7 @@ def test_a_lost_writer_that_need_not_be_named_is_known_for_a_while_so_that_its_e
         book.note("a", 101, {"0": 101}, epoch=epoch)
 
 
-def test_a_closed_writer_is_known_for_a_while_so_that_a_note_that_comes_twice_wakes_nobody() -> None:
+def test_a_closed_writer_stays_known_so_repeats_wake_nobody() -> None:
     book = Book(writer_timeout_ms=None)
     book.note("a", 10, {"0": 1})
     book.note("b", 10, {"1": 1})
@@ -143,7 +143,7 @@ def test_very_many_writers_are_forgotten_a_bounded_number_a_call(restarts: bool)
     assert counts == [1 + n * FORGOTTEN_PER_CALL for n in (3, 2, 1, 0)]
 
 
-def test_an_excluded_writer_is_never_forgotten_for_it_stays_out_until_it_is_brought_back() -> None:
+def test_an_excluded_writer_is_never_forgotten() -> None:
     book = quick(forget_after_ms=0, writer_timeout_ms=100)
     book.note("a", 10, {"0": 1})
     book.call("exclude", "a")
@@ -163,7 +163,7 @@ def test_one_that_is_idle_is_never_forgotten_for_it_will_be_back() -> None:
     assert book.state("a") == "idle"
 
 
-def test_one_that_is_lost_in_a_key_and_idle_in_the_others_is_forgotten() -> None:
+def test_a_writer_lost_in_one_key_idle_elsewhere_is_forgotten() -> None:
     book = quick(forget_after_ms=0, writer_timeout_ms=100)
     book.note("a", 10, {"0": 1}, key="order")
     book.note("a", 10, {"0": 1}, key="ship")
@@ -228,16 +228,14 @@ def forgotten(*names: str, restarts: bool = False) -> Book:
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("what", ["close", "idle"])
 @pytest.mark.parametrize("epoch", [1, None])
-def test_closing_or_idling_is_answered_as_done_when_it_is_repeated_for_a_forgotten_writer(
-    what: str, epoch: int | None, restarts: bool
-) -> None:
+def test_repeated_close_or_idle_of_a_forgotten_writer_is_done(what: str, epoch: int | None, restarts: bool) -> None:
     book = forgotten("a", restarts=restarts)
     assert book.call(what, "a", epoch) == []
     assert known(book) == {"other"}
 
 
 @pytest.mark.parametrize("what", ["close", "idle"])
-def test_an_epoch_that_was_never_given_out_is_no_sign_of_a_forgotten_writer(what: str) -> None:
+def test_an_epoch_never_given_out_means_an_unknown_writer(what: str) -> None:
     book = forgotten("a")
     with pytest.raises(UnknownWriter):
         book.call(what, "a", 2)
@@ -246,7 +244,7 @@ def test_an_epoch_that_was_never_given_out_is_no_sign_of_a_forgotten_writer(what
         book.call(what, "nobody", None)
 
 
-def test_newest_is_told_of_what_a_forgotten_writer_gave_and_unknown_where_that_was() -> None:
+def test_newest_includes_forgotten_writers_and_is_unknown_where_theirs_was() -> None:
     book = quick(min_writers=2)
     book.note("a", 10, {"0": 1}, newest=77)
     book.note("b", 10, {"1": 1})  # whose contribution has no newest
@@ -264,7 +262,7 @@ def test_newest_is_told_of_what_a_forgotten_writer_gave_and_unknown_where_that_w
     assert known(book) == {"b"} and book.last.newest is None
 
 
-def test_upper_bounds_what_was_noted_below_a_cut_that_a_forgotten_writer_put() -> None:
+def test_upper_bounds_notes_below_a_forgotten_writers_cut() -> None:
     """
     a     10@{0: 1}            25@{0: 2}             50@{0: 3}   90@{0: 4}
     gone  20@{0: 5}   closes
@@ -309,7 +307,7 @@ def test_a_writer_stays_until_upper_bounds_what_its_earlier_lives_noted() -> Non
     assert (known(book), book.last.upper) == ({"b"}, 70)
 
 
-def test_the_end_of_a_stream_is_not_below_what_a_forgotten_writer_noted() -> None:
+def test_a_stream_cannot_end_below_a_forgotten_writers_notes() -> None:
     book = forgotten("a")
     with pytest.raises(InvalidScale, match="below 1, which was noted"):
         book.call("seal", {"0": 0})
@@ -394,7 +392,7 @@ def test_names_that_come_and_go_leave_nothing_behind(how: str) -> None:
 # -- the limit -------------------------------------------------------------------------------------------------------
 
 
-def test_one_writer_more_than_the_stream_may_have_is_refused_and_changes_nothing() -> None:
+def test_a_writer_beyond_max_writers_is_refused_and_changes_nothing() -> None:
     book = quick(max_writers=2)
     book.note("a", 10)
     book.register("b")
@@ -438,7 +436,7 @@ def test_a_writer_never_makes_room_for_itself() -> None:
         book.register("b")
 
 
-def test_a_stream_that_has_more_writers_than_it_may_goes_on_with_those() -> None:
+def test_a_stream_already_over_max_writers_keeps_its_writers() -> None:
     book = quick()
     for name in ("a", "b", "c"):
         book.note(name, 10)

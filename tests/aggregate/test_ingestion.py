@@ -12,13 +12,13 @@ def ingestion(**settings: Any) -> Book:
     return Book(time_domain="ingestion", **settings)
 
 
-def test_a_report_counts_with_the_time_that_was_read_however_late_it_arrives() -> None:
+def test_a_late_report_counts_with_the_time_it_read() -> None:
     book = ingestion()
     book.after(500).note("a", START_MS + 100, {"0": 3})
     assert book.times() == [START_MS + 100]
 
 
-def test_a_report_never_counts_for_more_than_the_clock_nor_for_what_brokers_may_be_off() -> None:
+def test_a_report_counts_for_the_clock_less_skew_at_most() -> None:
     book = ingestion(clock_skew_ms=30)
     book.note("a", START_MS + 999_999)
     assert book.times() == [START_MS - 30]
@@ -40,7 +40,7 @@ def test_the_clock_never_steps_back() -> None:
     assert book.last.created_at == START_MS + 500
 
 
-def test_a_tail_report_brings_its_mark_at_once_if_nobody_holds_time_back() -> None:
+def test_a_tail_report_makes_a_mark_unless_a_writer_holds() -> None:
     book = ingestion(mark_interval_ms=60_000)
     book.note("t", book.now, {"0": 1, "1": 1}, tail=True)
     book.after(10).note("t", book.now, {"0": 2, "1": 2}, tail=True)
@@ -50,7 +50,7 @@ def test_a_tail_report_brings_its_mark_at_once_if_nobody_holds_time_back() -> No
     assert book.times() == [START_MS, START_MS + 10]
 
 
-def test_there_are_no_times_by_key_and_in_the_event_domain_no_tail() -> None:
+def test_ingestion_has_no_times_by_key_and_event_no_tail() -> None:
     with pytest.raises(WrongDomain):
         ingestion().note("a", START_MS, key="order")
     with pytest.raises(WrongDomain):
@@ -59,7 +59,7 @@ def test_there_are_no_times_by_key_and_in_the_event_domain_no_tail() -> None:
         Book().note("t", START_MS, tail=True)
 
 
-def test_a_tail_reporter_that_closes_is_lost_for_it_does_not_speak_for_those_who_write() -> None:
+def test_a_tail_reporter_that_closes_is_timed_out() -> None:
     book = ingestion()
     book.note("t", book.now, {"0": 1}, tail=True)
     book.note("w", book.now)
@@ -118,13 +118,13 @@ def test_rest_is_not_complete_while_a_reporter_is_set_aside() -> None:
         ("seal", ({},)),
     ],
 )
-def test_what_time_had_reached_is_stored_by_any_call_that_ends_the_rest(what: str, arguments: tuple[object]) -> None:
+def test_any_call_that_ends_idle_advance_stores_its_time(what: str, arguments: tuple[object]) -> None:
     book = resting()
     book.after(1_000).call(what, *arguments)
     assert book.last.time == book.now - 100
 
 
-def test_a_note_that_ends_the_rest_is_judged_by_what_time_had_reached() -> None:
+def test_a_note_ending_idle_advance_is_judged_by_its_time() -> None:
     book = resting()
     answer = book.after(1_000).note("a", book.now - 300, {"0": 2})
     assert (answer.late, answer.floor, book.last.time) == (True, book.now - 100, book.now - 100)
@@ -137,7 +137,7 @@ def test_a_repeated_report_does_not_end_the_rest() -> None:
     assert book.stream.resting(book.now) is not None
 
 
-def test_a_mark_that_waits_for_its_interval_is_not_made_below_what_rest_has_told() -> None:
+def test_a_delayed_mark_is_never_below_the_idle_advance_told() -> None:
     book = ingestion(mark_interval_ms=1_000, idle_lag_ms=10)
     book.note("a", book.now)
     book.after(100).note("a", book.now)
@@ -163,7 +163,7 @@ def test_a_writer_that_closed_does_not_keep_the_others_from_rest() -> None:
     assert book.stream.resting(book.now) is not None
 
 
-def test_a_tail_reporter_that_closes_ends_the_rest_until_it_is_forgotten_also_after_it_said_idle() -> None:
+def test_a_closed_tail_reporter_stops_idle_advance_until_forgotten() -> None:
     book = resting(forget_after_ms=1_000)
     book.note("t", book.now, {"0": 1}, tail=True)
     book.note("t", book.now, {"0": 2})  # once a tail reporter, always one
@@ -178,7 +178,7 @@ def test_where_marks_come_on_demand_only_a_tail_report_brings_none() -> None:
     assert book.note("t", book.now, {"0": 1}, tail=True).marks == []
 
 
-def test_a_repeated_report_of_one_who_was_forgotten_ends_the_rest_and_what_time_had_reached_is_stored() -> None:
+def test_a_forgotten_writers_repeated_report_ends_and_stores_idle_advance() -> None:
     book = resting(writer_timeout_ms=50, forget_after_ms=1_000)
     book.note("b", START_MS)
     book.after(10_000).note("b", START_MS)
@@ -191,7 +191,7 @@ def test_no_rest_where_nobody_is_left_who_could_have_said_idle() -> None:
     assert book.after(10_000).stream.resting(book.now) is None
 
 
-def test_at_rest_newest_is_known_where_everyone_says_it_whatever_the_last_mark_knew() -> None:
+def test_idle_advance_knows_newest_where_every_writer_says_it() -> None:
     book = ingestion(idle_lag_ms=100)
     book.note("a", book.now, {"0": 1})
     book.note("a", book.now, {"0": 2}, newest=60)
@@ -205,7 +205,7 @@ def test_at_rest_newest_is_known_where_everyone_says_it_whatever_the_last_mark_k
     assert resting is not None and resting.newest is None
 
 
-def test_a_tail_reporter_that_was_lost_before_it_closed_is_forgotten_so_long_after_it_was_lost() -> None:
+def test_a_lost_reporters_forgetting_counts_from_when_it_was_lost() -> None:
     book = resting(writer_timeout_ms=50, forget_after_ms=1_000)
     book.note("t", book.now, {"0": 1}, tail=True)
     book.after(500).call("close", "t", None)
@@ -213,7 +213,7 @@ def test_a_tail_reporter_that_was_lost_before_it_closed_is_forgotten_so_long_aft
     assert book.after(1).stream.resting(book.now) is not None
 
 
-def test_a_lost_reporter_that_keeps_a_stream_from_resting_is_named_until_it_is_forgotten() -> None:
+def test_a_lost_reporter_that_prevents_idle_advance_is_named() -> None:
     book = ingestion(writer_timeout_ms=1_000, forget_after_ms=60_000)
     book.note("lost", book.now)
     book.note("quiet", book.now)

@@ -40,7 +40,7 @@ def test_the_cut_takes_each_writers_earliest_note_that_is_late_enough() -> None:
     assert [(mark.time, dict(mark.cut.items())) for mark in book.marks] == [(10, {"0": 1}), (15, {"0": 2, "1": 1})]
 
 
-def test_a_cut_follows_a_fast_writer_whose_earlier_note_a_mark_has_left_behind() -> None:
+def test_a_cut_follows_a_fast_writer_beyond_its_earlier_note() -> None:
     """
     a     50@{0: 5}    60@{0: 6}
     b                              10                   55
@@ -54,7 +54,7 @@ def test_a_cut_follows_a_fast_writer_whose_earlier_note_a_mark_has_left_behind()
     assert [(mark.time, dict(mark.cut.items())) for mark in book.marks] == [(10, {"0": 5}), (55, {"0": 6})]
 
 
-def test_a_writer_that_begins_anew_gives_to_the_next_mark_what_it_noted_then() -> None:
+def test_a_writer_that_reopens_contributes_its_new_note() -> None:
     book = Book(min_writers=2)
     book.note("a", 50, {"0": 5})
     book.note("b", 10)
@@ -64,7 +64,7 @@ def test_a_writer_that_begins_anew_gives_to_the_next_mark_what_it_noted_then() -
     assert (book.last.time, book.cut()) == (15, {"0": 9})
 
 
-def test_of_equal_times_the_first_position_is_taken_for_it_is_the_tighter_truth() -> None:
+def test_of_equal_times_the_first_position_counts() -> None:
     book = Book(min_writers=2)
     book.note("a", 20, {"0": 2})
     book.note("a", 20, {"0": 9})
@@ -72,7 +72,7 @@ def test_of_equal_times_the_first_position_is_taken_for_it_is_the_tighter_truth(
     assert book.cut() == {"0": 2}
 
 
-def test_a_writer_with_no_note_that_late_gives_its_last_position_whichever_key_it_was_for() -> None:
+def test_a_writer_without_a_later_note_contributes_its_last_position() -> None:
     book = Book()
     book.note("a", 10, {"0": 1}, key="order")
     book.note("a", 99, {"0": 7}, key="ship")
@@ -81,7 +81,7 @@ def test_a_writer_with_no_note_that_late_gives_its_last_position_whichever_key_i
     assert (book.last.key, book.last.time, book.cut()) == ("order", 50, {"0": 7, "1": 1})
 
 
-def test_the_cut_never_goes_back_even_from_a_writer_that_begins_again_from_nothing() -> None:
+def test_a_restarted_writer_never_moves_the_cut_back() -> None:
     book = Book()
     book.note("a", 10, {"0": 5})
     book.call("close", "a", None)
@@ -89,7 +89,7 @@ def test_the_cut_never_goes_back_even_from_a_writer_that_begins_again_from_nothi
     assert (book.last.time, book.cut()) == (20, {"0": 5})
 
 
-def test_upper_bounds_a_time_that_was_noted_below_a_cut_that_another_writer_raised() -> None:
+def test_upper_bounds_times_below_a_cut_another_writer_raised() -> None:
     """What a wrote ahead of its note at 90 may lie below 5, where only b's note has put the cut.
 
     a     10@1          50@3    90@4
@@ -105,7 +105,7 @@ def test_upper_bounds_a_time_that_was_noted_below_a_cut_that_another_writer_rais
     assert (book.last.time, book.last.upper, book.cut()) == (40, 90, {"0": 5})
 
 
-def test_where_no_segment_is_shared_upper_is_the_greatest_time_contributed_and_never_below_the_last_marks() -> None:
+def test_without_shared_segments_upper_is_the_greatest_time_contributed() -> None:
     book = Book(min_writers=2)
     book.note("a", 500, {"0": 5})
     book.note("b", 10)
@@ -115,7 +115,7 @@ def test_where_no_segment_is_shared_upper_is_the_greatest_time_contributed_and_n
     assert (book.last.time, book.last.upper) == (20, 500)
 
 
-def test_upper_stays_what_was_contributed_where_each_writer_has_its_segments_to_itself() -> None:
+def test_upper_ignores_later_notes_where_writers_share_no_segment() -> None:
     book = Book(min_writers=2)
     for time in (10, 20, 30, 900):
         book.note("a", time, {"0": time})
@@ -123,7 +123,7 @@ def test_upper_stays_what_was_contributed_where_each_writer_has_its_segments_to_
     assert (book.last.time, book.last.upper, book.cut()) == (15, 20, {"0": 20, "1": 1})
 
 
-def test_upper_bounds_what_a_writer_had_noted_when_another_one_comes_into_its_segment() -> None:
+def test_upper_counts_earlier_notes_when_another_writer_enters_the_segment() -> None:
     book = Book(min_writers=2)
     for time in (10, 50, 90):
         book.note("a", time, {"0": time})
@@ -133,7 +133,7 @@ def test_upper_bounds_what_a_writer_had_noted_when_another_one_comes_into_its_se
     assert (book.last.time, book.last.upper, book.cut()) == (40, 90, {"0": 60, "1": 1})
 
 
-def test_upper_bounds_what_an_earlier_life_noted_where_the_new_one_contributes_its_position() -> None:
+def test_upper_counts_an_earlier_lifes_notes_below_the_cut() -> None:
     book = Book(min_writers=2)
     book.note("a", 50, {"0": 5})
     book.note("a", 60, {"0": 6})
@@ -145,7 +145,7 @@ def test_upper_bounds_what_an_earlier_life_noted_where_the_new_one_contributes_i
     assert (book.last.time, book.last.upper, book.cut()) == (15, 60, {"0": 6})
 
 
-def test_a_sealed_segment_that_a_writer_has_noted_to_its_end_makes_nothing_looser() -> None:
+def test_a_sealed_segment_noted_to_its_end_loosens_no_upper() -> None:
     book = Book(min_writers=2)
     book.note("a", 10, {"0": 4})
     book.note("b", 10, {"1": 1})
@@ -156,7 +156,7 @@ def test_a_sealed_segment_that_a_writer_has_noted_to_its_end_makes_nothing_loose
     assert (book.last.time, book.last.upper, book.cut()) == (20, 30, {"0": 4, "1": 1, "2": 1, "3": 1})
 
 
-def test_newest_is_known_where_every_contribution_knows_it_and_an_empty_one_needs_none() -> None:
+def test_newest_is_known_only_where_every_contribution_knows_it() -> None:
     book = Book(min_writers=2)
     book.note("a", 10, {"0": 5}, newest=40)
     book.note("b", 10)
@@ -187,7 +187,7 @@ def test_newest_is_not_known_any_more_once_a_position_moves_without_it() -> None
     assert book.last.newest is None
 
 
-def test_before_enough_writers_have_noted_a_key_there_is_no_mark_of_it() -> None:
+def test_no_mark_of_a_key_before_min_writers_noted_it() -> None:
     book = Book(min_writers=2)
     book.note("a", 10)
     book.note("b", 10, key="other")
@@ -196,7 +196,7 @@ def test_before_enough_writers_have_noted_a_key_there_is_no_mark_of_it() -> None
     assert book.times() == [10]
 
 
-def test_marks_keep_their_interval_and_the_stream_says_when_the_next_is_due() -> None:
+def test_marks_keep_their_interval_and_the_stream_announces_the_next() -> None:
     book = Book(mark_interval_ms=1_000)
     book.note("a", 10)
     book.after(400).note("a", 20)
@@ -222,7 +222,7 @@ def test_a_demand_does_not_wait_for_the_interval() -> None:
     assert book.call("evaluate", "").time == 20
 
 
-def test_with_no_writer_left_time_rises_to_the_highest_that_was_noted_and_stops_there() -> None:
+def test_without_writers_time_rises_to_the_highest_noted_time() -> None:
     book = Book(min_writers=2)
     book.note("a", 10, {"0": 1})
     book.note("b", 70, {"1": 1})
@@ -314,7 +314,7 @@ def test_the_head_moves_to_what_is_gone_and_never_back() -> None:
     assert dict(book.stream.head.items()) == {"0": 5, "1": 2}
 
 
-def test_the_newest_mark_of_each_key_that_has_one_can_be_asked_for() -> None:
+def test_last_marks_holds_the_newest_mark_of_each_key() -> None:
     book = Book(min_writers=2)
     book.note("a", 1, key="order")
     assert book.stream.last_marks == {}

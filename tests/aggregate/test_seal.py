@@ -7,7 +7,7 @@ from strandline.errors import InvalidScale, StreamSealed
 from tests.aggregate.book import START_MS, Book
 
 
-def test_sealing_closes_the_writers_and_makes_the_last_mark_whatever_min_writers_says() -> None:
+def test_sealing_closes_writers_and_makes_the_last_mark() -> None:
     book = Book(min_writers=5)
     book.note("a", 100, {"0": 3})
     book.note("b", 140, {"1": 4})
@@ -18,7 +18,7 @@ def test_sealing_closes_the_writers_and_makes_the_last_mark_whatever_min_writers
     assert (book.state("a"), book.state("b"), book.state("c")) == ("closed", "closed", "closed")
 
 
-def test_the_last_mark_does_not_rise_to_what_an_excluded_writer_noted_and_names_it() -> None:
+def test_the_last_mark_never_rises_to_an_excluded_writers_time() -> None:
     book = Book(min_writers=5)
     book.note("a", 100, {"0": 3})
     book.note("b", 20, {"1": 1})

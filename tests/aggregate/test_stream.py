@@ -63,7 +63,7 @@ def test_bringing_a_writer_back_answers_with_the_mark_that_this_makes_possible()
     assert [mark.time for mark in book.call("include", "a")] == [40]
 
 
-def test_nobody_holds_time_back_where_a_mark_only_waits_for_its_interval_or_nobody_counts() -> None:
+def test_nobody_holds_time_while_a_mark_awaits_its_interval() -> None:
     book = Book(mark_interval_ms=1_000)
     book.note("a", 10)
     assert book.holder() == "a"
@@ -73,7 +73,7 @@ def test_nobody_holds_time_back_where_a_mark_only_waits_for_its_interval_or_nobo
     assert book.holder() is None
 
 
-def test_what_is_newest_below_a_mark_stays_known_from_the_last_one_also_at_rest() -> None:
+def test_newest_stays_known_from_the_last_mark_during_idle_advance() -> None:
     book = Book(time_domain="ingestion", idle_lag_ms=100)
     book.note("a", book.now, {"0": 1}, newest=77)
     book.after(10).note("a", book.now, {"0": 1}, newest=50)
@@ -84,7 +84,7 @@ def test_what_is_newest_below_a_mark_stays_known_from_the_last_one_also_at_rest(
     assert resting.newest == 77
 
 
-def test_at_rest_newest_is_never_below_the_last_marks_even_where_its_writer_said_less_since() -> None:
+def test_idle_advance_newest_is_never_below_the_last_marks() -> None:
     book = Book(time_domain="ingestion", idle_lag_ms=100, mark_interval_ms=None)
     book.note("a", book.now, {"0": 1}, newest=77)
     assert book.call("evaluate", "").newest == 77
@@ -106,7 +106,7 @@ def test_any_change_at_all_is_one(name: str) -> None:
 # -- segments --------------------------------------------------------------------------------------------------------
 
 
-def test_a_segment_of_an_open_stream_that_a_note_names_is_told_to_the_store_once() -> None:
+def test_a_segment_that_a_note_names_is_stored_once() -> None:
     stream = Book(open=True).stream
     said = Note(writer="a", times={"": 1}, position={"x": 3, "y": 0})
     stream.note(said, 1_000)
@@ -116,7 +116,7 @@ def test_a_segment_of_an_open_stream_that_a_note_names_is_told_to_the_store_once
     assert [(each.id, each.created_at) for each in stream.graph] == [("x", 1_000), ("y", 1_000)]
 
 
-def test_a_segment_that_the_log_does_not_have_is_taken_out_wherever_it_was_noted() -> None:
+def test_a_segment_missing_from_the_log_is_removed_wherever_noted() -> None:
     book = Book(open=True, min_writers=2)
     book.note("a", 10, {"x": 1, "y": 2})
     book.note("b", 10)
@@ -139,7 +139,7 @@ def test_a_segment_that_the_log_does_not_have_is_taken_out_wherever_it_was_noted
     assert book.cut() == {"x": 1, "y": 6}
 
 
-def test_what_a_writer_notes_after_a_segment_was_taken_out_goes_into_the_next_mark() -> None:
+def test_notes_after_dropping_a_segment_go_into_the_next_mark() -> None:
     book = Book(open=True)
     book.note("a", 5, {"x": 1, "y": 1})
     book.note("b", 20)
@@ -153,7 +153,7 @@ def test_what_a_writer_notes_after_a_segment_was_taken_out_goes_into_the_next_ma
 # -- the store -------------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_that_is_taken_up_again_goes_on_from_where_it_was_and_nothing_of_that_is_a_change() -> None:
+def test_a_reloaded_stream_goes_on_where_it_was_without_changes() -> None:
     book = Book(writer_timeout_ms=100, min_writers=2)
     epoch = book.register("a").epoch
     book.note("a", 50, {"0": 5})
@@ -172,7 +172,7 @@ def test_a_stream_that_is_taken_up_again_goes_on_from_where_it_was_and_nothing_o
     assert (book.state("a"), book.state("b")) == ("timed_out", "timed_out")
 
 
-def test_a_joined_writer_keeps_its_floor_over_a_restart_and_is_told_that_it_is_late_below_it() -> None:
+def test_a_joined_writers_floor_and_lateness_survive_a_restart() -> None:
     book = Book()
     book.note("a", 100)
     book.register("b")
@@ -226,7 +226,7 @@ def history(*times: int, last_time: int | None, bound: int) -> list[int]:
     return [entry.time for entry in key_state.history]
 
 
-def test_a_history_that_is_full_loses_first_what_marks_left_behind_and_then_every_second_note() -> None:
+def test_a_full_history_drops_passed_notes_first_then_every_second() -> None:
     assert history(20, 30, 40, last_time=20, bound=2) == [30, 40]
     assert history(20, 30, 40, last_time=None, bound=2) == [20, 40]
     assert history(1, 2, 3, 4, 5, last_time=None, bound=4) == [1, 3, 5]
@@ -240,7 +240,7 @@ def test_a_cut_shows_itself_in_order(cut: Cut) -> None:
     assert repr(cut) == ("Cut({a: 1, b: 2})" if cut else "Cut({})")
 
 
-def test_those_whom_one_mark_lets_go_are_told_in_the_order_of_their_names() -> None:
+def test_writers_timed_out_by_one_mark_are_listed_by_name() -> None:
     book, names = Book(writer_timeout_ms=0, min_writers=12), [f"w{number:02}" for number in range(12)]
     for name in reversed(names):
         book.stream.note(Note(writer=name, times={"": 10}, position={}), book.now)

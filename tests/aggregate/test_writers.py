@@ -20,7 +20,7 @@ def test_a_writer_that_joins_holds_time_at_its_floor_until_it_notes() -> None:
     assert book.times() == [100, 150]
 
 
-def test_before_the_first_mark_one_that_joined_without_a_time_lets_none_be_made() -> None:
+def test_a_joined_writer_without_a_time_prevents_the_first_mark() -> None:
     book = Book()
     assert book.register("b").floors == {"": None}
     book.note("a", 100)
@@ -62,7 +62,7 @@ def test_registering_for_one_key_leaves_the_others_as_they_are() -> None:
     assert (book.state("a", "order"), book.state("a", "ship")) == ("joined", "active")
 
 
-def test_a_writer_that_is_behind_holds_time_and_is_told_that_it_is_late() -> None:
+def test_a_writer_behind_holds_time_and_hears_it_is_late() -> None:
     book = Book()
     book.note("a", 100)
     answer = book.note("b", 60)
@@ -83,7 +83,7 @@ def test_the_first_note_of_a_joined_writer_below_its_floor_is_late() -> None:
     assert (again.late, again.floor) == (True, 100)
 
 
-def test_a_joined_writer_is_late_only_in_the_keys_in_which_it_notes_below_its_floor() -> None:
+def test_a_joined_writer_is_late_only_below_a_keys_floor() -> None:
     book = Book()
     book.note("a", 100, key="order")
     book.note("a", 100, key="ship")
@@ -93,7 +93,7 @@ def test_a_joined_writer_is_late_only_in_the_keys_in_which_it_notes_below_its_fl
     assert (answer.late, answer.floors) == (True, {"order": 100, "ship": None})
 
 
-def test_a_joined_writer_that_repeats_its_last_note_below_its_floor_is_late() -> None:
+def test_a_joined_writers_repeated_note_below_its_floor_is_late() -> None:
     book = Book(writer_timeout_ms=100)
     book.note("b", 10, {"1": 1})
     book.after(100).note("a", 100)
@@ -124,7 +124,7 @@ def test_one_that_is_skipped_and_silent_is_lost_like_any_other() -> None:
     assert book.last.excluded == ()
 
 
-def test_a_new_writer_that_did_not_register_is_told_what_it_came_too_late_for() -> None:
+def test_a_new_unregistered_writer_is_told_its_floor_once() -> None:
     book = Book()
     book.note("a", 100)
     answer = book.note("b", 120)
@@ -165,7 +165,7 @@ def test_closing_ends_the_epoch_and_a_later_note_begins_a_new_life() -> None:
     assert book.state("a") == "behind"
 
 
-def test_closing_with_the_newest_epoch_is_the_writers_own_word_even_when_it_is_lost() -> None:
+def test_closing_a_lost_writer_with_its_newest_epoch_closes_it() -> None:
     book = Book(writer_timeout_ms=100)
     epoch = book.register("a").epoch
     book.note("a", 10, epoch=epoch)
@@ -177,7 +177,7 @@ def test_closing_with_the_newest_epoch_is_the_writers_own_word_even_when_it_is_l
     assert book.last.excluded == ()
 
 
-def test_closing_a_lost_writer_without_its_epoch_sets_it_aside_for_nobody_knows_what_it_wrote() -> None:
+def test_closing_a_lost_writer_without_its_epoch_excludes_it() -> None:
     book = Book(writer_timeout_ms=100)
     book.note("a", 10, epoch=book.register("a").epoch)
     book.after(150).call("close", "a", None)
@@ -229,7 +229,7 @@ def test_a_repeated_note_is_a_sign_of_life() -> None:
     assert book.state("a") == "timed_out"
 
 
-def test_what_a_repeated_note_is_told_ends_with_the_registration_after_which_nothing_is_late() -> None:
+def test_a_repeated_note_loses_its_floor_with_the_next_registration() -> None:
     book = Book()
     book.note("a", 100)
     assert book.note("b", 120, {"1": 1}).floor == 100
@@ -248,7 +248,7 @@ def test_silence_does_not_count_while_nobody_could_be_heard() -> None:
     assert book.state("a") == "timed_out"
 
 
-def test_silence_stands_still_from_the_first_commit_that_fails_to_the_next_that_does_not() -> None:
+def test_silence_does_not_count_while_commits_fail() -> None:
     book = Book(writer_timeout_ms=100)
     book.note("a", 10)
     book.note("b", 20)
@@ -267,7 +267,7 @@ def test_silence_stands_still_from_the_first_commit_that_fails_to_the_next_that_
     assert book.state("a") == "timed_out"
 
 
-def test_a_writer_that_was_heard_while_the_store_was_away_has_its_whole_timeout_after_that() -> None:
+def test_a_writer_heard_during_an_outage_gets_its_full_timeout() -> None:
     book = Book(writer_timeout_ms=100)
     book.note("a", 10)
     book.after(99).unserved.begin(book.now)
@@ -293,7 +293,7 @@ def test_silence_that_is_forgiven_does_not_count() -> None:
     assert book.stream.silent_ms(writer, book.now) == 0
 
 
-def test_with_a_timeout_of_nothing_whoever_would_hold_time_is_left_out_at_once() -> None:
+def test_a_zero_timeout_leaves_a_holder_out_at_once() -> None:
     book = Book(writer_timeout_ms=0)
     book.note("a", 10)
     book.note("b", 20)
@@ -304,7 +304,7 @@ def test_with_a_timeout_of_nothing_whoever_would_hold_time_is_left_out_at_once()
     assert book.last.excluded == ("a", "c")
 
 
-def test_with_a_timeout_of_nothing_whoever_is_out_stays_out_over_a_restart() -> None:
+def test_zero_timeout_writers_stay_out_over_a_restart() -> None:
     book = Book(writer_timeout_ms=0)
     book.note("a", 10)
     book.note("b", 20)
@@ -313,7 +313,7 @@ def test_with_a_timeout_of_nothing_whoever_is_out_stays_out_over_a_restart() -> 
     assert (book.times(), book.last.excluded) == ([10, 20, 30], ("a",))
 
 
-def test_without_a_timeout_a_silent_writer_holds_until_an_operator_sets_it_aside() -> None:
+def test_without_a_timeout_a_silent_writer_holds_until_excluded() -> None:
     book = Book(writer_timeout_ms=None)
     book.note("a", 10)
     book.note("b", 20)
@@ -323,7 +323,7 @@ def test_without_a_timeout_a_silent_writer_holds_until_an_operator_sets_it_aside
     assert (book.last.time, book.last.excluded) == (30, ("a",))
 
 
-def test_an_excluded_writer_stays_out_while_it_goes_on_noting_and_comes_back_when_told() -> None:
+def test_an_excluded_writer_stays_out_until_it_is_included_again() -> None:
     book = Book()
     book.note("a", 10)
     book.note("b", 10)
@@ -362,7 +362,7 @@ def test_epochs_come_from_one_counter_and_are_never_used_twice() -> None:
     assert [*epochs, book.register("a").epoch] == [1, 2, 3, 4]
 
 
-def test_a_time_or_an_offset_below_the_stored_one_is_refused_within_a_life() -> None:
+def test_a_time_or_offset_below_the_stored_one_is_refused() -> None:
     book = Book()
     book.note("a", 10, {"0": 5})
     with pytest.raises(TimeWentBack):
@@ -407,7 +407,7 @@ def test_every_change_of_a_state_is_told_for_the_journal() -> None:
     ]
 
 
-def test_a_writer_that_notes_on_and_on_while_another_holds_time_back_takes_no_more_room() -> None:
+def test_a_writer_noting_on_while_another_holds_takes_constant_room() -> None:
     book = Book()
     book.register("fast")
     book.register("slow")
@@ -446,7 +446,7 @@ def test_a_registration_that_is_repeated_under_its_name_is_the_same_one() -> Non
     assert book.state("a") == "active"  # what it noted since stays
 
 
-def test_a_registration_of_another_name_or_key_or_after_the_end_is_a_new_one() -> None:
+def test_a_registration_with_another_name_or_key_is_new() -> None:
     book = Book()
     names = ("once", "twice", None, None, "once")
     assert [book.register("a", registration=name).epoch for name in names] == [1, 2, 3, 4, 5]

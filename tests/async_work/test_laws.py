@@ -122,7 +122,7 @@ capacities = st.integers(1, 6)
 
 
 @given(capacities, calls)
-def test_ordered_work_lets_out_just_the_input_up_to_the_first_item_under_way(capacity: int, calls: list[Call]) -> None:
+def test_ordered_work_emits_input_up_to_the_first_unfinished_item(capacity: int, calls: list[Call]) -> None:
     work: OrderedWork[int, str] = OrderedWork(capacity)
     for told in run(work, calls):
         out = as_input(flat(told))
@@ -133,9 +133,7 @@ def test_ordered_work_lets_out_just_the_input_up_to_the_first_item_under_way(cap
 
 
 @given(capacities, calls)
-def test_ordered_work_lets_out_one_watermark_of_a_key_between_two_items_and_it_is_the_last(
-    capacity: int, calls: list[Call]
-) -> None:
+def test_ordered_work_emits_one_last_watermark_per_key_between_items(capacity: int, calls: list[Call]) -> None:
     work: OrderedWork[int, str] = OrderedWork(capacity)
     told = run(work, calls)
     if not told:
@@ -147,9 +145,7 @@ def test_ordered_work_lets_out_one_watermark_of_a_key_between_two_items_and_it_i
 
 
 @given(capacities, calls)
-def test_unordered_work_lets_out_a_result_at_once_and_a_watermark_when_all_before_it_is_done(
-    capacity: int, calls: list[Call]
-) -> None:
+def test_unordered_work_emits_results_at_once_and_watermarks_in_turn(capacity: int, calls: list[Call]) -> None:
     work: UnorderedWork[int, str] = UnorderedWork(capacity)
     for told in run(work, calls):
         out = as_input(flat(told))

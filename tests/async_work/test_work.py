@@ -23,7 +23,7 @@ def wm(value: int, key: str = "") -> Watermark:
     return Watermark(key, value)
 
 
-def test_ordered_results_come_out_in_the_order_of_submission_with_the_watermarks_between() -> None:
+def test_ordered_results_and_watermarks_come_in_submission_order() -> None:
     #   in        e1  e2  W(10)  e3  W(20)
     #   results   e3: -          e1: e1        e2: e2 W(10) e3 W(20)
     work: OrderedWork[str, str] = OrderedWork(3)
@@ -36,7 +36,7 @@ def test_ordered_results_come_out_in_the_order_of_submission_with_the_watermarks
     assert work.complete(e2, "B") == [*done("b"), wm(10), *done("c"), wm(20)]
 
 
-def test_unordered_results_come_out_as_they_come_and_watermarks_wait_for_all_before_them() -> None:
+def test_unordered_results_come_at_once_and_watermarks_wait() -> None:
     #   in        e1  e2  W(10)  e3  W(20)
     #   results   e3: e3         e1: e1        e2: e2 W(20)
     work: UnorderedWork[str, str] = UnorderedWork(3)
@@ -49,7 +49,7 @@ def test_unordered_results_come_out_as_they_come_and_watermarks_wait_for_all_bef
     assert work.complete(e2, "B") == [*done("b"), wm(20)]
 
 
-def test_unordered_watermarks_come_out_up_to_the_first_stretch_with_work_under_way() -> None:
+def test_unordered_watermarks_come_up_to_the_first_unfinished_stretch() -> None:
     #   in        e1  order 1  e2  ship 1  e3  order 2
     #   results   e2: e2       e1: e1 order 1 ship 1      e3: e3 order 2
     work: UnorderedWork[str, str] = UnorderedWork(3)
@@ -208,7 +208,7 @@ def test_a_watermark_that_does_not_rise_is_refused_and_changes_nothing(kind: Kin
 
 @BOTH
 @pytest.mark.parametrize("capacity", [0, -1, True, 1.0, None])
-def test_a_capacity_that_is_not_a_whole_number_from_1_up_is_refused(kind: Kind, capacity: object) -> None:
+def test_a_capacity_must_be_a_positive_whole_number(kind: Kind, capacity: object) -> None:
     with pytest.raises(InvalidConfig, match="capacity"):
         kind(capacity)  # type: ignore[arg-type]  # what is refused is the wrong type too
 
@@ -227,7 +227,7 @@ def test_there_are_so_many_keys_and_no_more(kind: Kind) -> None:
     assert work.complete(ticket, "A") == [*done("a"), wm(2, "0")]
 
 
-def test_watermarks_behind_one_slow_item_take_no_more_room_however_many_others_come_and_go() -> None:
+def test_watermarks_behind_a_slow_item_take_constant_room() -> None:
     work: UnorderedWork[str, str] = UnorderedWork(3)
     slow = work.submit("slow")
     for value in range(500):

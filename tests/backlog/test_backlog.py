@@ -22,7 +22,7 @@ NOW = 100_000
 
 
 @pytest.mark.parametrize(("lag", "backlog"), [(999, False), (1_000, False), (1_001, True), (-5, False)])
-def test_a_source_is_in_backlog_when_its_lag_is_greater_than_the_threshold(lag: int, backlog: bool) -> None:
+def test_a_lag_above_the_threshold_is_backlog(lag: int, backlog: bool) -> None:
     detector = BacklogDetector(THRESHOLD_MS)
     assert detector.update(NOW - lag, NOW) is backlog
     assert detector.backlog is backlog
@@ -51,7 +51,7 @@ def test_a_threshold_of_none_never_reports_backlog() -> None:
 
 
 @pytest.mark.parametrize("threshold", [0, -1, 1.5, "1000", True, float("inf"), 2**53])
-def test_a_threshold_that_is_not_a_whole_number_above_0_is_refused_by_name(threshold: object) -> None:
+def test_a_threshold_must_be_a_positive_whole_number(threshold: object) -> None:
     with pytest.raises(InvalidConfig, match="threshold_ms") as refusal:
         BacklogDetector(threshold)  # type: ignore[arg-type]  # what is refused is the wrong type too
     assert repr(threshold) in str(refusal.value)
@@ -65,7 +65,7 @@ def test_the_least_threshold_is_1() -> None:
     assert detector.update(NOW - 1, NOW) is False
 
 
-def test_a_source_without_a_watermark_is_in_backlog_once_a_threshold_is_set() -> None:
+def test_a_source_without_a_watermark_is_in_backlog() -> None:
     detector = BacklogDetector(THRESHOLD_MS)
     assert detector.backlog is True
     assert detector.update(None, NOW) is True
@@ -95,7 +95,7 @@ def test_being_idle_does_not_itself_end_the_backlog() -> None:
     assert detector.update(NOW, NOW) is False
 
 
-def test_a_source_that_had_caught_up_before_it_went_idle_is_checked_afresh_when_it_wakes() -> None:
+def test_a_caught_up_source_is_checked_again_when_it_wakes() -> None:
     detector = BacklogDetector(THRESHOLD_MS)
     assert detector.update(NOW, NOW) is False
     detector.went_idle()
@@ -111,7 +111,7 @@ def test_the_watermark_of_an_idle_source_may_move_without_waking_it() -> None:
     assert detector.woke(0, NOW) is True  # the look while idle was not a finding
 
 
-def test_waking_a_source_that_is_awake_does_not_undo_that_it_caught_up() -> None:
+def test_waking_an_awake_source_keeps_it_caught_up() -> None:
     detector = BacklogDetector(THRESHOLD_MS)
     detector.update(NOW, NOW)
     assert detector.woke(0, NOW) is False
@@ -201,7 +201,7 @@ def test_what_remains_is_looked_at_both_ways() -> None:
 
 
 @pytest.mark.parametrize("remaining", [-1, 1.5, True, 2**53])
-def test_a_remainder_that_is_not_a_whole_number_from_0_up_is_refused(remaining: object) -> None:
+def test_a_remainder_must_be_a_whole_number(remaining: object) -> None:
     size = RemainingOffsetsStrategy(10)
     size.update(3)
     with pytest.raises(InvalidConfig, match="remaining"):
@@ -219,7 +219,7 @@ def test_a_watch_tells_each_change_once_and_begins_out_of_backlog() -> None:
     assert told == [True, False]
 
 
-def test_a_watch_needs_nobody_to_tell_and_a_change_counts_as_told_where_telling_failed() -> None:
+def test_a_change_counts_as_reported_where_the_callback_failed() -> None:
     size = RemainingOffsetsStrategy(10)
     assert BacklogWatch([size]).look() is True
 

@@ -48,7 +48,7 @@ def _part(name: str, bound_s: int) -> program.Part:
     return program.Part(name, bound_s, quick="")
 
 
-def test_a_part_that_fails_is_told_as_missing_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_failed_part_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
     found = program.run(_part("disorder", 60), "--no-such-option", tmp_path)
     assert (found.failed, found.missing) == (True, ["disorder: it ended with 2"])
 

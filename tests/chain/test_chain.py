@@ -115,7 +115,7 @@ def test_a_chain_answers_as_a_list_of_its_marks_would(seed: int, count: int, fir
 
 
 @given(st.integers(0, 2**32))
-def test_a_chain_that_is_pruned_and_loses_segments_while_it_grows_stays_that_list(seed: int) -> None:
+def test_a_pruned_chain_that_loses_segments_equals_a_plain_list(seed: int) -> None:
     random = Random(seed)
     chain, marks, dropped = MarkChain(KEY), list[Mark](), set[str]()
     for each in growing_marks(random, 300):
@@ -173,7 +173,7 @@ FIRST = mark(1, 100, Cut({"0": 10, "1": 20}))
         ),
     ],
 )
-def test_a_mark_that_does_not_follow_on_the_last_one_is_refused_and_changes_nothing(wrong: Mark, says: str) -> None:
+def test_a_mark_must_follow_the_last_one(wrong: Mark, says: str) -> None:
     chain = chain_of(FIRST)
     with pytest.raises(ValueError, match=says):
         chain.append(wrong)
@@ -184,12 +184,12 @@ def test_a_mark_that_does_not_follow_on_the_last_one_is_refused_and_changes_noth
 
 
 @pytest.mark.parametrize("wrong", [mark(2, 100, NOTHING), replace(FIRST, key="other")])
-def test_the_first_mark_must_have_the_seq_and_key_that_the_chain_was_made_for(wrong: Mark) -> None:
+def test_the_first_mark_needs_the_chains_seq_and_key(wrong: Mark) -> None:
     with pytest.raises(ValueError, match="is not 1 of 'order_time'"):
         MarkChain(KEY).append(wrong)
 
 
-def test_a_mark_that_is_not_here_is_an_index_error_that_says_which_are() -> None:
+def test_a_missing_mark_is_an_index_error_naming_the_range() -> None:
     chain = chain_of(*(mark(seq, seq, NOTHING) for seq in range(1, 6)))
     chain.prune_before_seq(3)
     for seq in (2, 6):
@@ -222,7 +222,7 @@ def test_the_greatest_offsets_and_times_come_back_unchanged() -> None:
 
 @pytest.mark.parametrize("most", [2**8 - 1, 2**16 - 1, 2**32 - 1])
 @pytest.mark.parametrize("over", [-1, 0, 1])
-def test_what_just_fits_a_width_of_cell_and_what_just_does_not_come_back_unchanged(most: int, over: int) -> None:
+def test_values_around_a_cell_widths_limit_come_back_unchanged(most: int, over: int) -> None:
     marks = [mark(seq, seq, Cut({"0": 5 + (seq > 30) * (most + over), "1": seq})) for seq in range(1, 130)]
     chain = chain_of(*marks)
     assert list(chain) == marks
@@ -231,14 +231,14 @@ def test_what_just_fits_a_width_of_cell_and_what_just_does_not_come_back_unchang
 
 
 @pytest.mark.parametrize("before", [0, 1], ids=["not there", "at rest"])
-def test_a_segment_that_moves_in_a_later_block_is_not_taken_to_have_moved_before(before: int) -> None:
+def test_a_segment_moving_in_a_later_block_stood_still_before(before: int) -> None:
     for last in (BLOCK_MARKS, 2 * BLOCK_MARKS):
         cuts = [Cut({"0": seq, "1": before if seq <= last else 5}) for seq in range(1, last + 30)]
         marks = [mark(n + 1, n, cut) for n, cut in enumerate(cuts)]
         assert chain_of(*marks).ahead(Cut({"0": 10, "1": 3})) == marks[last]
 
 
-def test_a_position_further_off_than_the_cells_of_a_block_can_tell_is_no_nearer_for_it() -> None:
+def test_a_position_beyond_a_blocks_cells_is_found_exactly() -> None:
     leap = [0] * BLOCK_MARKS + [1_000] * BLOCK_MARKS
     marks = [mark(n + 1, n, Cut({"0": 2 * n + leap[n], "1": n})) for n in range(2 * BLOCK_MARKS)]
     chain = chain_of(*marks)
@@ -246,7 +246,7 @@ def test_a_position_further_off_than_the_cells_of_a_block_can_tell_is_no_nearer_
     assert chain.passed(Cut({"0": 256 + 4, "1": 30})) == marks[30]
 
 
-def test_where_newest_fell_the_last_mark_with_so_low_a_newest_is_the_start() -> None:
+def test_where_newest_fell_the_last_low_mark_is_the_start() -> None:
     newest = [500] * BLOCK_MARKS + [400] * BLOCK_MARKS + [5] * BLOCK_MARKS + [3_000]
     marks = [mark(n + 1, n, NOTHING, low) for n, low in enumerate(newest)]
     chain = chain_of(*marks, mark(len(marks) + 1, 10**6, NOTHING))

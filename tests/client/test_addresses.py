@@ -153,7 +153,7 @@ def test_after_every_address_failed_in_turn_the_first_one_is_next(
 
 
 @given(ADDRESSES, FAILURES, NUMBERS)
-def test_an_address_that_works_is_found_after_each_other_failed_at_most_once(
+def test_a_working_address_is_found_after_one_failure_each(
     addresses: tuple[str, ...], failures: list[int], number: int
 ) -> None:
     choice, works = after(addresses, failures), addresses[number % len(addresses)]

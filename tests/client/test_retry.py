@@ -94,7 +94,7 @@ def test_an_answer_ends_it() -> None:
     assert str(story) == "send@0 200"
 
 
-def test_pauses_grow_to_the_bound_and_the_same_request_is_sent_each_time() -> None:
+def test_pauses_grow_to_their_bound_and_requests_stay_the_same() -> None:
     story = Story([AWAY, AWAY, AWAY, AWAY, OK])
     assert story.play(call()) == "done"
     assert str(story) == (
@@ -103,14 +103,14 @@ def test_pauses_grow_to_the_bound_and_the_same_request_is_sent_each_time() -> No
     assert len({id(sent.request) for sent in story.sent}) == 1
 
 
-def test_a_call_that_is_not_repeatable_is_sent_again_where_nothing_of_it_got_there() -> None:
+def test_an_unrepeatable_call_is_sent_again_if_nothing_arrived() -> None:
     story = Story([AWAY, OVERLOADED, OK])
     assert story.play(call(repeatable=False)) == "done"
     assert str(story) == "send@0 away pause:25 send@35 503 pause:50 send@95 200"
 
 
 @pytest.mark.parametrize("unknown", [LOST, GATEWAY, PROXY_503, Response(504, {}, b"")])
-def test_a_call_that_is_not_repeatable_is_not_sent_again_where_that_is_not_known(unknown: Outcome) -> None:
+def test_an_unrepeatable_call_with_unknown_outcome_is_not_sent_again(unknown: Outcome) -> None:
     story = Story([unknown])
     with pytest.raises(OutcomeUnknown) as raised:
         story.play(call(repeatable=False))
@@ -262,7 +262,7 @@ OUTCOMES = st.sampled_from([AWAY, LOST, GATEWAY, PROXY_503, OVERLOADED])
     st.integers(1, 500),
     st.booleans(),
 )
-def test_whatever_happens_it_ends_in_time_and_says_unknown_exactly_where_something_was_lost(
+def test_a_call_ends_in_time_and_reports_unknown_outcomes_truthfully(
     outcomes: Sequence[Outcome], randoms: Sequence[float], took_ms: int, repeatable: bool
 ) -> None:
     drawn = cycle(randoms)

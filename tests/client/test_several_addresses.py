@@ -102,16 +102,14 @@ def test_what_is_not_known_is_not_sent_elsewhere_unless_that_is_harmless(
     assert (len(scripted.received), len(other.received)) == (1, 0)
 
 
-def test_what_was_not_done_is_sent_elsewhere_even_if_it_may_not_be_repeated(
-    flavour: Flavour, scripted: Any, other: Any
-) -> None:
+def test_an_unrepeatable_call_that_was_not_done_goes_elsewhere(flavour: Flavour, scripted: Any, other: Any) -> None:
     scripted.then(scripted.answer(503, OVERLOADED))
     other.then(other.answer(200, b'"there"'))
     assert flavour.run([scripted.url, other.url], once, patience=QUICK) == ["there"]
     assert (len(scripted.received), len(other.received)) == (1, 1)
 
 
-def test_once_an_answer_was_lost_an_address_out_of_reach_leaves_it_unknown(
+def test_after_a_lost_answer_an_unreachable_address_leaves_it_unknown(
     flavour: Flavour, scripted: Any, closed_port: str
 ) -> None:
     scripted.then(scripted.hang_up)
@@ -177,7 +175,7 @@ def transport_over(client: Any) -> Any:
     return kind(["http://first", "http://second"], client=client)
 
 
-def test_an_address_that_was_passed_over_takes_nothing_from_the_time_of_an_answer(flavour: Flavour) -> None:
+def test_a_skipped_address_does_not_shorten_the_answers_timeout(flavour: Flavour) -> None:
     timeouts: list[dict[str, float]] = []
 
     def first_is_away(request: httpx.Request) -> httpx.Response:

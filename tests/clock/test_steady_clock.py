@@ -54,9 +54,7 @@ class Host:
 
 
 @given(st.lists(st.tuples(STEPS, st.integers(0, 3 * CLOCK_CONFIRM_MS)), max_size=30), st.integers(0, HOUR))
-def test_whatever_is_done_to_the_wall_clock_it_goes_on_but_for_steps_that_were_confirmed(
-    history: list[tuple[int, int]], floor: int
-) -> None:
+def test_the_clock_goes_on_steadily_except_for_confirmed_steps(history: list[tuple[int, int]], floor: int) -> None:
     host = Host(NOON + floor)
     ahead_for = 0  # how long the wall clock has been ahead by a step, as far as anybody can have seen
     for set_by, passed in history:
@@ -93,7 +91,7 @@ def test_a_jump_that_comes_back_within_the_minute_changes_nothing() -> None:
     assert (host.ahead, host.clock.state) == (0, ClockState.STEADY)
 
 
-def test_a_jump_that_lasts_is_followed_and_one_that_changes_meanwhile_begins_anew() -> None:
+def test_a_lasting_jump_is_followed_and_a_change_waits_again() -> None:
     host = Host()
     host.set(HOUR)
     host.run(CLOCK_CONFIRM_MS // 2)
@@ -113,7 +111,7 @@ def test_a_jump_beyond_the_bound_is_not_followed_however_long_it_lasts() -> None
     assert (host.ahead, host.clock.state) == (0, ClockState.STEADY)
 
 
-def test_a_wall_clock_that_is_set_back_is_met_again_and_the_clock_never_stands_still() -> None:
+def test_the_clock_slows_until_the_wall_clock_catches_up() -> None:
     host = Host()
     host.set(-HOUR)
     host.passes(SECOND)
@@ -126,7 +124,7 @@ def test_a_wall_clock_that_is_set_back_is_met_again_and_the_clock_never_stands_s
     assert (host.ahead, host.clock.state) == (0, ClockState.STEADY)
 
 
-def test_a_clock_that_begins_two_seconds_ahead_as_after_a_crash_is_met_within_four() -> None:
+def test_a_clock_starting_two_seconds_ahead_soon_meets_its_host() -> None:
     host = Host(NOON + 2 * SECOND)
     assert host.run(4 * SECOND) == 0
     assert host.ahead > 0  # before the first look it could not know

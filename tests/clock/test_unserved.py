@@ -15,7 +15,7 @@ HISTORIES = st.lists(st.tuples(st.sampled_from(["pass", "quick", "slow", "away",
 
 
 @given(HISTORIES)
-def test_served_time_is_the_clock_less_all_in_which_nobody_could_be_heard(history: list[tuple[str, int]]) -> None:
+def test_served_time_excludes_all_time_in_which_nobody_was_heard(history: list[tuple[str, int]]) -> None:
     unserved, now, lost = Unserved(), 0, 0
     for what, span in history:
         before = unserved.total_ms
@@ -66,7 +66,7 @@ def test_a_commit_that_takes_too_long_counts_from_its_start() -> None:
     assert (unserved.total_ms, unserved.served(9_500)) == (8_000, 1_500)
 
 
-def test_time_in_which_the_process_did_not_run_is_not_counted_twice_where_a_commit_was_under_way() -> None:
+def test_a_stopped_process_during_a_commit_counts_once() -> None:
     unserved = Unserved()
     unserved.begin(1_000)
     unserved.skip(9_000)  # stopped at 1 000, noticed at 10 000
@@ -74,7 +74,7 @@ def test_time_in_which_the_process_did_not_run_is_not_counted_twice_where_a_comm
     assert (unserved.total_ms, unserved.served(10_005)) == (9_000, 1_005)
 
 
-def test_what_goes_to_the_store_is_where_served_time_goes_on_after_a_crash() -> None:
+def test_served_time_goes_on_after_a_crash_from_stored_values() -> None:
     unserved = Unserved(70)
     unserved.begin(1_000)
     unserved.fail()

@@ -162,7 +162,7 @@ def test_time_that_nobody_served_is_no_silence() -> None:
 # -- membership -------------------------------------------------------------------------------------------------------
 
 
-def test_a_controller_may_be_ended_after_a_whole_lease_with_the_same_beat() -> None:
+def test_a_controller_is_silent_after_a_lease_without_a_beat() -> None:
     members = Membership(1, told(controller(1), controller(2, beat=7)), 1_000)
     members.hear(told(controller(1, 2), controller(2, beat=7)), 2_000)
     assert members.next_silent_at() == 1_000 + LEASE_MS
@@ -188,7 +188,7 @@ def test_membership_is_quiet_when_nobody_came_or_went_for_a_while() -> None:
     assert members.quiet_at == 9_000 + QUIET_MEMBERSHIP_MS
 
 
-def test_shards_of_the_ended_are_free_and_a_draining_controller_has_no_share() -> None:
+def test_ended_controllers_free_shards_and_draining_ones_have_no_share() -> None:
     shards = tuple(shard(number, owner) for number, owner in enumerate([1, 2, 3, None]))
     members = Membership(1, told(controller(1), controller(2, draining=True), shards=shards), 0)
     assert members.free() == [2, 3]

@@ -31,7 +31,7 @@ LOOKS = st.lists(
         ({}, (), {"": 3}, False, ({"": 3}, {"": 3})),
     ],
 )
-def test_the_watermark_is_the_least_of_the_inputs_that_count_and_never_goes_back(
+def test_the_watermark_is_the_least_counting_input_and_never_decreases(
     bounds: Mapping[str, Mapping[str, int | None]],
     left_out: tuple[str, ...],
     held: Mapping[str, int],

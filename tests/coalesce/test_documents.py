@@ -25,7 +25,7 @@ def test_the_documents_example_of_two_inputs() -> None:
     assert merged.observe(0, 14) == [wm(13)]
 
 
-def test_an_idle_input_is_left_out_and_the_least_of_the_others_comes_at_once() -> None:
+def test_an_idle_input_is_left_out_at_once() -> None:
     #   input 0   10      i
     #   input 1       20      30
     #   out       .   10  20  30
@@ -94,7 +94,7 @@ def test_the_partition_without_data_no_longer_holds_back_the_aggregation() -> No
     assert aggr.take("map2", map2.observe("scan2", 20)) == [wm(20)]
 
 
-def test_the_merge_tree_goes_on_with_scan3_once_both_sides_of_the_join_are_idle() -> None:
+def test_the_merge_tree_follows_scan3_while_both_join_sides_idle() -> None:
     # -aggr
     # --merge                 scan1 has the key order, scan2 ship, scan3 both
     # ---join
@@ -142,7 +142,7 @@ def test_idleness_does_not_help_a_join_whose_one_side_stands_still() -> None:
     assert outer.idle("scan3") == [Idle()]
 
 
-def test_one_side_of_a_join_with_several_instances_is_coalesced_before_the_join_sees_it() -> None:
+def test_instances_of_one_join_side_are_coalesced_before_the_join() -> None:
     #   order, instance 0   10      14
     #   order, instance 1       12
     #   to the join         .   10  12     ship is another side and does not hold it back
@@ -154,7 +154,7 @@ def test_one_side_of_a_join_with_several_instances_is_coalesced_before_the_join_
     assert join.time("ships", "ship") is None
 
 
-def test_a_key_that_both_sides_of_a_join_have_is_coalesced_and_never_goes_back() -> None:
+def test_a_key_of_both_join_sides_is_coalesced_without_decrease() -> None:
     #   left     at 10           at 12   at 20          done
     #   right            at 5            at 15   at 18
     #   out      10      .       .       15      18     .

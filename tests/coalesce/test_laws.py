@@ -168,7 +168,7 @@ def test_emissions_of_a_key_strictly_rise(case: tuple[int, list[Call]], mode: st
 
 
 @given(inputs_and_calls)
-def test_with_hold_no_emission_is_above_the_own_time_of_an_active_input(case: tuple[int, list[Call]]) -> None:
+def test_with_hold_no_watermark_exceeds_an_active_inputs_time(case: tuple[int, list[Call]]) -> None:
     inputs, history = case[0], legal(case[1])
     merged = Coalescer(inputs)
     for length, call in enumerate(history, start=1):
@@ -229,9 +229,7 @@ rising = st.lists(st.integers(-50, 50), unique=True, min_size=1, max_size=6).map
 
 
 @given(st.lists(rising, min_size=1, max_size=5), st.data())
-def test_the_order_in_which_inputs_speak_does_not_change_where_the_watermark_ends(
-    spoken: list[list[int]], data: st.DataObject
-) -> None:
+def test_the_order_of_inputs_does_not_change_the_final_watermark(spoken: list[list[int]], data: st.DataObject) -> None:
     turns = [input for input, values in enumerate(spoken) for _ in values]
     ends = []
     for _ in range(2):
@@ -287,9 +285,7 @@ def test_a_tree_of_coalescers_gives_what_one_flat_coalescer_gives(spoken: list[l
 
 
 @given(inputs_and_calls, modes)
-def test_who_holds_a_key_back_is_an_active_input_and_only_it_can_raise_the_watermark(
-    case: tuple[int, list[Call]], mode: str
-) -> None:
+def test_the_holder_of_a_key_is_its_slowest_active_input(case: tuple[int, list[Call]], mode: str) -> None:
     inputs, history = case[0], legal(case[1])
     merged = Coalescer(inputs, mode)
     for call in history:

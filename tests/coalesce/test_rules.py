@@ -39,7 +39,7 @@ def test_an_active_input_that_had_only_events_blocks() -> None:
 
 
 @pytest.mark.parametrize("value", [10, 9])
-def test_an_equal_or_lower_value_of_an_input_is_refused_and_changes_nothing(value: int) -> None:
+def test_an_equal_or_lower_value_is_refused_and_changes_nothing(value: int) -> None:
     merged = Coalescer(2)
     merged.observe(0, 10)
     merged.idle(0)
@@ -65,7 +65,7 @@ def test_idleness_does_not_let_an_input_go_back() -> None:
         merged.observe(0, 10)
 
 
-def test_a_waking_input_with_an_old_time_holds_the_watermark_until_it_catches_up() -> None:
+def test_a_waking_input_with_an_old_time_holds_the_watermark() -> None:
     #   input 0   10  i           e       25
     #   input 1           20  30      40
     #   out       .   .   20  30  .   .   .     and 35 of input 0 gives 35
@@ -95,7 +95,7 @@ def test_all_idle_with_hold_says_idle_and_keeps_the_watermark() -> None:
     assert merged.held_by() is None
 
 
-def test_all_idle_with_jump_goes_to_the_greatest_time_first_for_each_key_in_order() -> None:
+def test_jump_with_all_idle_goes_to_each_keys_greatest_time() -> None:
     merged = Coalescer(2, "jump")
     merged.observe(0, 10, "ship")
     merged.observe(1, 20, "ship")
@@ -331,7 +331,7 @@ def test_there_are_so_many_keys_and_no_more() -> None:
     assert merged.observe(1, 1, "00000") == [wm(1, "00000")]
 
 
-def test_an_input_that_goes_on_and_on_takes_no_more_room_while_another_holds_the_watermark() -> None:
+def test_an_input_that_runs_ahead_takes_constant_room() -> None:
     merged = Coalescer(2)
     assert merged.value("never") is None
     merged.observe(0, 1)

@@ -120,7 +120,7 @@ def test_what_cannot_be_looked_at_is_told_and_exits_with_2(
 
 
 @pytest.mark.parametrize("damage", [False, True])
-def test_a_backup_is_checked_when_it_is_made_and_when_it_is_restored(
+def test_a_backup_is_checked_when_made_and_when_restored(
     store_url: str, damage: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], postgres: Postgres
 ) -> None:
     fill(store_url)

@@ -261,7 +261,7 @@ def test_a_time_is_a_date_where_it_looks_like_one(time: int | None, told: str) -
     assert format.Times(plain=True).show(time) == ("–" if time is None else str(time))
 
 
-def test_names_that_may_have_been_meant_are_close_ones_else_the_first_few() -> None:
+def test_suggestions_are_close_names_or_else_the_first_few() -> None:
     assert suggestion("ordrs", ["orders", "payments"], "stream") == "did you mean orders?"
     assert suggestion("ORDERS", ["orders"], "stream") == "did you mean orders?"
     assert suggestion("x", [f"s{n}" for n in range(7)], "stream") == "the streams are s0, s1, s2, s3, s4, and 2 more"

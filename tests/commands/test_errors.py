@@ -61,7 +61,7 @@ EACH = [
 
 
 @pytest.mark.parametrize("words", EACH, ids=" ".join)
-def test_a_controller_that_is_away_is_named_with_the_command_that_starts_one(
+def test_an_unreachable_controller_is_named_with_the_start_command(
     strandline: Callable[..., Any], nobody: str, words: tuple[str, ...]
 ) -> None:
     done = strandline(*words, "--controller", nobody)
@@ -71,7 +71,7 @@ def test_a_controller_that_is_away_is_named_with_the_command_that_starts_one(
 
 
 @pytest.mark.parametrize("words", [each for each in EACH if "orders" in each], ids=" ".join)
-def test_a_stream_that_is_not_there_is_told_with_names_close_to_it(
+def test_an_unknown_stream_is_named_with_similar_names(
     served: Any, strandline: Callable[..., Any], words: tuple[str, ...]
 ) -> None:
     stream = served.stream()
@@ -89,7 +89,7 @@ def test_a_stream_like_no_other_is_told_with_those_that_there_are(
     assert "the streams are orders-1\n" in strandline("marks", "qqq", "--controller", served.url).err
 
 
-def test_a_writer_that_is_not_there_is_told_with_names_close_to_it(served: Any, strandline: Callable[..., Any]) -> None:
+def test_an_unknown_writer_is_named_with_similar_names(served: Any, strandline: Callable[..., Any]) -> None:
     stream = served.stream()
     served.note(stream, "worker-1", 1, s0=1)
     done = strandline("exclude", stream, "wroker-1")
@@ -97,9 +97,7 @@ def test_a_writer_that_is_not_there_is_told_with_names_close_to_it(served: Any, 
     assert f"stream '{stream}' knows no writer 'wroker-1': did you mean worker-1?" in done.err
 
 
-def test_a_missing_token_is_told_with_how_to_give_one_and_a_given_one_is_passed_on(
-    outside: Callable[..., Any], denier: str
-) -> None:
+def test_a_missing_token_is_explained_and_a_given_one_sent(outside: Callable[..., Any], denier: str) -> None:
     without = outside("streams", "--controller", denier)
     assert (without.code, without.err) == (
         1,

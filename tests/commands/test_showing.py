@@ -158,7 +158,7 @@ def test_marks_of_a_key_are_those_of_that_key(served: Any, strandline: Callable[
     assert strandline("marks", stream).out == "no mark yet\n"
 
 
-def test_following_prints_each_mark_as_it_is_made_and_ends_with_the_stream(
+def test_following_prints_each_mark_and_ends_with_the_stream(
     served: Any, start: Callable[..., subprocess.Popen[str]]
 ) -> None:
     stream = two_marks(served)

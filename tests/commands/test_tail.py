@@ -56,7 +56,7 @@ def stream(served: Any) -> str:
     return name
 
 
-def test_marks_of_a_topic_that_a_console_producer_writes_are_true_by_the_brokers_clock(
+def test_tailed_marks_of_a_console_producers_topic_are_true(
     three_brokers: Any, served: Any, start: Callable[..., subprocess.Popen[str]], stream: str
 ) -> None:
     from strandline.logs.kafka_reader import KafkaLogReader

@@ -78,9 +78,7 @@ def screen() -> Iterator[Screen]:
     terminal.close()
 
 
-def test_it_shows_who_stalls_a_stream_and_when_it_times_out_in_less_than_two_seconds_of_a_processor(
-    served: Any, outside: Callable[..., Any]
-) -> None:
+def test_watch_once_names_the_holder_in_under_two_cpu_seconds(served: Any, outside: Callable[..., Any]) -> None:
     stream = stalled(served, writer_timeout_ms=600_000)
 
     def used() -> float:
@@ -147,7 +145,7 @@ def test_what_has_no_status_says_why() -> None:
     assert (said["new"], said["gone"]) == ("of_tomorrow", "the stream is gone")
 
 
-def test_without_a_terminal_it_goes_on_in_plain_lines_until_the_writer_times_out(
+def test_watch_without_a_terminal_prints_plain_lines_until_the_timeout(
     served: Any, start: Callable[..., subprocess.Popen[str]]
 ) -> None:
     stream = stalled(served)

@@ -23,7 +23,7 @@ ANSWERING = [each for each in declared_by() if each.gives]
 
 
 @pytest.mark.parametrize("route", ANSWERING, ids=lambda route: route.name)
-def test_each_answer_has_an_example_from_a_real_call_that_fits_its_shape(route: Any) -> None:
+def test_each_example_comes_from_a_call_and_fits_its_shape(route: Any) -> None:
     examples = examples_by_route()[route.name]
     assert {each["status"] for each in examples} == {route.status} | {each for each in route.also if each != 204}
     for example in examples:
@@ -47,7 +47,7 @@ def test_an_answer_of_another_shape_does_not_pass(answer: Any, why: str) -> None
         check_shape(health, answer)
 
 
-def test_a_route_that_is_declared_once_is_in_auth_openapi_and_the_reference() -> None:
+def test_a_route_declared_once_is_in_auth_openapi_and_reference() -> None:
     extra = Routes("more", prefix="/v1/more")
 
     @extra.declare("GET /{stream}", "More about a stream", Role.ADMIN, gives=[Health])

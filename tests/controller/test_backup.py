@@ -184,7 +184,7 @@ def all_marks(server: Any) -> list[Any]:
     return found
 
 
-def test_a_store_that_was_brought_back_in_another_way_is_made_safe_in_its_place(start: Any, database: str) -> None:
+def test_a_store_restored_by_other_means_is_made_safe(start: Any, database: str) -> None:
     controller = start()
     controller.call("PUT", "/v1/streams/s", CONFIG)
     epoch = controller.call("PUT", "/v1/streams/s/writers/a")["epoch"]

@@ -27,7 +27,7 @@ def places(document: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
                     yield method.upper(), path, parameter["in"], parameter["name"]
 
 
-def test_no_name_of_any_call_comes_to_a_store_unless_it_may_be_one(controller: Any) -> None:
+def test_no_invalid_name_of_any_call_reaches_a_store(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None})
     controller.note("a", 5, {"0": 1})
     controller.call("PUT", "/v1/reader-groups/g", {"streams": ["s"]})

@@ -77,7 +77,7 @@ def test_a_body_comes_whole_within_its_limit_or_is_refused(
         (b"", [], False),
     ],
 )
-def test_a_body_is_called_json_unless_a_program_sends_it_as_curl_does(
+def test_a_body_must_be_called_json_unless_sent_like_curl(
     media_type: bytes | None, sent_with: list[tuple[bytes, bytes]], taken: bool
 ) -> None:
     headers = [*sent_with, *([] if media_type is None else [(b"content-type", media_type)])]

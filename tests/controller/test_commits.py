@@ -112,7 +112,7 @@ def test_no_mark_is_shown_before_its_commit_has_ended() -> None:
     run(scene)
 
 
-def test_who_waits_for_a_mark_hears_at_once_that_none_will_come_and_of_nothing_else() -> None:
+def test_a_waiter_hears_at_once_when_no_mark_will_come() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
         live = stream("s")
         heard = live.next_mark("")
@@ -131,7 +131,7 @@ def test_who_waits_for_a_mark_hears_at_once_that_none_will_come_and_of_nothing_e
     run(scene)
 
 
-def test_when_a_commit_fails_so_do_the_calls_on_top_of_it_and_what_they_touched_is_discarded() -> None:
+def test_a_failed_commit_fails_and_discards_all_calls_on_top() -> None:
     async def scene(store: HeldStore, committer: Committer) -> None:
         failed, other = stream("s"), stream("t")
         note(failed, 1)
@@ -167,7 +167,7 @@ def test_of_very_many_marks_the_newest_stay_in_memory() -> None:
     run(scene)
 
 
-def test_what_cannot_be_shown_is_discarded_with_what_was_applied_on_top_of_it() -> None:
+def test_a_change_that_cannot_be_shown_discards_later_ones() -> None:
     class Unshowable:
         discarded = False
 

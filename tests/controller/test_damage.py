@@ -136,7 +136,7 @@ class TestBeside:
 
         return run
 
-    def test_an_old_mark_that_is_damaged_is_refused_and_newer_ones_are_served(
+    def test_a_damaged_old_mark_is_refused_and_newer_ones_served(
         self, start: Callable[..., InProcess], execute: Callable[[str], None]
     ) -> None:
         controller = start()
@@ -177,7 +177,7 @@ class TestBeside:
             assert problem["code"] == "store_corrupt" and problem["reason"] == "it is missing"
         controller.note("a", last + 1, {"0": last + 1})
 
-    def test_a_name_that_is_none_is_told_and_streams_are_served_by_theirs(
+    def test_an_invalid_stored_name_is_refused_and_others_are_served(
         self, start: Callable[..., InProcess], execute: Callable[[str], None]
     ) -> None:
         controller = start()

@@ -80,7 +80,7 @@ def test_tight_cuts_are_as_tight_after_a_restart(start: Any) -> None:
     assert mark["cut"] == {"0": 20, "1": 2}
 
 
-def test_a_failed_commit_is_told_to_everyone_and_memory_agrees_with_the_store(controller: Any) -> None:
+def test_a_failed_commit_fails_every_caller_and_changes_no_memory(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     controller.note("a", 100, {"0": 1})
     before = everything(controller)

@@ -39,7 +39,7 @@ def take_over(url: str, owner: str) -> None:
     engine.dispose()
 
 
-def test_it_is_not_ready_names_who_took_over_and_answers_nothing_from_memory(controller: InProcess) -> None:
+def test_a_fenced_controller_names_its_successor_and_serves_nothing(controller: InProcess) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     controller.note("a", 100, {"0": 1})
     waiting = controller.request_soon("GET", "/v1/streams/s/marks?after=1&wait_ms=30000")
@@ -54,7 +54,7 @@ def test_it_is_not_ready_names_who_took_over_and_answers_nothing_from_memory(con
     assert controller.call("GET", "/healthz") == {"status": "ok"}
 
 
-def test_one_whose_entry_is_gone_says_that_the_store_is_at_an_earlier_moment(controller: InProcess) -> None:
+def test_a_controller_whose_entry_is_gone_reports_an_earlier_store(controller: InProcess) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     parsed = parse_url(str(controller.database))
     engine = sqlite_engine(parsed) if parsed.get_backend_name() == "sqlite" else sharing_engine(parsed)
@@ -81,7 +81,7 @@ class TestSqlite:
     def database(self, tmp_path: Path) -> Path:
         return tmp_path / "store.db"
 
-    def test_the_earlier_one_ends_with_a_message_and_a_status_of_its_own(
+    def test_the_fenced_process_ends_with_a_message_and_its_status(
         self, serve: Callable[..., OwnProcess], database: Path
     ) -> None:
         first = serve("--log-format", "json")

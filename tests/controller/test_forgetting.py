@@ -34,7 +34,7 @@ def come_and_go(controller: Any, name: str, time: int) -> int:
     return epoch
 
 
-def test_one_writer_more_than_the_stream_may_have_is_refused_with_the_setting_and_a_way_out(controller: Any) -> None:
+def test_a_writer_beyond_max_writers_is_refused_with_the_setting(controller: Any) -> None:
     created = controller.call("PUT", STREAM, {**CONFIG, "max_writers": 2})
     assert created["max_writers"] == 2
     controller.note("a", 1, {"0": 1})
@@ -68,7 +68,7 @@ def test_a_limit_on_writers_that_makes_no_sense_is_refused_by_name(controller: A
     assert problem["code"] == "invalid_config" and "max_writers" in problem["detail"] and "250000" in problem["detail"]
 
 
-def test_a_closed_writer_that_is_passed_is_gone_and_what_was_told_of_it_holds_after_a_restart(
+def test_a_forgotten_writers_answers_and_epochs_hold_after_a_restart(
     start: Callable[..., Any],
 ) -> None:
     controller = start()

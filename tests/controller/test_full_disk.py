@@ -49,7 +49,7 @@ def everything(server: OwnProcess) -> list[Any]:
     return [described, writers, server.client.get("/v1/streams/s/marks").json()["marks"]]
 
 
-def test_a_commit_that_the_disk_refuses_is_told_to_everyone_and_the_service_recovers(serve: Any) -> None:
+def test_a_commit_refused_by_a_full_disk_recovers_without_loss(serve: Any) -> None:
     #   marks   100 │ full: 200 of w0 … w7 each 503, nobody is shown them │ 300      killed, and served again: 100, 300
     server = serve()
     assert server.client.put("/v1/streams/s", json=CONFIG).status_code == 201
@@ -89,7 +89,7 @@ def test_a_commit_that_the_disk_refuses_is_told_to_everyone_and_the_service_reco
         (sqlite3.SQLITE_IOERR_DIR_FSYNC, False),
     ],
 )
-def test_after_a_sync_that_failed_it_is_not_known_what_a_crash_would_leave(code: int, undone: bool) -> None:
+def test_after_a_failed_sync_a_crashs_outcome_is_unknown(code: int, undone: bool) -> None:
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = code
     assert dialect_of(SQLiteDialect()).left_undone(error) is undone

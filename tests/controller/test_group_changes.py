@@ -158,7 +158,7 @@ def test_creating_it_again_with_other_settings_is_a_conflict(group: Any) -> None
 # -- streams that come and go --------------------------------------------------------------------------------------
 
 
-def test_a_stream_that_joins_counts_from_where_it_starts_and_takes_nothing_back(start: Any) -> None:
+def test_an_added_stream_counts_from_its_start_without_decrease(start: Any) -> None:
     #   s        100            300
     #   t    joins, unread      150   400
     #   told     100  100       150   300
@@ -188,7 +188,7 @@ def test_a_stream_that_joins_begins_where_it_is_told_to(group: Any) -> None:
     assert found["streams"]["u"]["position"] == {"0": 1} and found["watermarks"] == {"": 100}
 
 
-def test_a_stream_that_leaves_holds_nothing_and_begins_anew_when_it_comes_back(start: Any) -> None:
+def test_a_removed_stream_holds_nothing_and_starts_over_when_readded(start: Any) -> None:
     controller = start()
     stream(controller, "s", 100)
     stream(controller, "t", 200)

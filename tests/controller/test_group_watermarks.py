@@ -58,7 +58,7 @@ def test_it_stays_where_it_was_when_the_last_stream_falls_asleep_too(group: Any)
     assert (window["watermarks"][""], window["idle"]) == (200, ["s", "t"])
 
 
-def test_a_stream_that_wakes_with_an_older_time_does_not_push_it_back_also_over_a_restart(start: Any) -> None:
+def test_a_stream_waking_with_an_older_time_moves_nothing_back(start: Any) -> None:
     controller = with_group(start())
     idle(controller, "s")
     assert watermark(controller) == 200

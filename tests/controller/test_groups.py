@@ -96,7 +96,7 @@ def test_a_silent_reader_loses_its_segments_at_its_last_positions(group: Any) ->
     assert reader(group, "one", {"0": 30}, epoch=epoch, expect=409)["code"] == "fenced"
 
 
-def test_who_looks_at_a_group_sees_no_silent_reader_as_an_owner_and_changes_nothing_by_looking(group: Any) -> None:
+def test_showing_a_group_hides_silent_owners_and_changes_nothing(group: Any) -> None:
     def owned() -> list[Any]:
         return [each["owned"] for each in group.call("GET", GROUP)["readers"]]
 
@@ -173,7 +173,7 @@ def test_the_time_nobody_served_counts_against_no_reader(start: Any) -> None:
     reader(controller, "one", {"0": 2}, epoch=epoch)
 
 
-def test_a_group_starts_at_the_head_at_a_time_or_where_it_is_told(controller: Any) -> None:
+def test_a_group_starts_at_head_time_or_given_positions(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     for n in (10, 20):
         controller.note("a", 10 * n, {"0": n}, newest=10 * n)
@@ -281,7 +281,7 @@ def test_lag_is_a_time_in_each_segment_and_for_the_group(group: Any) -> None:
     assert group.call("GET", f"{GROUP}/lag")["lag_ms"] == now - 100
 
 
-def test_a_reader_may_be_ahead_of_the_first_note_of_a_segment_in_an_open_stream(controller: Any) -> None:
+def test_a_reader_may_precede_an_open_segments_first_note(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG | {"segments": "open"})
     controller.call("PUT", GROUP, {"streams": ["s"]}, expect=201)
     registered = reader(controller, "one", {"0": 4})

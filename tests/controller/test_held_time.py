@@ -57,7 +57,7 @@ def test_short_holds_and_quiet_streams_are_not_told(controller: Any) -> None:
     assert controller.told("held") == []
 
 
-def test_a_writer_that_times_out_held_until_then_and_marks_without_it_are_incomplete(controller: Any) -> None:
+def test_a_timed_out_writers_hold_and_incomplete_marks_are_recorded(controller: Any) -> None:
     controller.call("PUT", STREAM, {**CONFIG, "writer_timeout_ms": 60_000})
     controller.note("silent", 100, {"0": 1})
     began = controller.clock.now

@@ -76,9 +76,7 @@ def test_a_clock_that_goes_an_hour_forward_and_comes_back_changes_nothing(world:
     assert all(mark["time"] <= clock.now for mark in world.marks("tail"))
 
 
-def test_a_clock_that_is_set_back_stops_no_marks_and_the_controllers_time_goes_on_until_both_meet(
-    world: World, clock: ManualClock
-) -> None:
+def test_a_clock_set_back_stops_no_marks_until_both_meet(world: World, clock: ManualClock) -> None:
     world.run(4)
     clock.wall_ahead_ms = -HOUR
     world.run(20)
@@ -90,7 +88,7 @@ def test_a_clock_that_is_set_back_stops_no_marks_and_the_controllers_time_goes_o
     assert world.time() == clock.wall()
 
 
-def test_a_restart_while_the_host_is_behind_what_was_told_goes_on_making_marks(
+def test_a_restart_with_the_host_behind_keeps_making_marks(
     world: World, clock: ManualClock, start: Callable[..., InProcess]
 ) -> None:
     world.run(4)
@@ -101,9 +99,7 @@ def test_a_restart_while_the_host_is_behind_what_was_told_goes_on_making_marks(
     world.check(19)
 
 
-def test_a_clock_that_stays_set_is_followed_after_a_minute_and_nobody_was_silent_for_that_hour(
-    world: World, clock: ManualClock
-) -> None:
+def test_a_clock_set_forward_is_followed_without_counting_silence(world: World, clock: ManualClock) -> None:
     world.run(4)
     clock.wall_ahead_ms = HOUR
     world.run(CLOCK_CONFIRM_MS // SECOND)
@@ -116,7 +112,7 @@ def test_a_clock_that_stays_set_is_followed_after_a_minute_and_nobody_was_silent
     world.check(60)
 
 
-def test_a_clock_that_went_more_than_a_day_is_followed_by_the_next_controller_only(
+def test_only_a_restart_follows_a_jump_beyond_one_day(
     world: World, clock: ManualClock, start: Callable[..., InProcess]
 ) -> None:
     clock.wall_ahead_ms = CLOCK_STEP_BOUND_MS + HOUR

@@ -23,7 +23,7 @@ def database(store_url: str) -> str:
     return store_url
 
 
-def test_what_administrators_do_is_told_in_order_and_by_nobody_while_there_are_no_tokens(controller: Any) -> None:
+def test_administrators_actions_are_recorded_in_order_and_unattributed_without_tokens(controller: Any) -> None:
     controller.call("PUT", STREAM, CONFIG)
     controller.note("a", 100, {"0": 1})
     controller.call("POST", f"{STREAM}/writers/a/exclude")
@@ -130,7 +130,7 @@ def test_every_entry_about_a_call_says_whose_it_was(controller: Any) -> None:
     ],
     ids=["json", "lacking", "type", "name", "huge"],
 )
-def test_malformed_notes_are_told_and_what_is_huge_in_them_is_cut_short(
+def test_malformed_notes_are_recorded_with_huge_values_cut_short(
     controller: Any, body: bytes, code: str, said: str | None
 ) -> None:
     controller.call("PUT", STREAM, CONFIG)
@@ -157,7 +157,7 @@ def test_refusals_are_told_with_their_code_and_values(controller: Any) -> None:
     assert told[2]["call"] == "segment_dropped"
 
 
-def test_a_broken_client_cannot_fill_the_journal_and_what_it_did_is_counted(controller: Any) -> None:
+def test_a_broken_client_cannot_fill_the_journal_and_is_counted(controller: Any) -> None:
     controller.call("PUT", STREAM, CONFIG)
     controller.note("a", 100, {"0": 5})
     bad = {"notes": [{"writer": "a", "time": 1, "position": {}}] * 1_000}
@@ -195,7 +195,7 @@ def test_writers_changes_of_state_are_told(controller: Any) -> None:
     assert controller.told("state")[0]["details"]["writer"] == "a"
 
 
-def test_a_group_tells_who_owns_which_segments_and_when_it_had_caught_up(controller: Any) -> None:
+def test_a_group_records_segment_owners_and_when_it_caught_up(controller: Any) -> None:
     group = "/v1/reader-groups/g"
     controller.call("PUT", STREAM, {**CONFIG, "segments": 3})
     controller.note("a", controller.clock.now - 60_000, {"0": 5})

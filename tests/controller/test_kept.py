@@ -60,7 +60,7 @@ def note(stream: str, time: int) -> dict[str, Any]:
         ("POST", "/v1/streams/s/truncate", {"head": {"0": 2}}),
     ],
 )
-def test_a_call_that_was_kept_and_cannot_be_answered_says_not_that_nothing_was_changed(
+def test_a_stored_unanswered_call_does_not_claim_nothing_changed(
     start: Callable[..., Any], execute: Callable[[str], None], method: str, path: str, body: Any
 ) -> None:
     controller = start()

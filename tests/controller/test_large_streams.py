@@ -55,7 +55,7 @@ def until_loaded(controller: InProcess, stream: str) -> httpx.Response:
     return answer
 
 
-def test_a_call_for_a_stream_that_is_still_being_loaded_is_told_so_and_all_else_is_answered(filled: InProcess) -> None:
+def test_calls_on_a_loading_stream_are_refused_and_others_answered(filled: InProcess) -> None:
     early = filled.request("GET", "/v1/streams/large")
     assert early.status_code == 503 and "Retry-After" in early.headers, early.text
     assert early.json()["code"] == "stream_loading" and "is still being loaded" in early.json()["detail"]

@@ -103,7 +103,7 @@ def follow(controller: Any) -> Iterator[Callable[..., Follower]]:
             each.leave()
 
 
-def test_the_marks_of_the_store_come_first_and_then_each_as_it_is_made(controller: Any, follow: Any) -> None:
+def test_stored_marks_come_first_then_each_new_one(controller: Any, follow: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     controller.note("a", 100, {"0": 1})
 
@@ -117,7 +117,7 @@ def test_the_marks_of_the_store_come_first_and_then_each_as_it_is_made(controlle
     assert last == ("3", controller.marks(after=2)[0])
 
 
-def test_no_mark_is_missed_or_told_twice_while_they_are_made_and_most_are_in_the_store(start: Any) -> None:
+def test_no_mark_is_missed_or_repeated_while_marks_are_made(start: Any) -> None:
     controller = start()
     controller.call("PUT", "/v1/streams/s", CONFIG)
 
@@ -136,7 +136,7 @@ def test_no_mark_is_missed_or_told_twice_while_they_are_made_and_most_are_in_the
         reader.leave()
 
 
-def test_a_reader_that_comes_back_goes_on_after_the_last_event_it_had(controller: Any, follow: Any) -> None:
+def test_a_returning_reader_continues_after_its_last_event(controller: Any, follow: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     for time in (1, 2, 3):
         controller.note("a", time, {"0": time})
@@ -187,9 +187,7 @@ def test_a_mark_is_encoded_once_for_all_who_follow(controller: Any, follow: Any)
     assert list(kept) == [("", 1)]
 
 
-def test_a_stream_at_rest_tells_its_time_at_most_once_a_second_and_then_goes_on_with_marks(
-    controller: Any, follow: Any
-) -> None:
+def test_idle_advance_is_sent_once_a_second_before_marks(controller: Any, follow: Any) -> None:
     controller.call("PUT", "/v1/streams/s", {"segments": 1, "time_domain": "ingestion", "mark_interval_ms": 0})
     now = controller.clock.now
     controller.call("POST", "/v1/streams/s/tail", {"reporter": "tail", "time": now, "position": {"0": 5}})
@@ -210,9 +208,7 @@ def test_a_stream_at_rest_tells_its_time_at_most_once_a_second_and_then_goes_on_
     assert reader.marks(2) == [2, 3]  # where rest had come to, and the report
 
 
-def test_the_end_of_a_sealed_stream_ends_the_events_and_a_reader_is_told_not_to_come_back(
-    controller: Any, follow: Any
-) -> None:
+def test_sealing_ends_the_events_and_a_reader_need_not_return(controller: Any, follow: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     controller.note("a", 100, {"0": 1})
     waiting, other = follow(), follow(query="key=other")

@@ -76,7 +76,7 @@ def test_who_sends_one_note_does_not_wait_for_all_that_others_send(large: InProc
     large.portal.call(scene)
 
 
-def test_where_too_much_is_waiting_large_requests_are_turned_away_and_a_single_note_is_not(large: InProcess) -> None:
+def test_too_much_waiting_refuses_large_requests_and_takes_single_notes(large: InProcess) -> None:
     async def scene() -> None:
         large.app.state.controller.notes.turns.limit_bytes = len(json.dumps(body(0))) + 1_000
         first, second = (asyncio.create_task(_post(large, "/v1/streams/s/notes", body(each))) for each in range(2))
@@ -91,7 +91,7 @@ def test_where_too_much_is_waiting_large_requests_are_turned_away_and_a_single_n
     large.portal.call(scene)
 
 
-def test_results_of_many_notes_stand_in_order_and_a_bad_one_harms_no_other(large: InProcess) -> None:
+def test_many_notes_results_stand_in_order_and_errors_stay_separate(large: InProcess) -> None:
     given = body(0)["notes"]
     given[7] = {"writer": 7}
     given[MANY // 2] = {**given[3], "time": NOON - 1}  # of the same writer, below what it noted before
@@ -165,7 +165,7 @@ def test_no_flush_has_more_of_a_large_request_than_its_bound(tmp_path: Path) -> 
     play(tmp_path / "store.db", scene)
 
 
-def test_where_a_later_flush_fails_what_was_durable_is_answered_and_all_else_told_so(tmp_path: Path) -> None:
+def test_a_failed_later_flush_leaves_durable_notes_answered(tmp_path: Path) -> None:
     durable = 0
 
     async def scene(notes: Notes, commits: FaultyCommits) -> None:

@@ -123,7 +123,7 @@ def test_the_interval_delays_a_mark_and_time_alone_makes_it(controller: Any) -> 
     assert [mark["time"] for mark in waiting.result(60).json()["marks"]] == [200]
 
 
-def test_a_silent_writer_is_let_go_when_its_time_has_come_and_not_before(controller: Any) -> None:
+def test_a_silent_writer_times_out_on_time_and_not_before(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", {**CONFIG, "writer_timeout_ms": 60_000})
     controller.note("silent", 100, {"0": 1})
     controller.pass_time(10_000)
@@ -172,7 +172,7 @@ def test_waiting_readers_are_answered_when_the_controller_stops(start: Any) -> N
     assert controller.call("GET", "/healthz") == {"status": "ok"}
 
 
-def test_truncating_lets_marks_below_the_head_go_but_for_the_newest_of_them(start: Any) -> None:
+def test_truncating_prunes_marks_below_the_head_except_the_newest(start: Any) -> None:
     controller = start()
     controller.call("PUT", "/v1/streams/s", CONFIG)
     notes = [{"writer": "a", "time": 10 * n, "position": {"0": 10 * n}} for n in range(1, 601)]

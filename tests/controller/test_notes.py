@@ -14,7 +14,7 @@ def settings(**changes: Any) -> dict[str, Any]:
     return {"segments": 3, "mark_interval_ms": 0, "max_ahead_ms": None, **changes}
 
 
-def test_a_mark_has_the_least_time_and_the_greatest_offsets_of_all_writers(controller: Any) -> None:
+def test_a_mark_has_the_least_time_and_the_greatest_offsets(controller: Any) -> None:
     # The seeds' aggregation (PDP-33, figure 5):
     #
     #     writer    time   segment 0   segment 1   segment 2
@@ -52,7 +52,7 @@ def test_the_answer_says_who_holds_time_back_where_no_mark_came(controller: Any)
     }
 
 
-def test_a_note_that_brings_a_mark_does_not_say_who_holds_the_next_one(controller: Any) -> None:
+def test_a_note_that_makes_a_mark_names_no_holder(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", settings())
 
     assert "held_by" not in controller.note("a", 100, {"0": 1})
@@ -67,7 +67,7 @@ def test_a_late_note_is_taken_and_told_its_floor(controller: Any) -> None:
     assert answer["late"] is True and answer["floor"] == 100
 
 
-def test_a_note_below_the_floor_that_registering_gave_is_late_also_when_it_is_repeated(controller: Any) -> None:
+def test_a_note_below_the_floor_is_late_also_when_repeated(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", settings())
     controller.note("a", 100, {"0": 1})
     assert controller.call("PUT", "/v1/streams/s/writers/b")["floor"] == 100
@@ -88,7 +88,7 @@ def test_registering_gives_a_rising_epoch_and_the_floor(controller: Any) -> None
     assert second == {"epoch": 2, "floor": None, "floors": {"order_time": None}}
 
 
-def test_a_registration_that_is_sent_again_keeps_its_epoch_over_a_restart_too(start: Any) -> None:
+def test_a_repeated_registration_keeps_its_epoch_over_a_restart(start: Any) -> None:
     controller = start()
     controller.call("PUT", "/v1/streams/s", settings())
     first = controller.call("PUT", "/v1/streams/s/writers/a", {"registration": "once"})
@@ -116,7 +116,7 @@ def test_notes_of_several_keys_are_marked_key_by_key(controller: Any) -> None:
     assert [mark["time"] for mark in controller.marks(key="ship")] == [90]
 
 
-def test_each_of_many_notes_is_judged_after_the_ones_before_it_and_harms_no_other(controller: Any) -> None:
+def test_each_of_many_notes_is_judged_after_those_before_it(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", settings())
     notes = [
         {"writer": "a", "time": 100, "position": {"0": 10}},
@@ -139,7 +139,7 @@ def test_each_of_many_notes_is_judged_after_the_ones_before_it_and_harms_no_othe
 
 
 @pytest.mark.parametrize("path", ["/v1/streams/s/notes", "/v1/notes"])
-def test_a_request_that_is_sent_again_is_done_and_nothing_of_it_is_refused(controller: Any, path: str) -> None:
+def test_a_repeated_request_is_done_and_refuses_nothing(controller: Any, path: str) -> None:
     controller.call("PUT", "/v1/streams/s", settings())
     named = {"stream": "s"} if path == "/v1/notes" else {}
     notes = [

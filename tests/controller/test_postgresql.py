@@ -35,7 +35,7 @@ def note(time: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("fault", "kept"), [(Fault.LOSE, False), (Fault.ANSWER_LOST, True)])
-def test_a_commit_without_an_answer_is_told_as_such_and_memory_agrees_with_the_store(
+def test_an_unanswered_commit_is_undecided_and_memory_equals_the_store(
     controller: Any, wire: Wire, fault: Fault, kept: bool
 ) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
@@ -53,7 +53,7 @@ def test_a_commit_without_an_answer_is_told_as_such_and_memory_agrees_with_the_s
     assert [mark["time"] for mark in controller.marks()] == [100, 200, 300]
 
 
-def test_nothing_is_read_while_a_commit_without_an_answer_may_still_come_through(controller: Any, wire: Wire) -> None:
+def test_nothing_is_read_while_an_unanswered_commit_is_open(controller: Any, wire: Wire) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     controller.note("a", 100, {"0": 100})
     wire.fault = Fault.HOLD
@@ -96,7 +96,7 @@ def test_a_second_controller_is_refused_and_told_why(serve: Any, postgres_url: s
         assert "Traceback" not in ended.stderr
 
 
-def test_an_old_store_is_refused_and_migrated_by_the_command_that_is_named(postgres: Any, postgres_url: str) -> None:
+def test_an_old_store_is_refused_until_it_is_migrated(postgres: Any, postgres_url: str) -> None:
     url = postgres_url.replace("strandline@", "strandline:secret@")
     assert "went from nothing to" in run("migrate", "--database", url).stdout
     postgres.execute("UPDATE alembic_version SET version_num = '0000'", postgres_url)

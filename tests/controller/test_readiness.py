@@ -36,7 +36,7 @@ class TestFullDisk:
                 skip("this user may not mount a file system", "run the tests as root")
             yield made
 
-    def test_a_full_disk_is_named_with_the_time_and_is_over_when_there_is_room(
+    def test_a_full_disk_is_named_until_there_is_room_again(
         self, serve_on: Callable[..., OwnProcess], disk: Disk
     ) -> None:
         server = serve_on(disk.folder / "store.db", "--log-format", "json")
@@ -79,7 +79,7 @@ class TestMovedFile:
         return server
 
     @pytest.mark.parametrize("suffix", ["", "-wal"])
-    def test_no_note_is_answered_once_it_has_no_name_and_when_it_is_back_nothing_is_lost(
+    def test_a_moved_store_answers_no_note_and_loses_nothing(
         self, server: OwnProcess, tmp_path: Path, suffix: str
     ) -> None:
         file, elsewhere = tmp_path / f"store.db{suffix}", tmp_path / "elsewhere"
@@ -95,7 +95,7 @@ class TestMovedFile:
         assert note(server, 300).is_success and times(server) == [100, 300]
         assert server.client.get("/readyz").status_code == 200
 
-    def test_a_file_in_its_place_is_found_and_what_was_removed_can_still_be_rescued(
+    def test_a_replaced_file_is_noticed_and_the_removed_one_rescuable(
         self, server: OwnProcess, tmp_path: Path, serve_on: Callable[..., OwnProcess]
     ) -> None:
         file = tmp_path / "store.db"
@@ -140,7 +140,7 @@ class TestDamage:
             file.seek((page - 1) * size)
             file.write(b"\xa5" * size)
 
-    def test_a_damaged_store_is_not_ready_from_the_first_read_that_meets_it(
+    def test_a_damaged_store_is_unready_from_the_first_bad_read(
         self, start: Callable[..., InProcess], database: Path
     ) -> None:
         controller = start()
@@ -157,9 +157,7 @@ class TestDamage:
             assert damaged.call("GET", "/readyz", expect=503)["since"] <= damaged.clock.now
 
 
-def test_a_store_with_another_schema_is_not_ready_and_the_command_is_named(
-    controller: InProcess, database: Path
-) -> None:
+def test_another_schema_makes_a_store_unready_and_names_the_command(controller: InProcess, database: Path) -> None:
     with sqlite3.connect(database) as beside:
         beside.execute("UPDATE alembic_version SET version_num = '0000'")
 

@@ -40,9 +40,7 @@ def note_each_second(controller: InProcess, clock: ManualClock, seconds: range) 
     return list(controller.marks("s")[len(before) :])
 
 
-def test_a_clock_that_was_set_back_goes_with_the_host_and_marks_and_timeouts_go_on(
-    store_url: str, ahead: ManualClock
-) -> None:
+def test_after_a_rewind_marks_and_timeouts_follow_the_host_clock(store_url: str, ahead: ManualClock) -> None:
     with InProcess(store_url, ahead) as controller:
         controller.call("PUT", "/v1/streams/s", {"segments": 2, "writer_timeout_ms": 5_000})
         note_each_second(controller, ahead, range(1, 6))
@@ -66,7 +64,7 @@ def test_a_clock_that_was_set_back_goes_with_the_host_and_marks_and_timeouts_go_
     assert set_clock_back(store_url, ahead.wall() + DAY).by_ms == 0
 
 
-def test_silence_from_before_goes_on_and_the_time_in_between_does_not_count(store_url: str, ahead: ManualClock) -> None:
+def test_silence_continues_over_a_rewind_without_the_time_between(store_url: str, ahead: ManualClock) -> None:
     with InProcess(store_url, ahead) as controller:
         controller.call("PUT", "/v1/streams/s", {"segments": 2, "writer_timeout_ms": 60_000})
         note_each_second(controller, ahead, range(1, 3))

@@ -59,7 +59,7 @@ def acquire(controller: Any, name: str, epoch: int) -> Any:
     return controller.call("POST", f"{GROUP}/readers/{name}/acquire", {"epoch": epoch, "max": 9})["owned"]
 
 
-def test_bounds_follow_what_is_read_and_a_silent_readers_segments_go_on_from_what_is_settled(group: Any) -> None:
+def test_a_silent_readers_segments_resume_from_what_is_settled(group: Any) -> None:
     one = report(group, "one", {"0": 0, "1": 0})["epoch"]
     told = report(group, "one", {"0": 20, "1": 20}, {"0": 5, "1": 20}, one)
     assert told["window"]["watermarks"] == {"": 200}
@@ -82,7 +82,7 @@ def test_without_settled_all_that_is_read_is_settled(group: Any) -> None:
     assert position(group) == {"0": 25}
 
 
-def test_a_segment_that_settled_leaves_out_stays_settled_as_far_as_it_was(group: Any) -> None:
+def test_a_segment_missing_from_settled_stays_settled_as_it_was(group: Any) -> None:
     one = report(group, "one", {"0": 0, "1": 7})["epoch"]
     report(group, "one", {"0": 20, "1": 20}, {"0": 5}, one)
     report(group, "one", {"0": 25}, {}, one)
@@ -91,7 +91,7 @@ def test_a_segment_that_settled_leaves_out_stays_settled_as_far_as_it_was(group:
     assert position(group) == {"0": 5, "1": 7}
 
 
-def test_what_is_settled_is_within_what_was_read_and_does_not_go_back(group: Any) -> None:
+def test_settled_stays_within_what_was_read_and_never_goes_back(group: Any) -> None:
     one = report(group, "one", {"0": 0})["epoch"]
     report(group, "one", {"0": 20}, {"0": 5}, one)
     for read, settled, code in [
@@ -115,7 +115,7 @@ def test_what_is_given_up_is_read_again_from_what_is_settled(group: Any) -> None
     assert acquire(group, "one", one)["s"]["0"] == 5
 
 
-def test_who_registers_anew_goes_on_from_what_is_settled_or_where_it_says(group: Any) -> None:
+def test_a_reregistered_reader_starts_at_settled_or_given_positions(group: Any) -> None:
     one = report(group, "one", {"0": 0, "1": 0})["epoch"]
     report(group, "one", {"0": 20, "1": 20}, {"0": 5, "1": 5}, one)
     one = report(group, "one", {"1": 7})["epoch"]
@@ -123,7 +123,7 @@ def test_who_registers_anew_goes_on_from_what_is_settled_or_where_it_says(group:
     assert acquire(group, "one", one) == {"s": {"0": 5, "1": 7}}
 
 
-def test_successors_are_read_before_what_comes_before_them_is_settled_and_it_is_not_lost(group: Any) -> None:
+def test_successors_are_read_before_their_predecessors_are_settled(group: Any) -> None:
     #    0 [0, .5) ── 40 ─┐
     #                     ├─ 2          0 is read to its end, and settled up to 5
     #    1 [.5, 1) ── 50 ─┘
@@ -146,7 +146,7 @@ def test_successors_are_read_before_what_comes_before_them_is_settled_and_it_is_
     assert report(group, "two", {"0": 40}, {"0": 40}, two)["owned"]["s"] == {"2": 3}  # 0 is over now
 
 
-def test_a_segment_that_came_back_is_free_for_somebody_who_has_its_successors() -> None:
+def test_a_returned_segment_is_free_for_its_successors_readers() -> None:
     """One of three readers is lost while it has a predecessor that is read to its end and not settled; the other two
     have the successors by then. Somebody must have room for the predecessor, or the group stands still for ever."""
     graph = SegmentGraph.equal_shares(1, 0)

@@ -100,7 +100,7 @@ def test_creations_that_overlap_create_once_and_all_end_up_with_that_one(turns: 
     asyncio.run(scene())
 
 
-def test_who_will_wait_no_longer_is_told_so_and_loading_goes_on_for_the_next() -> None:
+def test_a_caller_that_gives_up_leaves_the_load_running() -> None:
     async def scene() -> None:
         store = Store([100, 100])
         store.stored = 7
@@ -114,7 +114,7 @@ def test_who_will_wait_no_longer_is_told_so_and_loading_goes_on_for_the_next() -
     asyncio.run(scene())
 
 
-def test_a_caller_that_goes_away_leaves_the_load_to_those_who_still_wait() -> None:
+def test_a_cancelled_caller_leaves_the_load_to_other_waiters() -> None:
     async def scene() -> None:
         store = Store([])
         store.stored = 7
@@ -128,7 +128,7 @@ def test_a_caller_that_goes_away_leaves_the_load_to_those_who_still_wait() -> No
     asyncio.run(scene())
 
 
-def test_a_load_that_fails_fails_for_all_who_wait_and_the_next_one_loads_again() -> None:
+def test_a_failed_load_fails_all_waiters_and_the_next_retries() -> None:
     async def scene() -> None:
         tries = 0
 

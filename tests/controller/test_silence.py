@@ -145,9 +145,7 @@ class TestOnEachStore:
             again.pass_time(1)
             assert again.marks()[-1]["excluded"] == ["w1"]
 
-    def test_a_group_takes_no_stream_for_idle_whose_writers_could_not_be_heard(
-        self, controller: InProcess, away: Any
-    ) -> None:
+    def test_a_group_assumes_no_idleness_while_nobody_could_be_heard(self, controller: InProcess, away: Any) -> None:
         started(controller)
         with away():
             for milliseconds in (0, 60_000):  # the heart beats at once, and finds that the store is away

@@ -83,7 +83,7 @@ class TestPostgresql:
             if stopped:
                 os.kill(stopped[0], signal.SIGCONT)
 
-    def test_a_note_for_a_session_that_hangs_is_answered_and_taken_once_it_is_over(
+    def test_notes_during_a_hung_session_are_refused_and_taken_afterwards(
         self, controller: InProcess, writer: Callable[[signal.Signals], None]
     ) -> None:
         controller.call("PUT", "/v1/streams/s", CONFIG)
@@ -104,9 +104,7 @@ class TestPostgresql:
         controller.note("a", 200, {"0": 200})
         assert [mark["time"] for mark in controller.marks()] == [100, 200]
 
-    def test_a_commit_that_was_sent_is_told_as_undecided_and_settled_before_anything_is_loaded(
-        self, controller: InProcess, wire: MuteWire
-    ) -> None:
+    def test_a_sent_commit_is_undecided_until_it_is_settled(self, controller: InProcess, wire: MuteWire) -> None:
         controller.call("PUT", "/v1/streams/s", CONFIG)
         controller.note("a", 100, {"0": 100})
 
@@ -198,9 +196,7 @@ class TestFrozenDisk:
     def database(self, disk: Path) -> Path:
         return disk / "store.db"
 
-    def test_who_waits_is_answered_and_what_was_written_is_there_when_the_disk_goes_on(
-        self, controller: InProcess, disk: Path
-    ) -> None:
+    def test_a_frozen_disk_answers_waiters_and_keeps_written_notes(self, controller: InProcess, disk: Path) -> None:
         controller.call("PUT", "/v1/streams/s", CONFIG)
         controller.note("a", 100, {"0": 100})
 
@@ -224,7 +220,7 @@ class Cuts(StoreSession):
         self.cuts += 1
 
 
-def test_a_call_that_does_not_end_is_left_alone_and_others_are_told_at_once_until_it_ends() -> None:
+def test_an_endless_call_is_abandoned_and_others_fail_at_once() -> None:
     async def scene() -> None:
         session, go_on = Cuts(), threading.Event()
         lane = Lane("lane", session)

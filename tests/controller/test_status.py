@@ -212,7 +212,7 @@ def test_a_stream_that_was_made_again_is_not_shown_as_it_was(controller: InProce
     assert controller.call("GET", "/v1/status?stream=s")["streams"][0]["writers"] == {}
 
 
-def test_streams_that_nobody_used_since_the_start_are_read_some_at_a_time(start: Any) -> None:
+def test_streams_unused_since_the_start_are_loaded_gradually(start: Any) -> None:
     every = [f"s{number:03}" for number in range(STATUS_LOADS + 5)]
     create(start(), *every)
     controller = start()
@@ -238,9 +238,7 @@ def test_a_damaged_stream_is_named_and_the_others_are_shown(start: Any, database
     assert not second["controller"]["ready"] and "strandline check" in second["controller"]["reason"]
 
 
-def test_without_its_store_it_says_why_it_is_not_ready_and_shows_what_is_in_memory(
-    controller: InProcess, database: Path
-) -> None:
+def test_status_without_a_store_says_why_and_shows_memory(controller: InProcess, database: Path) -> None:
     create(controller, "a", "b")
     controller.note("w", NOON, {}, "a")
     database.unlink()

@@ -17,7 +17,7 @@ def index(controller: Any, segment: str = "0", **query: Any) -> tuple[list[tuple
     return [(each["offset"], each["time"]) for each in found["entries"]], found["token"]
 
 
-def test_entries_rise_and_a_token_goes_on_where_the_call_before_left_off(controller: Any) -> None:
+def test_entries_rise_and_a_token_continues_the_last_call(controller: Any) -> None:
     controller.call("PUT", "/v1/streams/s", CONFIG)
     assert index(controller) == ([], 0)
     for time, offset in ((100, 10), (200, 10), (300, 30), (400, 40)):

@@ -141,7 +141,7 @@ class TestEnded:
         assert report.result(DEADLINE_S).is_success, report.result().text
         assert window.result(DEADLINE_S).json()["streams"]["s"]["position"] == {"0": 7}
 
-    def test_a_session_that_ended_before_its_commit_is_made_anew_and_the_call_is_done(
+    def test_a_session_that_ends_before_its_commit_is_replaced(
         self, controller: Any, postgres: Postgres, postgres_url: str
     ) -> None:
         #   another   the same row, not committed ───────────────────────────► rolled back
@@ -180,7 +180,7 @@ class TestStandby:
         return server.new_database()
 
     @pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
-    def test_a_commit_that_gave_up_waiting_is_not_known_until_the_standby_has_it(
+    def test_a_commit_without_its_standby_is_unknown_until_it_answers(
         self, controller: Any, server: Postgres, database: str, change: Change, how: str
     ) -> None:
         begin(controller)

@@ -71,7 +71,7 @@ def test_a_full_disk_is_named_when_the_store_is_there(disk: Disk, command: str) 
     assert run("token", "create", "t", "--role", "admin", "--database", str(store)).returncode == 0
 
 
-def test_a_backup_onto_a_full_disk_names_the_file_that_it_would_have_been(tmp_path: Path, disk: Disk) -> None:
+def test_a_backup_onto_a_full_disk_names_its_file(tmp_path: Path, disk: Disk) -> None:
     store, file = tmp_path / "store.db", disk.folder / "backup"
     make(store)
     disk.fill()
@@ -104,7 +104,7 @@ def test_a_read_only_disk_is_named(disk: Disk, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", STORE)
-def test_a_file_or_a_folder_that_the_user_may_not_write_is_named(tmp_path: Path, command: str) -> None:
+def test_an_unwritable_file_or_folder_is_named(tmp_path: Path, command: str) -> None:
     folder, closed = tmp_path / "folder", tmp_path / "closed"
     folder.mkdir()
     make(folder / "store.db")

@@ -140,7 +140,7 @@ def test_a_note_takes_the_forms_of_the_table_in_a_background_writer(controller: 
     assert list(forms.seen) == named("### The forms of a note in a writer")
 
 
-def test_a_mark_takes_the_forms_of_the_table_on_its_way_to_a_reader(controller: InProcess) -> None:
+def test_a_mark_takes_the_tables_forms_towards_a_reader(controller: InProcess) -> None:
     controller.create_stream("s", 2, AT_ONCE)
     controller.note("w", TIME, {"0": 5})
     controller.call("POST", "/v1/streams/s/writers/w/idle")

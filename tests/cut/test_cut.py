@@ -55,7 +55,7 @@ def test_join_and_meet_do_not_care_for_order_and_absorb_each_other(a: Cut, b: Cu
 
 
 @given(cuts, cuts, cuts)
-def test_join_and_meet_may_be_grouped_at_will_and_spread_over_each_other(a: Cut, b: Cut, c: Cut) -> None:
+def test_join_and_meet_are_associative_and_distributive(a: Cut, b: Cut, c: Cut) -> None:
     assert a.join(b).join(c) == a.join(b.join(c))
     assert a.meet(b).meet(c) == a.meet(b.meet(c))
     assert a.meet(b.join(c)) == a.meet(b).join(a.meet(c))

@@ -45,9 +45,7 @@ def test_a_fresh_controller_shows_how_to_make_the_first_stream(database: Path, o
     process.stop()
 
 
-def test_a_page_says_that_the_controller_is_away_and_comes_back_with_it(
-    database: Path, open_page: Callable[..., Page]
-) -> None:
+def test_a_page_shows_an_absent_controller_and_recovers_with_it(database: Path, open_page: Callable[..., Page]) -> None:
     port = free_port()
     process = OwnProcess(database, port=port)
     assert process.client.put("/v1/streams/orders", json={"segments": 1}).status_code == 201

@@ -68,7 +68,7 @@ def test_streams_come_in_the_order_of_their_trouble(served: InProcess) -> None:
     assert found.streams[2].keys[0].excluded == ("slow",)
 
 
-def test_the_writer_that_holds_comes_first_and_late_notes_and_refusals_are_counted_by_writer(
+def test_the_holder_comes_first_and_late_and_refused_notes_count(
     served: InProcess,
 ) -> None:
     create(served, "s", late_writers="skip")
@@ -90,7 +90,7 @@ def test_the_writer_that_holds_comes_first_and_late_notes_and_refusals_are_count
     assert details.noted == {"0": 3}
 
 
-def test_writers_that_note_in_turn_are_no_trouble_and_who_holds_for_long_is(served: InProcess) -> None:
+def test_only_a_writer_that_holds_for_long_is_trouble(served: InProcess) -> None:
     create(served, "s")
     served.note("a", 10, {})
     served.note("b", 10, {})
@@ -178,7 +178,7 @@ def test_a_look_is_shared_until_it_is_old(served: InProcess) -> None:
     assert closely(served, "s") is not first
 
 
-def test_marks_a_second_are_those_of_the_last_minute_and_go_on_after_a_restart(tmp_path: Path) -> None:
+def test_marks_a_second_cover_the_last_minute_over_a_restart(tmp_path: Path) -> None:
     clock = ManualClock()
     with InProcess(tmp_path / "store.db", clock) as served:
         create(served, "s", writer_timeout_ms=None)
@@ -206,7 +206,7 @@ def test_the_journal_is_found_by_topic_and_by_writer(served: InProcess) -> None:
     assert [each.kind for each in own if each.topic == "refusal"] == ["refused"]
 
 
-def test_of_those_who_ask_at_once_one_makes_the_look_and_what_was_dear_stays_longer() -> None:
+def test_simultaneous_readers_share_one_reading_and_costly_ones_last_longer() -> None:
     made: list[str] = []
     seconds = [0.0]
     clock = ManualClock(0)

@@ -108,9 +108,7 @@ def test_a_group_shows_its_readers_positions_and_backlog(world: World, open_page
     expect(page.get_by_text("reader registered: reader r1")).to_be_visible()
 
 
-def test_incomplete_marks_tell_whom_they_left_out_and_a_writer_when_it_registered(
-    world: World, open_page: Callable[..., Page]
-) -> None:
+def test_incomplete_marks_link_to_the_writer_and_its_registration(world: World, open_page: Callable[..., Page]) -> None:
     page = open_page()
     page.goto(f"{world.url}/streams/lossy")
     expect(card(page, "Incomplete marks").get_by_role("row").filter(has_text="still").last).to_contain_text("lost")

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from tests.dashboard.conftest import World
 
 
-def test_a_page_says_that_its_stream_was_deleted_and_goes_on_with_one_of_that_name(
-    world: World, open_page: Callable[..., Page]
-) -> None:
+def test_a_page_of_a_deleted_stream_recovers_with_its_successor(world: World, open_page: Callable[..., Page]) -> None:
     settings = {"segments": 1, "mark_interval_ms": 0, "max_ahead_ms": None}
     world.put("/v1/streams/passing", settings)
     world.note("passing", "w1", 5)
@@ -42,7 +40,7 @@ def test_names_with_dots_have_pages_in_two_tabs_at_once(world: World, open_page:
         expect(page.get_by_text("8231", exact=True).first).to_be_visible()
 
 
-def test_a_path_without_a_page_says_so_and_nothing_is_written_where_the_controller_starts(world: World) -> None:
+def test_an_unknown_path_says_so_and_writes_no_files(world: World) -> None:
     answer = world.process.client.get("/none-such<b>")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
     assert "There is no page at <code>/none-such&lt;b&gt;</code>" in answer.text

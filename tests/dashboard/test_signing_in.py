@@ -55,7 +55,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     process.stop()
 
 
-def test_a_reader_sees_the_streams_of_the_pattern_cannot_act_and_signs_out(
+def test_a_reader_sees_permitted_streams_without_actions_and_signs_out(
     guarded: Guarded, open_page: Callable[..., Page]
 ) -> None:
     page = open_page()
@@ -77,7 +77,7 @@ def test_a_reader_sees_the_streams_of_the_pattern_cannot_act_and_signs_out(
     expect(page.get_by_label("Token")).to_be_visible()
 
 
-def test_a_wrong_token_is_told_and_an_administrators_act_is_in_the_journal_with_the_name(
+def test_a_wrong_token_is_refused_and_administrators_actions_are_named(
     guarded: Guarded, open_page: Callable[..., Page]
 ) -> None:
     page = open_page()

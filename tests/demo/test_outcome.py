@@ -26,7 +26,7 @@ def judged(times: Sequence[int], *windows: tuple[int, int, int], until: int, dro
 
 #   truth     |2  |3  |1  |
 #   emitted   |2  |1  |      the watermark does not reach the end of the last window
-def test_a_window_with_too_few_events_is_wrong_and_one_that_was_not_due_is_not() -> None:
+def test_a_window_missing_events_is_wrong_only_when_due() -> None:
     outcome = judged([1, 2, W, W + 1, W + 2, 2 * W], (0, 2, W), (W, 1, 2 * W), until=3 * W - 1)
     assert (outcome.wrong, len(outcome.missing), outcome.left_open) == (1, 2, 1)
 
@@ -36,7 +36,7 @@ def test_a_window_that_was_due_and_never_came_is_wrong() -> None:
     assert (outcome.wrong, len(outcome.missing), outcome.left_open) == (1, 1, 0)
 
 
-def test_a_window_that_came_twice_or_from_nowhere_or_with_too_many_is_wrong_and_lacks_nothing() -> None:
+def test_a_repeated_unexpected_or_overfull_window_is_wrong_without_loss() -> None:
     for outcome in (
         judged([1, 2], (0, 1, W), (0, 1, W), until=W),
         judged([1], (0, 1, W), (5 * W, 1, 6 * W), until=W),
@@ -60,7 +60,7 @@ def test_missing_and_wrong_are_what_was_taken_away_from_the_truth(times: list[in
     assert (outcome.wrong, outcome.left_open) == (sum(count > 0 for count in taken.values()), 0)
 
 
-def test_the_table_has_both_queries_side_by_side_and_says_where_no_window_came() -> None:
+def test_the_table_compares_both_queries_and_shows_missing_windows() -> None:
     exact = judged([1] * 1_200, (0, 1_200, W + 4_849), until=W)
     shown = table(DemoSettings(delay_ms=2_000), exact, judged([1] * 1_200, until=W, dropped=2))
     assert [re.split(r" {3,}", line.strip()) for line in shown.splitlines()[:10]] == [
@@ -77,7 +77,7 @@ def test_the_table_has_both_queries_side_by_side_and_says_where_no_window_came()
     ]
 
 
-def test_the_picture_is_a_png_also_when_nothing_was_lost_and_nobody_was_away(tmp_path: Path) -> None:
+def test_the_picture_is_a_png_with_or_without_losses(tmp_path: Path) -> None:
     lost, kept = judged([1, 2], (0, 1, W), until=W), judged([1, 2], (0, 2, W), until=W)
     for settings, plain in ((DemoSettings(), lost), (DemoSettings(outage_ms=0), kept)):
         draw(settings, 0, kept, plain, tmp_path / "picture")

@@ -73,7 +73,7 @@ def test_what_cannot_work_is_told_clearly_before_anything_is_started(
 
 
 @pytest.mark.spark
-def test_it_counts_every_event_with_the_exact_watermark_and_is_true_about_the_plain_one(
+def test_the_demo_counts_every_event_and_reports_the_guess_truthfully(
     start: Start, tmp_path: Path, running_in: Callable[[Path], set[int]]
 ) -> None:
     process = start(*SHORT, "--out", "shown.png", "--keep")

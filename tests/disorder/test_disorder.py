@@ -44,7 +44,7 @@ def test_equal_seeds_give_equal_events_and_others_others() -> None:
 
 @given(st.integers(0, 1_000_000))
 @settings(max_examples=20)
-def test_a_devices_events_happen_one_after_the_other_and_are_sent_received_and_answered_in_this_order(
+def test_a_devices_events_and_their_steps_are_in_order(
     seed: int,
 ) -> None:
     events = generate(seed, devices=2, events=60)
@@ -82,7 +82,7 @@ def test_marks_lose_nothing_live_after_a_cut_or_in_an_uneven_replay(seed: int, d
     assert lost_by_marks(events, faster(events, device, times)).lost == 0
 
 
-def test_a_delay_that_is_too_short_loses_and_no_delay_suits_a_replay() -> None:
+def test_a_short_delay_loses_events_and_none_suits_a_replay() -> None:
     events = generate(1)
     device = devices_of(events)[0]
     away = cut_off(events, device, events[len(events) // 2].received_ms, 60_000)

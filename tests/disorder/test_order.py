@@ -14,7 +14,7 @@ from strandline.core.time_index import bound_at
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_with_the_order_of_the_marks_disorder_is_that_of_the_marks_and_without_that_of_the_segments() -> None:
+def test_reading_in_mark_order_reduces_disorder_to_the_marks() -> None:
     events = generate(3, events=200)
     segments = skewed_segments(events)
     marks = marks_of(events, segments, 1_000)

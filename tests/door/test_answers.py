@@ -54,7 +54,7 @@ def test_every_answer_says_what_a_browser_may_do_with_it(served: OwnProcess, wha
         assert answer.headers["strandline-time"].isdigit() and answer.headers["x-request-id"]
 
 
-def test_each_page_has_a_nonce_of_its_own_and_every_script_of_it_has_that(served: OwnProcess) -> None:
+def test_each_page_and_its_scripts_share_a_new_nonce(served: OwnProcess) -> None:
     nonces = set()
     for _ in range(2):
         answer = served.client.get("/")
@@ -97,22 +97,20 @@ def test_the_documentation_has_every_route_and_needs_nothing_else(served: OwnPro
         (b"GET //healthz HTTP/1.1", 404),
     ],
 )
-def test_a_target_that_is_no_path_and_a_version_that_is_not_spoken_are_told(
-    served: OwnProcess, line: bytes, status: int
-) -> None:
+def test_an_unusual_target_or_version_gets_its_proper_status(served: OwnProcess, line: bytes, status: int) -> None:
     answer = ask(served, line + b"\r\nHost: localhost\r\n\r\n")
 
     assert answer.status == status, answer
     assert "GET" in answer.headers["allow"] if status in (204, 405) else status == 404 or answer.code
 
 
-def test_a_request_that_asks_for_another_protocol_is_answered_and_the_connection_ends(served: OwnProcess) -> None:
+def test_a_request_to_upgrade_is_answered_and_the_connection_ends(served: OwnProcess) -> None:
     upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
     answer = ask(served, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + upgrade)
     assert (answer.status, answer.closed) == (200, True)
 
 
-def test_a_socket_whose_request_its_library_does_not_take_is_refused_without_a_fault(served: OwnProcess) -> None:
+def test_a_socket_request_its_library_rejects_is_refused_cleanly(served: OwnProcess) -> None:
     upgrade = b"Host: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     path = b"/_nicegui_ws/socket.io/?EIO=4&transport=websocket HTTP/1.1\r\n"
     for method, more in (
@@ -123,7 +121,7 @@ def test_a_socket_whose_request_its_library_does_not_take_is_refused_without_a_f
         assert ask(served, method + path + upgrade + more + b"\r\n").status == 400
 
 
-def test_who_waits_for_a_word_before_the_body_and_hears_an_answer_instead_begins_anew(served: OwnProcess) -> None:
+def test_an_answer_before_100_continue_ends_the_connection(served: OwnProcess) -> None:
     """What comes next on that connection could be the body, or not."""
     with Raw(served) as raw:
         raw.send(b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 40\r\n\r\n")
@@ -139,7 +137,7 @@ def test_who_waits_for_a_word_before_the_body_and_hears_an_answer_instead_begins
         assert raw.send(NOTE).answer().status == 200
 
 
-def test_answers_come_in_the_order_of_their_requests_and_a_bad_one_is_the_last(served: OwnProcess) -> None:
+def test_answers_keep_request_order_and_a_bad_request_ends_them(served: OwnProcess) -> None:
     poll = b"GET /v1/streams/s/marks?after=999&wait_ms=300 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with Raw(served) as raw:
         raw.send(poll + REQUESTS["a probe"] + b"no HTTP\r\n\r\n" + REQUESTS["a probe"])

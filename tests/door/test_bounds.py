@@ -87,7 +87,7 @@ def test_a_head_past_a_bound_is_told_which_and_the_connection_ends(
     assert answer.closed and "strandline-time" in answer.headers
 
 
-def test_chunks_and_trailers_within_the_bounds_are_taken_and_no_trailer_is_a_header(served: OwnProcess) -> None:
+def test_bounded_chunks_and_trailers_pass_and_set_no_headers(served: OwnProcess) -> None:
     chunks = b"".join(b"1;extension=%d\r\n%b\r\n" % (at, NOTE[at : at + 1]) for at in range(len(NOTE)))
     trailers = b"Host: evil.example\r\nOrigin: http://evil.example\r\nContent-Type: text/plain\r\n"
     with Raw(served) as raw:
@@ -195,7 +195,7 @@ def test_who_stops_sending_reads_why_it_was_turned_away(served: OwnProcess) -> N
                 assert raw.answer().status == status, what
 
 
-def test_a_body_that_is_too_large_is_refused_whatever_it_is_sent_to(served: OwnProcess) -> None:
+def test_a_body_that_is_too_large_is_refused_everywhere(served: OwnProcess) -> None:
     body = b" " * (BODY_BYTES + 1)
     answer = served.client.post("/v1/streams/s/notes", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")

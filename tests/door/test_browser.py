@@ -138,9 +138,7 @@ def test_a_foreign_page_changes_nothing_and_sees_nothing(
     assert state(open_to_all)[1] != before[1]
 
 
-def test_a_name_that_was_pointed_at_the_controller_opens_no_page_and_changes_nothing(
-    open_to_all: OwnProcess, page: Page
-) -> None:
+def test_a_rebound_name_opens_no_page_and_changes_nothing(open_to_all: OwnProcess, page: Page) -> None:
     """DNS rebinding: for the browser the page and the controller are of one origin then."""
     url = open_to_all.url.replace("127.0.0.1", POINTED_HERE)
     before = state(open_to_all)

@@ -124,7 +124,7 @@ def own_address() -> str | None:
         return str(probe.getsockname()[0])
 
 
-def test_beyond_the_machine_it_answers_to_the_address_that_was_called_and_with_tokens_to_any(
+def test_hosts_are_the_called_address_or_any_with_tokens(
     serve: Callable[..., OwnProcess],
 ) -> None:
     process, address = serve("--host", "0.0.0.0", "--insecure"), own_address()
@@ -197,7 +197,7 @@ def test_its_own_pages_and_programs_may(served: OwnProcess, headers: tuple[str, 
     assert ask(served, request("GET", SOCKET, *UPGRADE, *headers)).status == 101
 
 
-def test_a_foreign_page_may_lead_to_a_page_and_is_shown_nothing_of_it(served: OwnProcess) -> None:
+def test_a_foreign_page_can_link_here_and_reads_nothing(served: OwnProcess) -> None:
     answer = ask(served, request("GET", "/v1/streams/s", "Origin: http://evil.example", "Sec-Fetch-Site: cross-site"))
 
     assert answer.status == 200

@@ -58,7 +58,7 @@ def test_connections_that_say_nothing_make_room_for_those_who_ask(full: OwnProce
     assert "connections_full" in full.log and "Traceback" not in full.log
 
 
-def test_where_all_are_served_a_probe_is_answered_and_everybody_else_told_to_come_back(full: OwnProcess) -> None:
+def test_when_all_connections_are_used_only_probes_are_answered(full: OwnProcess) -> None:
     with ExitStack() as opened:
         polls = [opened.enter_context(Raw(full)).send(POLL % number) for number in range(ROOM)]
         late = [opened.enter_context(Raw(full)) for _ in range(3 * RESERVED_CONNECTIONS)]
@@ -95,7 +95,7 @@ def test_tls_that_does_not_begin_makes_room_as_well(serve: Callable[..., OwnProc
     assert process.stop() == 0 and "Traceback" not in process.log
 
 
-def test_a_process_takes_as_many_files_as_it_may_and_leaves_some_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_uses_most_file_descriptors_and_leaves_some(monkeypatch: pytest.MonkeyPatch) -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = CONNECTIONS + RESERVED_CONNECTIONS + ACCEPTED_AT_ONCE + OTHER_FILES
     try:

@@ -49,7 +49,7 @@ def test_host_is_a_name_or_an_address_with_a_port(text: str, expected: Authority
 
 
 @given(NAMES, PORTS)
-def test_a_name_is_the_same_in_any_case_and_with_a_dot_at_its_end(name: str, port: str) -> None:
+def test_host_names_ignore_case_and_a_final_dot(name: str, port: str) -> None:
     assert parse_authority(f"{name.upper()}.:{port}") == parse_authority(f"{name}:{port}") == Authority(name, port)
 
 

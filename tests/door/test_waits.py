@@ -15,7 +15,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_a_look_finds_all_who_have_waited_for_too_long_and_nobody_else(steps: list[tuple[str, float, int]]) -> None:
+def test_overdue_finds_exactly_those_who_waited_too_long(steps: list[tuple[str, float, int]]) -> None:
     queue: WaitQueue[int] = WaitQueue(LIMIT_S)
     since: dict[int, float] = {}
     now = 0.0
@@ -44,7 +44,7 @@ def test_who_enters_again_while_it_is_looked_at_waits_anew() -> None:
     assert list(queue.overdue(12)) == [] and list(queue.overdue(22)) == ["a"]
 
 
-def test_who_has_waited_longest_in_any_queue_makes_room_but_nobody_who_has_just_come() -> None:
+def test_the_longest_waiter_makes_room_unless_it_just_came() -> None:
     one: WaitQueue[str] = WaitQueue(LIMIT_S)
     other: WaitQueue[str] = WaitQueue(LIMIT_S)
     assert longest([one, other], 5, 1) is None

@@ -32,7 +32,7 @@ def test_a_lag_reaches_no_further_back_than_time_does() -> None:
 
 
 @pytest.mark.parametrize("lag", [-1, 1.5, True, "5", None])
-def test_a_lag_that_is_not_a_whole_number_from_0_up_is_refused_by_name(lag: object) -> None:
+def test_a_lag_must_be_a_whole_number(lag: object) -> None:
     with pytest.raises(InvalidConfig, match="max_event_time_lag_ms"):
         EventTimeLag(lag)  # type: ignore[arg-type]  # what is refused is the wrong type too
 
@@ -43,7 +43,7 @@ def test_a_watermark_that_is_no_time_is_refused(watermark: object) -> None:
         EventTimeLag(5).apply(watermark)  # type: ignore[arg-type]  # what is refused is the wrong type too
 
 
-def test_the_trace_of_pdp_26_an_on_time_an_early_and_a_late_event() -> None:
+def test_pdp_26s_trace_is_ordered_and_shows_late_events() -> None:
     #   watermark   …08681                                …26273     …54349
     #   in                  …50230 B  …19197 A  …91235 C
     #                       (early)   (on time) (late)
@@ -58,7 +58,7 @@ def test_the_trace_of_pdp_26_an_on_time_an_early_and_a_late_event() -> None:
     assert len(ordering) == 0
 
 
-def test_an_event_at_the_watermark_is_not_late_and_waits_for_the_next_one() -> None:
+def test_an_event_at_the_watermark_waits_for_the_next_one() -> None:
     ordering: EventTimeOrdering[str] = EventTimeOrdering(10)
     ordering.advance(100)
     assert ordering.add(100, "a") is True
@@ -90,7 +90,7 @@ def test_a_watermark_that_went_back_is_refused_and_changes_nothing() -> None:
     assert ordering.add(99, "b") is False
 
 
-def test_the_capacity_bounds_what_is_held_and_a_late_event_needs_no_room() -> None:
+def test_capacity_bounds_held_events_and_late_ones_need_none() -> None:
     ordering: EventTimeOrdering[str] = EventTimeOrdering(1)
     ordering.advance(100)
     ordering.add(150, "a")
@@ -103,7 +103,7 @@ def test_the_capacity_bounds_what_is_held_and_a_late_event_needs_no_room() -> No
 
 
 @pytest.mark.parametrize("capacity", [0, -1, True, 1.0])
-def test_a_capacity_that_is_not_a_whole_number_from_1_up_is_refused(capacity: object) -> None:
+def test_a_capacity_must_be_a_positive_whole_number(capacity: object) -> None:
     with pytest.raises(InvalidConfig, match="capacity"):
         EventTimeOrdering(capacity)  # type: ignore[arg-type]  # what is refused is the wrong type too
 

@@ -98,9 +98,7 @@ def test_an_event_is_late_where_all_of_its_windows_are_closed(kind: Kind, lower:
 
 
 @given(KINDS, EVENTS)
-def test_an_event_that_is_read_again_counts_once_while_its_window_is_open(
-    kind: Kind, events: list[tuple[int, str]]
-) -> None:
+def test_an_event_read_again_counts_once_in_open_windows(kind: Kind, events: list[tuple[int, str]]) -> None:
     windows = EventWindows[int](kind)
     for number, (time, key) in [*enumerate(events), *enumerate(events)]:
         windows.add(time, time, key, identity=number)
@@ -163,7 +161,7 @@ def test_a_size_that_is_none_is_refused() -> None:
             make()
 
 
-def test_an_event_that_was_in_two_sessions_is_once_in_the_one_that_they_become() -> None:
+def test_an_event_of_two_merged_sessions_counts_once() -> None:
     windows = EventWindows[str](Session(5))
     windows.add(0, "a", identity=1)
     windows.add(8, "a", identity=1)
@@ -181,7 +179,7 @@ def test_as_many_overlaps_and_as_few_events_as_are_allowed_are_taken() -> None:
         windows.add(2, "b")
 
 
-def test_an_event_below_the_bound_is_in_time_for_a_session_that_is_still_open() -> None:
+def test_an_event_below_the_bound_joins_an_open_session() -> None:
     #     2     4        8  9          gap 5: [2, 7) alone would be over
     windows = EventWindows[int](Session(5))
     windows.add(4, 4)

@@ -31,7 +31,7 @@ def bounds_of(times: Sequence[int]) -> list[int | None]:
 
 
 @given(KINDS, EVENTS, st.data())
-def test_windows_that_were_saved_anywhere_and_loaded_close_as_if_nothing_had_happened(
+def test_saved_and_loaded_windows_close_as_if_never_interrupted(
     kind: Kind, events: list[tuple[int, str]], data: st.DataObject
 ) -> None:
     plain, saved = EventWindows[int](kind), EventWindows[int](kind)
@@ -95,7 +95,7 @@ def test_what_a_dead_reader_had_open_is_in_each_window_once(
     assert found == expected
 
 
-def test_a_part_that_lies_behind_is_taken_in_although_the_others_have_closed_their_windows() -> None:
+def test_a_loaded_part_behind_the_others_still_takes_its_events() -> None:
     #   part 0, dead     1  2          up to 5    saved with the bound 0
     #   part 1                  12     bound 10: [0, 10) is closed
     ahead, behind = EventWindows[int](Tumbling(10)), EventWindows[int](Tumbling(10))
@@ -121,7 +121,7 @@ def test_a_part_that_has_come_further_stays_closed_under_an_earlier_bound() -> N
     assert [each.events for each in windows.advance(30)] == [(15,), (25,)]
 
 
-def test_a_part_that_another_reader_has_is_passed_over_until_it_is_loaded() -> None:
+def test_a_part_another_reader_has_is_skipped_until_loaded() -> None:
     windows = EventWindows[int](Session(5))
     for time, part in ((1, "0"), (4, "1"), (8, "0"), (11, "1")):
         windows.add(time, time, "k", part=part)
@@ -160,7 +160,7 @@ def test_events_of_other_types_are_saved_as_they_are_encoded() -> None:
     assert again.finish()[0].events == (1 + 2j,)
 
 
-def test_what_does_not_fit_or_was_not_saved_is_refused_and_changes_nothing() -> None:
+def test_an_unfit_state_is_refused_and_changes_nothing() -> None:
     full = EventWindows[int](Tumbling(10))
     full.add(1, 1), full.add(2, 2)
     small = EventWindows[int](Tumbling(10), capacity=2)
@@ -193,7 +193,7 @@ def test_what_is_no_plain_data_is_refused(wrong: Any) -> None:
         from_plain(wrong)
 
 
-def test_a_part_that_is_opened_again_takes_what_another_reader_has_left_until_the_next_bound() -> None:
+def test_a_reopened_part_takes_older_events_until_the_next_bound() -> None:
     windows = EventWindows[int](Tumbling(10))
     windows.add(12, 12, part="1"), windows.add(13, 13, part="2")
     windows.advance(10)

@@ -21,7 +21,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_a_wait_is_over_when_all_that_was_sent_before_it_has_its_report(steps: list[tuple[str, int]]) -> None:
+def test_a_wait_ends_when_everything_sent_before_has_its_report(steps: list[tuple[str, int]]) -> None:
     deliveries = Deliveries()
     under_way: list[Delivery] = []
     waits: list[tuple[list[Delivery], object]] = []

@@ -52,7 +52,7 @@ def test_a_reader_leaves_nothing_of_a_log_that_was_removed(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("opened", [SqliteLog, SqliteLogReader])
-def test_a_log_with_the_write_ahead_file_of_another_one_is_refused_and_stays_as_it_is(
+def test_a_log_with_anothers_write_ahead_file_is_refused_unchanged(
     tmp_path: Path, opened: type[SqliteLog] | type[SqliteLogReader]
 ) -> None:
     path, other = tmp_path / "orders.log", tmp_path / "kept.log"
@@ -72,7 +72,7 @@ def test_a_log_with_the_write_ahead_file_of_another_one_is_refused_and_stays_as_
         assert reader.end_offsets() == {"0": 3}
 
 
-def test_a_log_is_opened_with_its_own_write_ahead_file_after_a_crash(tmp_path: Path) -> None:
+def test_a_crashed_log_opens_with_its_write_ahead_file(tmp_path: Path) -> None:
     path = tmp_path / "orders.log"
     log = SqliteLog.create(path, segments=1)
     reader = SqliteLogReader(path)  # keeps the writer from folding its write-ahead file back
@@ -85,7 +85,7 @@ def test_a_log_is_opened_with_its_own_write_ahead_file_after_a_crash(tmp_path: P
     reader.close()
 
 
-def test_a_log_of_an_earlier_version_has_no_identity_and_is_read_and_written(tmp_path: Path) -> None:
+def test_a_log_without_identity_is_read_and_written(tmp_path: Path) -> None:
     path = tmp_path / "orders.log"
     SqliteLog.create(path, segments=1).close()
     connection = sqlite3.connect(path)

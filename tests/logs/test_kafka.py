@@ -103,7 +103,7 @@ class TestExistingProducers:
             producer.produce_batch(topic, [{"value": object()}])
         assert producer.log(topic).flush() == {}
 
-    def test_a_full_queue_is_told_as_ever_and_what_it_did_not_take_is_not_waited_for(self) -> None:
+    def test_a_full_queue_raises_and_its_event_is_not_awaited(self) -> None:
         settings = {"bootstrap.servers": "127.0.0.1:1", "queue.buffering.max.messages": 2, "log_level": 0}
         producer = TrackedProducer(settings)
         for _ in range(2):
@@ -116,7 +116,7 @@ class TestExistingProducers:
             producer.log("orders").flush()
         assert producer.log("orders").flush() == {}
 
-    def test_a_position_says_nothing_of_a_transaction_of_the_producers_own_before_its_commit(
+    def test_a_position_excludes_the_producers_uncommitted_transaction(
         self, kafka: Kafka, new_topic: Callable[..., str]
     ) -> None:
         topic = new_topic(1)
@@ -187,7 +187,7 @@ class TestAppends:
             assert log.flush() == {"0": 100}
         assert read_all(kafka, topic)["0"] == [b"%d" % n for n in range(100)]
 
-    def test_what_kafka_does_not_take_is_told_once_handed_back_and_never_covered(
+    def test_events_kafka_refuses_are_handed_back_once_and_never_covered(
         self, kafka: Kafka, new_topic: Callable[..., str]
     ) -> None:
         topic = new_topic(1, max_message_bytes="1000")

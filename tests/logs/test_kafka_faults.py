@@ -98,7 +98,7 @@ def killed(three_brokers: Kafka) -> Iterator[Callable[[int], None]]:
 
 
 @pytest.mark.parametrize("transactional", [False, True], ids=["plain", "transactional"])
-def test_a_leader_that_is_killed_takes_nothing_with_it_that_a_position_covers(
+def test_a_killed_leader_loses_nothing_that_a_position_covers(
     three_brokers: Kafka, new_topic: Callable[[], str], killed: Callable[[int], None], transactional: bool
 ) -> None:
     topic, over = new_topic(), threading.Event()
@@ -126,7 +126,7 @@ def test_a_leader_that_is_killed_takes_nothing_with_it_that_a_position_covers(
     account.check(stored(three_brokers, topic))
 
 
-def test_events_that_time_out_are_handed_back_and_those_that_arrived_nevertheless_are_covered(kafka: Kafka) -> None:
+def test_timed_out_events_are_returned_and_covered_if_they_arrived(kafka: Kafka) -> None:
     """A broker hangs until their time is over, and then takes what was sent to it."""
     kafka.create_topic("hanging", 2)
     settings = {

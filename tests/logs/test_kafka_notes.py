@@ -45,7 +45,7 @@ def test_a_time_is_not_noted_while_something_older_is_lost(kafka: Kafka, connect
         assert noted(connection, "lost")["w1"][1]["0"] >= 3
 
 
-def test_a_fenced_writer_notes_nothing_and_the_one_that_fenced_it_goes_on(kafka: Kafka, connection: Connection) -> None:
+def test_a_fenced_writer_notes_nothing_and_its_successor_goes_on(kafka: Kafka, connection: Connection) -> None:
     kafka.create_topic("fenced", 1)
     connection.run(calls.create_stream("fenced", "open", AT_ONCE))
     old_log = KafkaLog.connect(kafka.servers, "fenced", transactional_id="w1")

@@ -62,7 +62,7 @@ def rows(reader: SqliteLogReader, segment: str) -> list[Any]:
 
 @pytest.mark.parametrize("read", [read_all, rows])
 @pytest.mark.parametrize("bit", [0x01, 0x80])
-def test_a_flipped_bit_in_the_file_is_named_and_what_is_whole_is_read(
+def test_a_flipped_bit_is_named_and_undamaged_events_are_read(
     path: Path, read: Callable[[SqliteLogReader, str], list[Any]], bit: int
 ) -> None:
     fill(path)
@@ -109,7 +109,7 @@ def test_events_that_changed_places_are_found(path: Path) -> None:
             assert found.value.offset == offset
 
 
-def test_a_log_of_the_version_before_is_read_and_appended_to_as_it_is(path: Path) -> None:
+def test_a_log_of_the_previous_version_is_read_and_appended(path: Path) -> None:
     fill(path)
     with SqliteLogReader(path) as reader:
         before = read_all(reader, "0")
@@ -177,7 +177,7 @@ def test_each_damaged_or_missing_event_is_named(path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whichever_bit_of_the_file_flips_a_reader_is_told_no_other_event(path: Path, tmp_path: Path, seed: int) -> None:
+def test_a_flipped_bit_never_gives_a_reader_another_event(path: Path, tmp_path: Path, seed: int) -> None:
     with SqliteLog.create(path, 1) as log:
         log.append([Event(each.value, each.key, segment="0") for each in EVENTS[:400]])
     with SqliteLogReader(path) as reader:

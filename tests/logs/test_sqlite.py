@@ -308,7 +308,7 @@ class TestProcesses:
             assert log.append([Event(b"after", segment="0")]) == {"0": 2}
             assert log._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
-    def test_a_writer_that_holds_the_log_too_long_is_told_of_to_the_others(self, path: Path) -> None:
+    def test_a_log_held_too_long_is_reported_to_other_writers(self, path: Path) -> None:
         with SqliteLog.create(path, 3), SqliteLog(path, busy_timeout_ms=50) as log:
             writer = _python(PAUSED, path)
             assert writer.stdout is not None

@@ -228,7 +228,7 @@ def test_a_database_that_is_not_supported_is_refused(url: str) -> None:
         open_database(url)
 
 
-def test_rows_of_an_older_version_get_the_checksums_that_they_would_have_been_written_with(store_url: str) -> None:
+def test_migrated_rows_get_the_checksums_of_newly_written_ones(store_url: str) -> None:
     def checksums() -> list[Any]:
         with connected(store_url) as connection:
             written = [[each for each in table.columns if each.name != SHARD] for table in CHECKSUMS]
@@ -268,7 +268,7 @@ def test_rows_of_an_older_version_get_the_checksums_that_they_would_have_been_wr
         controller.call("GET", "/v1/reader-groups/g")
 
 
-def test_streams_and_groups_of_an_older_version_get_the_shards_of_their_names(store_url: str) -> None:
+def test_older_streams_and_groups_get_the_shards_of_their_names(store_url: str) -> None:
     with InProcess(store_url, ManualClock()) as controller:
         for name in ("s", "t"):
             controller.call("PUT", f"/v1/streams/{name}", {"segments": 1})

@@ -134,7 +134,7 @@ def test_refusals_are_told_but_not_all_of_a_flood(served: list[Line]) -> None:
     assert first["request_id"] in {line["request_id"] for line in told(served, "request") if line["status"] == 409}
 
 
-def test_a_line_for_each_request_where_asked_for_and_none_for_a_note_beside(served: list[Line]) -> None:
+def test_each_request_is_logged_on_demand_and_notes_never_otherwise(served: list[Line]) -> None:
     requests, others = told(served, "request"), [line for line in served if line["event"] != "request"]
 
     assert sum(line["path"] == "/v1/streams/s/notes" for line in requests) == 30 + JOURNAL_REFUSALS_BURST_ENTRIES + 10
@@ -158,7 +158,7 @@ def test_the_password_of_a_database_is_not_told() -> None:
     assert "hidden-word" not in done.stderr + done.stdout
 
 
-def test_who_holds_time_back_is_told_while_it_does_and_when_it_ends(controller: InProcess) -> None:
+def test_held_time_is_logged_during_and_after_it(controller: InProcess) -> None:
     with Written() as log:
         controller.call("PUT", "/v1/streams/s", {**STREAM, "writer_timeout_ms": 30_000})
         for writer in ("fast", "slow"):
@@ -205,7 +205,7 @@ class Stopwatch:
         return self.now
 
 
-def test_trouble_with_the_store_is_told_once_in_a_while_and_when_it_is_over() -> None:
+def test_store_trouble_is_logged_now_and_then_and_when_over() -> None:
     watch = Stopwatch()
     health = StoreHealth(watch)
     with Written() as log:
@@ -263,9 +263,7 @@ HOSTILE = st.text(
 
 @given(name=HOSTILE, message=HOSTILE)
 @pytest.mark.parametrize("form", FORMATS)
-def test_nothing_that_a_caller_named_looks_like_a_line_or_acts_on_a_terminal(
-    form: str, name: str, message: str
-) -> None:
+def test_no_callers_text_forges_a_line_or_controls_a_terminal(form: str, name: str, message: str) -> None:
     with Written(form) as log:
         log_event("x", name=name, inner={name: [message]})
         logging.getLogger("some.library").warning("%s", message)
@@ -288,7 +286,7 @@ def test_what_utf_8_cannot_hold_is_written_in_escapes_too(form: str) -> None:
     assert FORMATS[form]().format(record).encode("utf-8").isascii()
 
 
-def test_what_is_asked_for_reaches_the_log_of_a_real_controller_in_escapes_only(tmp_path: Path) -> None:
+def test_a_real_controllers_log_has_callers_text_in_escapes_only(tmp_path: Path) -> None:
     server = OwnProcess(tmp_path / "store.db", "--access-log")
     server.client.put("/v1/streams/s", json={"segments": 1})
     for path in (
@@ -314,7 +312,7 @@ def test_messages_of_libraries_are_lines_too() -> None:
     assert (line["event"], line["logger"], line["message"]) == ("message", "some.library", "3 things")
 
 
-def test_a_flood_of_one_event_is_left_out_and_counted_and_no_other_suffers() -> None:
+def test_a_flood_of_one_event_is_dropped_counted_and_isolated() -> None:
     paces = RateLimits()
 
     def came(seconds: float, event: str, level: int = logging.INFO) -> Any:
@@ -347,7 +345,7 @@ class Stuck(io.StringIO):
         return super().write(text)
 
 
-def test_a_pipe_that_nobody_reads_stalls_nobody_and_what_is_left_out_is_counted() -> None:
+def test_an_unread_pipe_stalls_nobody_and_dropped_lines_are_counted() -> None:
     stuck = Stuck()
     with Written(stream=stuck) as log:
         for number in range(LOG_LINES + 50):

@@ -42,7 +42,7 @@ def test_notes_marks_refusals_and_writers_are_counted(busy: Scrape) -> None:
     assert busy.value("responses_total", status="409") == 1
 
 
-def test_a_group_shows_its_lag_its_backlog_and_what_it_has_to_read(busy: Scrape) -> None:
+def test_a_group_shows_its_lag_backlog_and_remaining_offsets(busy: Scrape) -> None:
     assert busy.value("group_lag_seconds", group="readers") == 21
     assert busy.value("group_stream_lag_seconds", group="readers", stream="orders") == 21
     assert busy.value("group_behind_seconds", group="readers", stream="orders") == 0
@@ -52,7 +52,7 @@ def test_a_group_shows_its_lag_its_backlog_and_what_it_has_to_read(busy: Scrape)
     assert busy.value("group_backlog", group="readers") in (0, 1)
 
 
-def test_every_metric_has_something_to_show_with_the_labels_and_the_help_that_it_is_declared_with(busy: Scrape) -> None:
+def test_every_metric_has_a_sample_with_its_declared_labels(busy: Scrape) -> None:
     for family in FAMILIES:
         sample = f"{family.name}_bucket" if family.kind is MetricKind.HISTOGRAM else family.name
         more = {"le"} if family.kind is MetricKind.HISTOGRAM else set()
@@ -154,7 +154,7 @@ def test_the_counters_of_a_stream_begin_at_nothing_before_its_first_note(control
     assert found.value("stream_incomplete_marks_total", stream="s", key="") == 0
 
 
-def test_streams_that_nobody_uses_after_a_restart_come_back_a_few_with_each_scrape(tmp_path: Path) -> None:
+def test_unused_streams_return_gradually_with_each_scrape_after_a_restart(tmp_path: Path) -> None:
     names = [f"s{number:03}" for number in range(METRICS_LOADED_STREAMS + 5)]
     with InProcess(tmp_path / "store.db", ManualClock()) as controller:
         for name in names:
@@ -178,7 +178,7 @@ def test_a_deleted_stream_leaves_nothing_and_begins_anew(controller: InProcess) 
         assert scrape(controller).of("stream_notes_total") == {}
 
 
-def test_a_store_that_fails_is_seen_counts_stay_and_a_scrape_is_answered(tmp_path: Path) -> None:
+def test_a_failing_store_is_visible_and_keeps_its_counts(tmp_path: Path) -> None:
     database = tmp_path / "store.db"
     with InProcess(database, ManualClock()) as controller:
         controller.call("PUT", "/v1/streams/s", STREAM)
@@ -267,7 +267,7 @@ def test_a_served_controller_answers_a_scrape_as_prometheus_asks(tmp_path: Path)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 50), st.booleans()), max_size=40))
-def test_no_time_that_was_held_is_lost_and_what_is_shown_only_grows(spans: list[tuple[str, int, bool]]) -> None:
+def test_all_held_time_is_counted_and_values_only_grow(spans: list[tuple[str, int, bool]]) -> None:
     held, now, total = HeldTime(most=3), 0, 0
     before: dict[str, int] = {}
     for writer, length, looked in spans:

@@ -87,7 +87,7 @@ def test_what_alerts_and_legends_say_uses_labels_that_their_metrics_have(busy: S
         assert set(labels) <= has | OF_THE_SCRAPE, expression
 
 
-def test_every_alert_has_a_name_of_its_own_a_severity_and_a_summary() -> None:
+def test_every_alert_has_its_own_name_severity_and_summary() -> None:
     found = alerts()
     assert len({rule["alert"] for rule in found}) == len(found) > 10
     for rule in found:
@@ -120,7 +120,7 @@ def test_the_documented_bounds_are_those_of_the_code() -> None:
         assert words in DOCUMENT.replace("\n", " "), words
 
 
-def test_the_documented_scrape_is_valid_and_the_files_are_where_the_document_says() -> None:
+def test_the_documented_scrape_is_valid_and_its_files_exist() -> None:
     (block,) = re.findall(r"^```yaml\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
     assert yaml.safe_load(block)["scrape_configs"][0]["static_configs"] == [{"targets": ["127.0.0.1:8433"]}]
     for link in re.findall(r"\]\((\.\./[^)]*)\)", DOCUMENT):

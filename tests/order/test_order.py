@@ -96,7 +96,7 @@ class TestTwoSegments:
 
 
 @given(st.integers(0, 2**32))
-def test_the_lower_bound_of_a_window_is_the_least_bound_of_its_segments(seed: int) -> None:
+def test_a_windows_lower_bound_is_its_segments_least_bound(seed: int) -> None:
     random = Random(seed)
     chain, cut = MarkChain(""), NOTHING
     for seq in range(1, random.choice((1, 4, 100, 200))):
@@ -118,7 +118,7 @@ def test_segments_of_several_streams_are_named_with_their_stream() -> None:
     assert order(dict.fromkeys(times, 1), lambda place, _: times[place]) == [("s", "1"), ("s", "0"), ("t", "0")]
 
 
-def test_a_segment_without_a_bound_comes_before_all_others_and_ties_go_by_id() -> None:
+def test_segments_without_a_bound_come_first_and_ties_by_id() -> None:
     times = {"e": None, "d": -5, "c": None, "b": 0, "a": 0}
     assert order(dict.fromkeys(times, 1), lambda segment, _: times[segment]) == ["c", "e", "d", "a", "b"]
 

@@ -38,9 +38,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["feed", "take", "done", "back", "rep
 
 
 @given(STEPS, st.booleans())
-def test_events_come_once_and_in_order_and_all_below_the_position_is_done(
-    steps: list[tuple[str, int]], in_order: bool
-) -> None:
+def test_events_come_once_in_order_and_settled_positions_are_done(steps: list[tuple[str, int]], in_order: bool) -> None:
     progress = Progress[Event](lambda segment, offset: 0)
     progress.adopt({"s": {"a": 0, "b": 0}})
     there: dict[SegmentRef, int] = {A: 0, B: 0}
@@ -92,7 +90,7 @@ def test_events_come_once_and_in_order_and_all_below_the_position_is_done(
                 assert position == progress.positions()["s"][each[1]] == there[each]
 
 
-def test_an_event_is_read_when_it_is_given_and_settled_when_it_is_done() -> None:
+def test_an_event_is_read_when_given_and_settled_when_done() -> None:
     progress = fed(0, 1, 2)
     take(progress), take(progress)
     assert (progress.positions(), progress.settled()) == ({"s": {"a": 2}}, {"s": {"a": 0}})
@@ -125,7 +123,7 @@ def test_what_was_put_back_comes_again() -> None:
     assert (progress.positions(), take(progress)) == ({"s": {"a": 0}}, first)
 
 
-def test_a_segment_that_was_lost_is_forgotten_and_one_that_is_kept_goes_on() -> None:
+def test_a_lost_segment_is_forgotten_and_a_kept_one_continues() -> None:
     progress = fed(0, 1, 2)
     take(progress)
     progress.done(A, 0)
@@ -192,7 +190,7 @@ def test_a_segment_is_lost_unless_all_of_it_was_reported() -> None:
     assert not progress.loses({})
 
 
-def test_a_reader_has_room_up_to_its_share_and_gives_up_what_is_too_much() -> None:
+def test_a_reader_takes_its_share_and_gives_up_the_surplus() -> None:
     progress = Progress[Event]()
     progress.adopt({"s": {"a": 0, "b": 0, "c": 0, "d": 5}})
     progress.end(("s", "d"), 5)  # finished: it does not count
@@ -212,7 +210,7 @@ def test_the_next_event_is_from_the_segment_furthest_behind() -> None:
     assert [each[0][1] for each in taken if each is not None] == ["a", "a", "b", "b", "a", "b"]
 
 
-def test_of_very_many_segments_none_is_passed_over_for_one_with_a_later_bound() -> None:
+def test_no_segment_is_skipped_for_one_with_a_later_bound() -> None:
     """50 segments, each with 10 events of which every second one has a later bound."""
     bounds = [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
     names = [str(number) for number in range(50)]
@@ -227,7 +225,7 @@ def test_of_very_many_segments_none_is_passed_over_for_one_with_a_later_bound() 
     assert len({name for name, _ in found[:100]}) == 50
 
 
-def test_a_segment_known_to_have_more_starves_once_nothing_of_it_is_here() -> None:
+def test_a_segment_with_more_events_starves_once_its_buffer_empties() -> None:
     progress = Progress[Event]()
     progress.adopt({"s": {"a": 0}})
     progress.feed(A, [Event(0)], 1, 9)
@@ -284,7 +282,7 @@ def test_while_no_mark_comes_every_one_of_many_segments_has_its_turn() -> None:
     assert len({each[0] for each in taken if each is not None}) == 16
 
 
-def test_an_older_event_that_is_fetched_is_next_also_where_another_of_many_segments_is_read_from() -> None:
+def test_an_older_fetched_event_interrupts_the_segment_being_read() -> None:
     progress = many(lambda segment, offset: 3 if segment == "s/z" else 7)
     assert take(progress) == Event(0)
     progress.feed(("s", "z"), [Event(0)], 1, 1)
@@ -293,7 +291,7 @@ def test_an_older_event_that_is_fetched_is_next_also_where_another_of_many_segme
     assert taken[0] == ("s", "z")
 
 
-def test_a_segment_that_was_given_up_and_comes_back_has_the_turn_of_a_new_one() -> None:
+def test_a_returning_segment_takes_a_new_segments_turn() -> None:
     progress = Progress[Event]()
     progress.adopt({"s": {"a": 0, "b": 0}})
     for place in (A, B):
@@ -307,7 +305,7 @@ def test_a_segment_that_was_given_up_and_comes_back_has_the_turn_of_a_new_one() 
     assert taken[0] == B
 
 
-def test_a_segment_that_is_lost_while_it_is_read_from_several_times_is_not_read_from_again() -> None:
+def test_a_segment_lost_while_being_read_is_not_continued() -> None:
     progress = many(lambda segment, offset: 0)
     first = progress.take()
     assert first is not None
@@ -316,7 +314,7 @@ def test_a_segment_that_is_lost_while_it_is_read_from_several_times_is_not_read_
     assert then is not None and then[0] != first[0]
 
 
-def test_a_segment_goes_on_where_somebody_keeps_it_and_what_is_held_stays_unsettled() -> None:
+def test_held_events_stay_unsettled_when_a_segment_is_adopted() -> None:
     progress = Progress[Event]()
     assert progress.adopt({"s": {"a": 2}}) == Adopted({A: 2}, ())
     progress.begin(A, 5, held=True)

@@ -55,7 +55,7 @@ def bounds(written: Any, group: str) -> tuple[int | None, int | None]:
         return window.lower, window.upper
 
 
-def test_figure_2_a_window_closes_with_the_watermark_and_not_with_the_first_event_past_its_end(
+def test_figure_2_a_window_closes_only_with_the_watermark(
     written_anywhere: Any,
 ) -> None:
     """Event 8 comes before event 7: the window up to 8 is open when the first one past its end is read."""
@@ -76,7 +76,7 @@ def test_figure_2_a_window_closes_with_the_watermark_and_not_with_the_first_even
     assert [(each.start, each.end, each.events) for each in closed] == [(4, 8, (4, 5, 6, 7))]
 
 
-def test_figure_5_who_is_past_the_mark_has_every_event_older_than_the_least_time(written_anywhere: Any) -> None:
+def test_figure_5_a_reader_past_the_mark_misses_nothing_older(written_anywhere: Any) -> None:
     """Three writers note (100, 0:2 1:4), (105, 1:5 2:1) and (102, 0:3): the mark is (100, 0:3 1:5 2:1)."""
     written = written_anywhere(3)
     written.controller.run(calls.ask("PATCH", f"/v1/streams/{written.stream}", lambda *_: None, {"min_writers": 3}))

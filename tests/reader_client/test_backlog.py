@@ -31,7 +31,7 @@ class Asked:
         return self.backlog.backlog
 
 
-def test_a_group_is_in_backlog_until_its_lag_is_within_the_threshold_and_stays_out_of_it(written: Any) -> None:
+def test_a_group_leaves_backlog_within_its_threshold_and_stays_out(written: Any) -> None:
     changes: list[bool] = []
     asked = Asked(written(1), GroupBacklog(on_change=changes.append), backlog_threshold_ms=DAY_MS)
     with asked.reader:

@@ -70,7 +70,7 @@ WALK = st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 4)), max_size=40)
 
 
 @given(STEPS, WALK, st.sampled_from([kept_marks, lambda key, first_seq: ListedMarks()]))
-def test_a_window_is_what_a_search_over_all_marks_finds_wherever_a_reader_goes(
+def test_a_cached_window_equals_a_search_over_all_marks(
     steps: list[tuple[int, int]], walk: list[tuple[int, int]], new_marks: Any
 ) -> None:
     """Packed, or in a list."""
@@ -97,9 +97,7 @@ def test_few_kept_marks_tell_the_same_or_nothing(
 
 
 @given(STEPS.filter(bool), st.data())
-def test_no_window_goes_back_however_far_the_marks_here_are_behind_those_of_calls(
-    steps: list[tuple[int, int]], data: st.DataObject
-) -> None:
+def test_no_window_goes_back_however_far_cached_marks_lag(steps: list[tuple[int, int]], data: st.DataObject) -> None:
     _, listed = filled(steps)
     marks = [wire(mark.seq, dict(mark.cut.items())) for mark in listed]
     cache, made = MarkCache(""), 1
@@ -125,7 +123,7 @@ def test_no_window_goes_back_however_far_the_marks_here_are_behind_those_of_call
         told.append((cut, window))
 
 
-def test_an_upper_that_a_call_told_at_the_last_cut_here_is_not_taken_back() -> None:
+def test_an_upper_bound_from_a_call_is_not_withdrawn() -> None:
     cache, _ = filled([(2, 2)])
     cache.tell_window({"0": 2, "1": 2}, TimeWindow(10, 25, True, False, 1))
     assert cache.window({"0": 2, "1": 2}) is None
@@ -153,7 +151,7 @@ def test_marks_that_are_forgotten_are_those_behind_every_segment() -> None:
     assert cache.window({"0": 1, "1": 1}) is None  # before the marks that are here
 
 
-def test_more_marks_are_wanted_where_a_bound_lies_past_the_last_one_and_there_are_more() -> None:
+def test_more_existing_marks_are_wanted_beyond_the_last_one_cached() -> None:
     cache, _ = filled([(2, 2)] * 3)
     cache.bound("0", 99)
     assert not cache.wants_more  # all are here
@@ -173,7 +171,7 @@ def test_where_marks_are_gone_the_cache_begins_anew_behind_them() -> None:
     assert cache.window({"0": 6, "1": 6}) is None
 
 
-def test_in_the_ingestion_domain_nothing_in_a_segment_is_older_than_the_segment() -> None:
+def test_ingestion_time_in_a_segment_starts_at_its_creation() -> None:
     cache, _ = filled([(2, 2)] * 3)
     young = Segment(id="2", low=0.0, high=1.0, predecessors=("0", "1"), created_at=45)
     stream = described(wire(3, {"0": 6, "1": 6}))

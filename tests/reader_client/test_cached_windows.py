@@ -168,7 +168,7 @@ def test_a_successor_that_the_cache_has_not_heard_of_takes_a_call(controller: An
         until(lambda: windows.get_time_window({"2": 3}).lower == 500)
 
 
-def test_a_controller_that_is_away_is_seen_and_the_cache_catches_up_once_it_is_back(
+def test_an_absent_controller_is_noticed_and_the_cache_catches_up(
     counting: tuple[Counting, Connection], controller: Any, stream: str
 ) -> None:
     transport, connection = counting
@@ -186,9 +186,7 @@ def test_a_controller_that_is_away_is_seen_and_the_cache_catches_up_once_it_is_b
         assert windows.following[""].last_error is None
 
 
-def test_a_cache_that_heard_nothing_for_too_long_asks_and_raises_what_is_wrong(
-    counting: tuple[Counting, Connection], stream: str
-) -> None:
+def test_a_stale_cache_calls_and_raises_what_is_wrong(counting: tuple[Counting, Connection], stream: str) -> None:
     transport, connection = counting
     with TimeWindows(connection, stream, cached=True, stale_after_ms=1) as windows:
         following(windows)
@@ -361,9 +359,7 @@ class ByHand:
         self.step = self._job.throw(error)
 
 
-def test_whatever_a_fetch_fails_with_it_is_shown_and_tried_again_after_longer_and_longer_pauses(
-    controller: Any, stream: str
-) -> None:
+def test_any_failed_fetch_is_shown_and_retried_after_growing_pauses(controller: Any, stream: str) -> None:
     hand = ByHand(controller.connection, stream)
     pauses = []
     for count in range(1, 9):

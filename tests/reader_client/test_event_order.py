@@ -31,7 +31,7 @@ def disorder_of(reader: EventReader) -> int:
     return behind
 
 
-def test_events_come_in_the_order_of_the_marks_and_without_it_they_do_not(written: Any) -> None:
+def test_events_come_in_mark_order_only_when_ordered(written: Any) -> None:
     written = skewed(written)
     with reading(written, written.group()) as ordered, reading(written, written.group(), ordered=False) as unordered:
         with_order, without = disorder_of(ordered), disorder_of(unordered)

@@ -126,7 +126,7 @@ def test_registering_anew_fences_the_registration_before(group_of: Any, stream: 
     assert (raised.value.epoch, raised.value.newest) == (old.epoch, new.epoch)
 
 
-def test_what_a_reader_acquires_it_owns_where_it_stands_and_can_give_back(controller: Any, stream: str) -> None:
+def test_an_acquired_segment_is_owned_and_can_be_released(controller: Any, stream: str) -> None:
     group = ReaderGroup(controller.connection, f"group-{next(NUMBERS)}")
     group.create([stream], start=FromPositions({stream: {"0": 5, "1": 7}}))
     reader = group.register("r1")
@@ -189,7 +189,7 @@ def test_a_group_says_where_reading_from_a_time_begins(group_of: Any, stream: st
     assert group.position_at(150) == {stream: PositionAt({"0": 5, "1": 5}, exact=False)}
 
 
-def test_a_group_says_what_it_reads_who_reads_it_and_how_far_behind_it_is(group_of: Any, stream: str) -> None:
+def test_a_group_describes_its_streams_readers_and_lag(group_of: Any, stream: str) -> None:
     group = group_of()
     group.create([stream], reader_timeout_ms=None, backlog_threshold_ms=7)
     reader = group.register("r1", {stream: {"0": 10}})

@@ -136,7 +136,7 @@ def test_a_reader_goes_on_with_the_watermarks_of_each_stream(two: Two) -> None:
         ReaderState.from_json('{"positions": {}, "watermarks": {}, "by_stream": {"s": {"": "x"}}}')
 
 
-def test_the_documents_tree_goes_on_with_the_third_scan_over_what_a_reader_hands_out(two: Two) -> None:
+def test_the_documents_tree_follows_the_third_scan_through_a_reader(two: Two) -> None:
     """merge(join(orders, ships), third): when both sides of the join sleep, the third goes on alone."""
     orders, ships = two.orders.stream, two.ships.stream
     join, merge, told = Join(orders, ships), Coalescer(["join", "third"]), list[Any]()

@@ -75,7 +75,7 @@ def test_a_reader_begins_with_the_windows_that_were_open(
     second.close()
 
 
-def test_another_reader_goes_on_after_what_is_kept_and_the_first_tells_no_event_of_it(written: Any) -> None:
+def test_another_reader_continues_from_what_was_saved_without_repeats(written: Any) -> None:
     written = ten(written)
     group, one, two = (
         written.group(reader_timeout_ms=600_000),
@@ -97,7 +97,7 @@ def test_another_reader_goes_on_after_what_is_kept_and_the_first_tells_no_event_
             assert [each.events for each in two.finish()] == [(3, 4, 5, 6)]
 
 
-def test_a_segment_that_was_lost_and_comes_back_is_read_again_from_what_is_kept(written: Any) -> None:
+def test_a_regained_segment_is_read_again_from_its_saved_state(written: Any) -> None:
     written = ten(written)
     group, windows = written.group(reader_timeout_ms=600_000), EventWindows[int](Tumbling(10))
     with reading(written, group, **options(windows), report_ms=1) as reader:
@@ -117,7 +117,7 @@ def kept_by_segment() -> tuple[dict[Any, ReaderState], Callable[[str, str], Read
     return table, lambda stream, segment: table.get((stream, segment))
 
 
-def test_a_segments_state_goes_to_whoever_reads_it_next_and_one_read_to_its_end_stays_until_its_windows_close(
+def test_a_segments_state_survives_until_its_windows_close(
     written: Any,
 ) -> None:
     #    0 ── 3 ─┐
@@ -244,9 +244,7 @@ def test_a_state_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("closes", [True, False])
-def test_what_a_dead_reader_had_not_settled_is_taken_in_by_one_that_has_come_further(
-    written: Any, closes: bool
-) -> None:
+def test_a_reader_further_ahead_takes_over_unsettled_events(written: Any, closes: bool) -> None:
     #   r1   0 1 2, kept    (W10: closes [0, 10))  kept           5 6         W20
     #   r2               3 4, kept    5 6                   dies
     written = ten(written)
@@ -279,7 +277,7 @@ def test_what_a_dead_reader_had_not_settled_is_taken_in_by_one_that_has_come_fur
             assert [each.events for each in one.advance(20)] == [(5, 6) if closes else (0, 1, 2, 5, 6)]
 
 
-def test_acknowledging_events_when_their_window_closes_holds_back_no_time_and_loses_none(written: Any) -> None:
+def test_acknowledging_when_windows_close_holds_no_time_and_loses_nothing(written: Any) -> None:
     written = ten(written)
     group, windows = written.group(), EventWindows[EventItem](Tumbling(10))
     written.write(("0", 12), ("0", 7), ("0", 8), ("0", 9), ("0", 13))

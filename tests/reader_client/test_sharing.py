@@ -29,7 +29,7 @@ def test_readers_share_the_segments_evenly_also_with_one_that_comes_later(writte
         share([one], [4])  # two has left
 
 
-def test_what_a_silent_reader_had_is_read_again_and_it_is_fenced_when_it_wakes(written: Any) -> None:
+def test_a_silent_reader_is_fenced_and_its_events_read_again(written: Any) -> None:
     written = written(1)
     written.write(("0", 1), ("0", 2), ("0", 3))
     group = written.group(reader_timeout_ms=600_000)
@@ -46,9 +46,7 @@ def test_what_a_silent_reader_had_is_read_again_and_it_is_fenced_when_it_wakes(w
             assert until(other, 4) == [4]
 
 
-def test_a_reader_that_is_lost_between_a_report_and_an_acquire_reads_its_segment_again(
-    written: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_lost_before_an_acquire_reads_its_segment_again(written: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     written, acquire, lost = written(2), group_calls.acquire, list[str]()
     group = written.group(reader_timeout_ms=600_000)
 
@@ -109,7 +107,7 @@ def test_successors_come_after_all_of_their_predecessors(written: Any) -> None:
     assert (set(events[:2]), events[2], set(events[3:])) == ({1, 2}, 6, {11, 12})
 
 
-def test_the_end_of_a_segment_is_reported_at_once_so_that_its_successors_are_read(written: Any) -> None:
+def test_a_segments_end_is_reported_at_once_for_its_successors(written: Any) -> None:
     written = written(2)
     written.write(("0", 1), ("1", 2))
     written.scale(["0", "1"], [NewSegment("2", 0.0, 1.0)])

@@ -157,7 +157,7 @@ def settled(described: GroupDescription) -> int:
 # -- one reader --------------------------------------------------------------------------------------------------------
 
 
-def test_the_quickstarts_reader_that_is_killed_in_the_middle_of_a_window_tells_all_of_it(world: Any) -> None:
+def test_the_quickstarts_killed_reader_reports_its_whole_window(world: Any) -> None:
     world = world(2, reader_timeout_ms=30_000)
     world.program("docs/quickstart.md", "count.py")
     world.write(*range(7))
@@ -303,9 +303,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_chained_program_that_is_killed_at_any_step_writes_every_total_once(
-    world: Callable[..., World], step: str
-) -> None:
+def test_a_chained_program_killed_at_any_step_writes_totals_once(world: Callable[..., World], step: str) -> None:
     """It is killed at every third turn, right after this step, and once anywhere."""
     chain = world(2, reader_timeout_ms=30_000)
     chain.program(CHAIN, "totals.py")

@@ -50,7 +50,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     assert (tmp_path / "strandline.db").is_file()
 
 
-def test_the_call_of_the_readme_creates_a_stream_and_its_writer_notes_a_time(address: str, tmp_path: Path) -> None:
+def test_the_readmes_call_creates_a_stream_and_its_writer_notes(address: str, tmp_path: Path) -> None:
     assert shutil.which("curl"), "the README shows curl: apt-get install -y curl"
     (call,) = [block for block in blocks("sh") if "curl" in block]
     command = call.replace("curl ", "curl --silent --show-error ").replace("localhost:8433", address)

@@ -70,7 +70,7 @@ def test_it_asks_for_its_health_where_the_application_answers(instructions: list
     assert found[1] in create_app(Settings()).openapi()["paths"]
 
 
-def test_what_it_runs_and_the_variables_that_it_sets_are_known_to_the_command(
+def test_the_containers_command_and_variables_are_known(
     instructions: list[tuple[str, str]], pyproject: dict[str, Any]
 ) -> None:
     assert those(instructions, "ENTRYPOINT") == ['["strandline"]']
@@ -84,9 +84,7 @@ def test_what_it_runs_and_the_variables_that_it_sets_are_known_to_the_command(
     assert [name for name in variables if name not in done.stdout] == []
 
 
-def test_its_pins_are_those_that_were_tested_and_all_that_a_controller_needs(
-    root: Path, pyproject: dict[str, Any]
-) -> None:
+def test_the_containers_pins_are_tested_and_sufficient(root: Path, pyproject: dict[str, Any]) -> None:
     text = (root / "container" / "requirements.txt").read_text()
     pins, tested = dict(PIN.findall(text)), dict(PIN.findall((root / "requirements" / "dev.txt").read_text()))
     assert {name: version for name, version in pins.items() if tested.get(name) != version} == {}

@@ -11,7 +11,7 @@ import pytest
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/benchmarks.md"]
 READERS = "docs/readers.md"  # has commands that make up its tables
 SHELL_BLOCK = re.compile(r"^```(?:sh|bash|shell|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-README_CALLS = "tests/readme/test_readme.py::test_the_call_of_the_readme_creates_a_stream_and_its_writer_notes_a_time"
+README_CALLS = "tests/readme/test_readme.py::test_the_readmes_call_creates_a_stream_and_its_writer_notes"
 BENCHMARKS = "tests/benchmarks/test_all.py::test_a_quick_run_shows_all_of_the_page"
 # Commands that are no make targets: how each begins, and the test that runs it as the document has it.
 RUN_BY = {
@@ -61,9 +61,7 @@ RUN = {
     "docs/how-to/writers-that-come-and-go.md": (TASKS,),
     "docs/how-to/windows-that-survive.md": (TASKS,),
     "docs/kafka.md": ("tests/logs/test_kafka_page.py::test_the_page_about_kafka_notes_what_it_says",),
-    "docs/metrics.md": (
-        "tests/operations/test_rules.py::test_the_documented_scrape_is_valid_and_the_files_are_where_the_document_says",
-    ),
+    "docs/metrics.md": ("tests/operations/test_rules.py::test_the_documented_scrape_is_valid_and_its_files_exist",),
     "docs/quickstart.md": (
         "tests/spark/test_documents.py::test_the_quickstart_gets_the_same_windows_in_python_and_in_spark",
     ),

@@ -73,9 +73,7 @@ def test_what_is_missing_is_told(checkout: Path, program: str | None, told: str)
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("", "1 skipped"), ("true", "1 error")])
-def test_tests_that_need_them_say_so_and_are_skipped_but_fail_in_ci(
-    root: Path, checkout: Path, ci: str, outcome: str
-) -> None:
+def test_tests_without_jars_are_skipped_and_fail_in_ci(root: Path, checkout: Path, ci: str, outcome: str) -> None:
     maven(checkout, NO_MAVEN_CENTRAL)
     (checkout / "tests").mkdir()
     for helper in (root / "tests").glob("*.py"):

@@ -60,7 +60,7 @@ def test_java_is_not_asked_for_where_spark_does_not_run(root: Path, programs: Pa
         ("21.0.1", "java.sql", "java lacks the module jdk.incubator.vector"),
     ],
 )
-def test_a_java_that_spark_cannot_use_is_named_in_the_first_line_with_the_command(
+def test_an_unusable_java_is_named_first_with_the_command(
     root: Path, programs: Path, version: str, module: str, named: str
 ) -> None:
     script(programs / "java", JAVA.format(version=version, module=module))
@@ -104,7 +104,7 @@ def test_a_missing_chromium_is_told_with_the_command(root: Path, programs: Path)
     assert "apt-get install -y chromium" in done.stdout
 
 
-def test_a_missing_maven_is_told_with_the_command_and_keeps_nobody_from_the_rest(root: Path, programs: Path) -> None:
+def test_a_missing_maven_names_the_command_and_stops_nobody(root: Path, programs: Path) -> None:
     done = preflight(root, programs, "--maven")
     assert done.returncode == 0
     assert "apt-get install -y maven" in done.stdout
@@ -119,9 +119,7 @@ def fetch_jars(root: Path, folder: Path, programs: Path) -> subprocess.Completed
     return subprocess.run(command, env={"PATH": str(programs)}, capture_output=True, text=True, check=False)
 
 
-def test_jars_that_cannot_be_fetched_are_told_in_one_line_with_what_helps(
-    root: Path, programs: Path, tmp_path: Path
-) -> None:
+def test_unavailable_jars_are_reported_in_one_line_with_advice(root: Path, programs: Path, tmp_path: Path) -> None:
     said = "[INFO] looking\n[ERROR] Could not transfer artifact: Connection refused -> [Help 1]\n[ERROR] more of it"
     script(programs / "mvn", f"#!/bin/sh\necho '{said}'\nexit 1\n")
     done = fetch_jars(root, tmp_path, programs)
@@ -212,7 +210,7 @@ def test_a_java_home_that_holds_no_java_is_named(root: Path, programs: Path, tmp
     assert f"JAVA_HOME is {tmp_path / 'empty'} and" in done.stderr.splitlines()[0]
 
 
-def test_a_python_that_is_too_old_is_named_in_the_first_line_with_the_command(root: Path, programs: Path) -> None:
+def test_an_old_python_is_named_first_with_the_command(root: Path, programs: Path) -> None:
     # The Python that runs the checks passes for an old one: the checks ask a Python for its version by running it.
     old = programs / "python3"
     script(old, OLD_PYTHON.format(version="3.9"))
@@ -228,9 +226,7 @@ def test_a_python_that_is_too_old_is_named_in_the_first_line_with_the_command(ro
     assert "apt-get install -y python3.11 python3.11-venv" in first
 
 
-def test_a_python_that_makes_no_virtual_environment_is_named_in_the_first_line_with_the_command(
-    root: Path, programs: Path
-) -> None:
+def test_a_python_without_venv_is_named_first_with_the_command(root: Path, programs: Path) -> None:
     # As Debian ships it: version 3.11, and `import ensurepip` fails.
     bare = programs / "python3.11"
     script(bare, '#!/bin/sh\ncase "$3" in *ensurepip*) exit 1 ;; esac\necho 3.11\n')

@@ -135,9 +135,7 @@ def needs_of(name: str) -> set[str]:
     return found
 
 
-def test_a_writers_install_is_httpx_and_msgspec_with_their_needs_and_that_is_enough_to_write_and_to_read(
-    wheel: Path, description: Message, tmp_path: Path
-) -> None:
+def test_a_writers_install_needs_only_httpx_and_msgspec(wheel: Path, description: Message, tmp_path: Path) -> None:
     """In a Python that sees the wheel, those packages, and nothing else that is installed."""
     base = [each for each in description.get_all("Requires-Dist", []) if "extra ==" not in each]
     ours, theirs = tmp_path / "wheel", tmp_path / "needs"

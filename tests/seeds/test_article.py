@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.seeds.stage import Stage, StagedStream
 
 
-def test_figure_1_event_time_is_the_writers_and_ingestion_time_is_the_controllers(stage: Stage) -> None:
+def test_figure_1_writers_set_event_time_the_controller_ingestion_time(stage: Stage) -> None:
     """ "It is on purpose; we do not want to constrain what the applications have as a time reference." """
     event, ingestion = stage.stream("event"), stage.stream("ingestion", time_domain="ingestion")
 
@@ -19,7 +19,7 @@ def test_figure_1_event_time_is_the_writers_and_ingestion_time_is_the_controller
 #   log         1  3  2  4  6  5  8  7  9        events 7 and 8 are out of order
 #   noted             3     5     7     9        "all of mine older than this lies to the left"
 #   read up to        ▲     ▲     ▲     ▲        there, and not one event earlier, such a window can close
-def test_figure_2_a_window_closes_when_all_that_is_older_was_read_although_events_are_out_of_order(
+def test_figure_2_a_window_closes_after_all_older_events(
     stage: Stage,
 ) -> None:
     log = [1, 3, 2, 4, 6, 5, 8, 7, 9]
@@ -55,7 +55,7 @@ def test_figure_4_time_flows_from_all_writers_through_marks_to_the_readers(stage
 #   w2         105                    25           5
 #   w3         102        12                       3
 #   mark       100        12          25           5      the least time, the greatest offsets
-def test_figure_5_a_mark_is_the_least_time_and_the_greatest_offset_in_every_segment(stage: Stage) -> None:
+def test_figure_5_a_mark_has_least_time_and_greatest_offsets(stage: Stage) -> None:
     """One note from each writer, none made a mark before all had noted: the figure to the letter."""
     stream = stage.stream(segments=3, min_writers=3)
     assert stream.note("w1", 100, {"0": 10, "1": 20})["held_by"]["state"] == "min_writers"
@@ -68,7 +68,7 @@ def test_figure_5_a_mark_is_the_least_time_and_the_greatest_offset_in_every_segm
     assert stream.marks() == [mark]
 
 
-def test_figure_5_on_purpose_otherwise_a_fast_writers_newest_position_is_not_asked_for(stage: Stage) -> None:
+def test_figure_5_differently_a_fast_writers_earlier_position_is_enough(stage: Stage) -> None:
     """See docs/decisions/0002: the cut takes each writer's earliest position that will do."""
     stream = stage.stream(min_writers=2)
     stream.note("fast", 100, {"0": 10})
@@ -88,7 +88,7 @@ def five_marks(stage: Stage) -> StagedStream:
 #   segment 0   ──┬──┬──┬──┬──┬──     one reader has read segment 0 to just before mark 5,
 #   marks         1  2  3  4  5       the other one segment 1 to just after mark 2:
 #   segment 1   ──┴──┴──┴──┴──┴──     the group's window is (2, 5)
-def test_figure_6_a_group_between_marks_has_a_window_and_not_a_time(stage: Stage) -> None:
+def test_figure_6_a_group_between_marks_has_a_window(stage: Stage) -> None:
     stream = five_marks(stage)
     group = stage.group(stream)
     group.read("r1", stream, {"0": 45})
@@ -108,7 +108,7 @@ def test_edge_case_before_the_first_mark_there_is_no_lower_bound(stage: Stage) -
     assert group.bounds(stream) == (None, 5) and group.watermark() is None
 
 
-def test_edge_case_past_the_last_mark_there_is_no_upper_bound_and_the_lower_one_lags(stage: Stage) -> None:
+def test_edge_case_past_the_last_mark_no_upper_bound_exists(stage: Stage) -> None:
     stream = five_marks(stage)
     group = stage.group(stream)
 
@@ -119,7 +119,7 @@ def test_edge_case_past_the_last_mark_there_is_no_upper_bound_and_the_lower_one_
     assert group.bounds(stream) == (5, 6)
 
 
-def test_edge_case_a_dead_reader_goes_offline_and_the_window_goes_back_to_what_was_processed(stage: Stage) -> None:
+def test_edge_case_an_offline_readers_window_returns_to_processed_events(stage: Stage) -> None:
     stream = five_marks(stage)
     group = stage.group(stream)
     group.read("alive", stream, {"0": 50})
@@ -152,7 +152,7 @@ def test_time_advances_on_a_stream_without_any_events(stage: Stage) -> None:
     assert stream.bounds({"0": 7}) == (2, None)
 
 
-def test_a_transaction_has_the_time_that_its_commit_was_given_and_none_without(stage: Stage) -> None:
+def test_a_transaction_has_only_the_time_its_commit_gave(stage: Stage) -> None:
     #   commit(1)           commit()            commit(3)
     #   ──────────► 10      ──────────► 20      ──────────► 30      what was committed without a time waits for the
     stream = stage.stream(segments=1)  #                           next one, and keeps no reader from the first
@@ -165,7 +165,7 @@ def test_a_transaction_has_the_time_that_its_commit_was_given_and_none_without(s
     assert stream.bounds({"0": 20}) == (1, 3)
 
 
-def test_a_writer_that_is_gone_is_left_out_after_the_timeout_and_named(stage: Stage) -> None:
+def test_a_vanished_writer_is_named_and_excluded_after_its_timeout(stage: Stage) -> None:
     #   gone    10 ─────────────────────┐ 1 000 ms silent
     #   here    50 ───────────── 60 ────▼
     #   marks   10                      60, without gone

@@ -32,7 +32,7 @@ def backlog(group: StagedGroup) -> bool:
 
 #   5 days ago ├────────── high throughput ──────────┤ now     threshold 5 min
 #   backlog    true  true  true  …  true  true  true │ false   and it stays so
-def test_a_job_that_begins_five_days_ago_is_in_backlog_until_it_has_caught_up(stage: Stage) -> None:
+def test_a_job_days_behind_is_backlog_until_caught_up(stage: Stage) -> None:
     stream = days_of_marks(stage, 5)
     group = stage.group(stream, backlog_threshold_ms=THRESHOLD)
 
@@ -42,7 +42,7 @@ def test_a_job_that_begins_five_days_ago_is_in_backlog_until_it_has_caught_up(st
     assert [before for before, after in pairwise(statuses) if before is not after] == [True]  # it changed once
 
 
-def test_once_it_is_not_backlog_it_stays_so_even_if_the_lag_surpasses_the_threshold_again(stage: Stage) -> None:
+def test_backlog_stays_over_even_if_the_lag_grows_again(stage: Stage) -> None:
     stream = days_of_marks(stage, 1)
     group = stage.group(stream, backlog_threshold_ms=THRESHOLD)
     group.read("r", stream, {"0": 24})
@@ -53,7 +53,7 @@ def test_once_it_is_not_backlog_it_stays_so_even_if_the_lag_surpasses_the_thresh
     assert group.window()["lag_ms"] == 3 * THRESHOLD and not backlog(group)
 
 
-def test_the_lag_is_the_clock_less_the_watermark_and_exactly_the_threshold_is_no_backlog(stage: Stage) -> None:
+def test_lag_equal_to_the_threshold_is_no_backlog(stage: Stage) -> None:
     stream = stage.stream(segments=1)
     stream.note("w", stage.now - THRESHOLD - 1, {"0": 1})
     stream.note("w", stage.now - THRESHOLD, {"0": 2})
@@ -80,7 +80,7 @@ def test_a_threshold_that_is_not_null_must_be_greater_than_0(stage: Stage, thres
     assert problem["code"] == "invalid_config" and "backlog_threshold_ms" in problem["detail"]
 
 
-def test_a_source_without_a_watermark_yet_is_in_backlog_once_a_threshold_is_set(stage: Stage) -> None:
+def test_a_source_without_a_watermark_is_in_backlog(stage: Stage) -> None:
     stream = stage.stream()
     group = stage.group(stream, backlog_threshold_ms=THRESHOLD)
     assert group.watermark() is None and backlog(group)
@@ -88,7 +88,7 @@ def test_a_source_without_a_watermark_yet_is_in_backlog_once_a_threshold_is_set(
 
 #   status    active          idle             active (a watermark of 2 h ago)      caught up
 #   backlog   true            false            true                                 false
-def test_an_idle_source_is_no_backlog_and_is_looked_at_again_when_it_wakes(stage: Stage) -> None:
+def test_an_idle_source_is_no_backlog_until_it_wakes_behind(stage: Stage) -> None:
     stream = stage.stream(segments=1, writer_timeout_ms=None)
     group = stage.group(stream, backlog_threshold_ms=THRESHOLD)
     stream.note("w", stage.now - DAY, {"0": 1})

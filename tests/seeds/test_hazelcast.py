@@ -47,7 +47,7 @@ def test_the_documents_example_of_two_inputs(stage: Stage) -> None:
     assert zero.wm(merge, 14) == 13
 
 
-def test_an_idle_message_leaves_its_input_out_and_the_least_of_the_others_comes_at_once(stage: Stage) -> None:
+def test_an_idle_message_leaves_its_input_out_at_once(stage: Stage) -> None:
     #   input 0   10      i
     #   input 1       20      30
     #   out       .   10  20  30
@@ -104,7 +104,7 @@ def test_two_watermarks_with_different_keys_in_one_stream_are_handled_independen
     assert stream.bounds({"0": 20}) == (None, None)  # nobody spoke of the default key
 
 
-def test_coalescing_of_different_keys_is_as_if_they_were_streams_of_their_own(stage: Stage) -> None:
+def test_different_keys_coalesce_as_separate_streams(stage: Stage) -> None:
     #   input 0   order 10             ship 5
     #   input 1             order 12            ship 3
     #   out       .         order 10   .        ship 3
@@ -174,7 +174,7 @@ class Join:
         return {key: of["lower"] for side in sides for key, of in side.items() if of["lower"] is not None}
 
 
-def test_the_merge_tree_goes_on_with_scan3_once_both_sides_of_the_join_are_idle(stage: Stage) -> None:
+def test_the_merge_tree_follows_scan3_while_both_join_sides_idle(stage: Stage) -> None:
     # -aggr
     # --merge                 scan1 has the key order, scan2 ship, scan3 both
     # ---join

@@ -16,7 +16,7 @@ def test_offset_and_clock_pairs_are_kept_for_every_segment(stage: Stage) -> None
     assert stream.index("1") == ([(0, 100), (7, 300)], 3)  # of two clocks at one offset the later says more
 
 
-def test_a_token_says_where_the_read_left_off_and_new_data_goes_on_from_there(stage: Stage) -> None:
+def test_a_token_continues_the_index_where_the_last_read_ended(stage: Stage) -> None:
     stream = stage.stream(segments=1)
     for n in range(1, 8):
         stream.note("w", 10 * n, {"0": n})
@@ -30,7 +30,7 @@ def test_a_token_says_where_the_read_left_off_and_new_data_goes_on_from_there(st
     assert stream.index("0", token=7) == ([(9, 80)], 8)
 
 
-def test_without_a_token_offset_0_begins_at_0_and_any_other_is_searched_for(stage: Stage) -> None:
+def test_without_a_token_an_offset_above_0_is_searched_for(stage: Stage) -> None:
     """ "If the segment is 10MB in length and we are being asked to read at 8.5MB in, … pick one 85% of the way." """
     stream = stage.stream(segments=1)
     megabyte = 1 << 20
@@ -94,7 +94,7 @@ def drifted(stage: Stage) -> tuple[StagedStream, StagedGroup]:
     return stream, group
 
 
-def test_the_orderer_selects_the_segment_with_the_lowest_value_and_not_the_one_with_the_most_data(stage: Stage) -> None:
+def test_the_orderer_selects_the_segment_with_the_lowest_bound(stage: Stage) -> None:
     stream, group = drifted(stage)
     group.release("r", stream, {"0": 2_000, "1": 1})
     assert group.acquire("r", 1)[stream.name] == {"1": 1}

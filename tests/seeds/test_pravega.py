@@ -8,7 +8,7 @@ from __future__ import annotations
 from tests.seeds.stage import Stage, StagedStream
 
 
-def test_6510_a_segment_that_never_got_data_keeps_no_reader_from_its_lower_bound(stage: Stage) -> None:
+def test_6510_an_empty_segment_keeps_no_reader_from_its_bound(stage: Stage) -> None:
     stream = stage.stream()
     stream.note("a", 100, {"0": 5, "1": 0})
     assert stream.bounds({"0": 5}) == (100, None)
@@ -38,20 +38,20 @@ def test_4225_no_mark_is_made_twice_and_none_is_left_out(stage: Stage) -> None:
     assert [(mark["seq"], mark["time"]) for mark in stream.marks()] == [(1, 10), (2, 20), (3, 30), (4, 40), (5, 50)]
 
 
-def test_4291_a_commit_without_a_time_is_no_note_and_brings_no_mark(stage: Stage) -> None:
+def test_4291_a_commit_without_a_time_makes_no_mark(stage: Stage) -> None:
     stream = stage.stream()
     assert stream.refused(422, writer="a", position={"0": 1})["code"] == "invalid_note"
     assert stream.refused(422, writer="a", times={}, position={"0": 1})["code"] == "invalid_note"
     assert stream.marks() == [] and stream.describe()["writers"] == {}
 
 
-def test_4228_a_slash_in_a_writers_name_is_refused_before_anything_is_stored(stage: Stage) -> None:
+def test_4228_a_slash_in_a_writers_name_is_refused(stage: Stage) -> None:
     stream = stage.stream()
     assert stream.refused(422, writer="a/b", time=1, position={})["code"] == "invalid_name"
     assert stream.describe()["writers"] == {}
 
 
-def test_a_note_without_a_segment_in_common_with_the_last_one_is_judged_like_any_other(stage: Stage) -> None:
+def test_a_note_of_other_segments_is_judged_like_any_other(stage: Stage) -> None:
     stream = stage.stream()
     stream.note("a", 10, {"0": 5})
     stream.note("a", 20, {"1": 3})
@@ -59,13 +59,13 @@ def test_a_note_without_a_segment_in_common_with_the_last_one_is_judged_like_any
     assert (problem["code"], problem["segment"], problem["stored_offset"]) == ("position_went_back", "0", 5)
 
 
-def test_a_position_that_makes_no_sense_is_refused_when_it_is_noted_and_stops_no_later_mark(stage: Stage) -> None:
+def test_a_note_with_an_unknown_segment_is_refused_at_once(stage: Stage) -> None:
     stream = stage.stream()
     assert stream.refused(422, writer="a", time=10, position={"77": 1})["code"] == "unknown_segment"
     assert [mark["time"] for mark in stream.note("a", 10, {})["marks"]] == [10]
 
 
-def test_a_time_in_the_wrong_unit_is_refused_and_the_refusal_names_the_setting(stage: Stage) -> None:
+def test_a_time_in_the_wrong_unit_names_the_setting(stage: Stage) -> None:
     stream = stage.stream(max_ahead_ms=86_400_000)
     problem = stream.refused(422, writer="a", time=1_700_000_000_000_000, position={})
     assert problem["code"] == "time_too_far_ahead" and "max_ahead_ms" in problem["detail"]
@@ -79,7 +79,7 @@ def test_a_writer_far_ahead_drops_nobody_when_it_is_alone(stage: Stage) -> None:
     assert stream.holder()["writer"] == "a"
 
 
-def test_the_clock_of_a_silent_writer_starts_at_its_last_word_and_not_when_it_falls_behind(stage: Stage) -> None:
+def test_silence_counts_from_a_writers_last_note(stage: Stage) -> None:
     stream = stage.stream(writer_timeout_ms=1_000)
     stream.note("ahead", 500, {})
     stream.note("b", 10, {})
@@ -116,7 +116,7 @@ def scaled_both(stage: Stage) -> StagedStream:
     return stream
 
 
-def test_p_a_gap_is_filled_from_what_was_there_before_and_not_pushed_to_the_successor(stage: Stage) -> None:
+def test_a_gap_is_filled_from_its_predecessor_not_its_successor(stage: Stage) -> None:
     """Pravega's first pass would give {2: 0, 3: 10}, which asks for all of segment 0."""
     stream = scaled_both(stage)
     stream.note("a", 5, {"3": 10})
@@ -136,7 +136,7 @@ def test_p_who_names_a_successor_has_passed_all_that_it_follows(stage: Stage) ->
     assert stream.bounds({"2": 9}) == (1, None)
 
 
-def test_a_reader_that_finished_one_side_of_a_merge_does_not_stop_the_group_and_does_not_push_it(stage: Stage) -> None:
+def test_one_finished_side_of_a_merge_stops_no_group(stage: Stage) -> None:
     #   0 ── 10 ─┐
     #            ├─ 2 ── 5      Pravega's reader leaves 0 and cannot begin 2 before 1 is read as well
     #   1 ── 20 ─┘

@@ -215,7 +215,7 @@ def test_in_an_open_stream_successors_name_their_predecessors() -> None:
     assert graph.cut({"c": 1}) == Cut({"a": 5, "b": 6, "c": 1})
 
 
-def test_a_segment_that_the_log_does_not_have_can_be_dropped_from_an_open_stream() -> None:
+def test_a_segment_absent_from_the_log_can_be_dropped() -> None:
     graph = SegmentGraph(open=True)
     graph.name(["a", "typo"], 0)
     graph.drop("typo")
@@ -271,7 +271,7 @@ def test_a_final_offset_is_one_that_can_be_written_down() -> None:
             Segment(id="0", created_at=0, final_offset=offset)
 
 
-def test_a_new_segment_needs_a_new_id_and_is_told_why_the_old_one_may_be_there() -> None:
+def test_a_new_segment_with_a_used_id_is_told_why() -> None:
     graph = SegmentGraph(open=True)
     graph.name(["a", "b"], 0)
     with pytest.raises(InvalidScale, match="a note named it before this call"):
@@ -280,7 +280,7 @@ def test_a_new_segment_needs_a_new_id_and_is_told_why_the_old_one_may_be_there()
         SegmentGraph.equal_shares(2, 0).scale({"0": 1}, [new("1", 0.0, 0.5)], 0)
 
 
-def test_ranges_tile_in_whatever_order_they_are_given_and_each_has_a_name_of_its_own() -> None:
+def test_ranges_tile_in_any_order_under_unique_names() -> None:
     graph = SegmentGraph.of_ranges([new("a", 0.5, 1.0), new("b", 0.0, 0.5)], 0)
     assert [segment.id for segment in graph.scale({"a": 1, "b": 2}, [new("c", 0.0, 1.0)], 1)] == ["a", "b", "c"]
     assert graph["c"].predecessors == ("a", "b")
@@ -327,7 +327,7 @@ def test_what_lies_before_a_segment_stays_known_when_others_come() -> None:
     assert graph.cut({"b": 1, "c": 2}) == Cut({"a": 7, "b": 1, "c": 2})
 
 
-def test_a_successor_follows_those_whose_keys_it_takes_over_and_not_those_beside_them() -> None:
+def test_a_successor_follows_only_segments_whose_keys_it_takes() -> None:
     graph = SegmentGraph.equal_shares(2, 0)
     graph.scale({"0": 1, "1": 2}, [new("2", 0.0, 0.5), new("3", 0.5, 0.75), new("4", 0.75, 1.0)], 0)
     assert [graph[name].predecessors for name in ("2", "3", "4")] == [("0",), ("1",), ("1",)]

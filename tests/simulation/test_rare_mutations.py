@@ -58,23 +58,15 @@ def upper_bounds_what_a_writer_noted_beyond_what_it_contributed_when_another_one
 RARE: Mapping[Mutation, Story] = {
     mutations.floor_ignores_own_stored_time: a_writer_that_registers_again_gets_its_own_time_as_its_floor,
     mutations.last_position_only_of_the_same_key: (
-        marks.test_a_writer_with_no_note_that_late_gives_its_last_position_whichever_key_it_was_for
+        marks.test_a_writer_without_a_later_note_contributes_its_last_position
     ),
-    mutations.a_new_life_keeps_the_notes_of_the_old_one: (
-        marks.test_a_writer_that_begins_anew_gives_to_the_next_mark_what_it_noted_then
-    ),
+    mutations.a_new_life_keeps_the_notes_of_the_old_one: (marks.test_a_writer_that_reopens_contributes_its_new_note),
     mutations.forgetting_drops_positions: a_lost_writer_that_is_named_no_more_gives_its_position_to_marks,
     mutations.idle_and_close_are_not_fenced: an_old_epoch_neither_idles_nor_closes,
-    mutations.epochs_are_reused_after_a_restart: (
-        stream.test_a_stream_that_is_taken_up_again_goes_on_from_where_it_was_and_nothing_of_that_is_a_change
-    ),
+    mutations.epochs_are_reused_after_a_restart: (stream.test_a_reloaded_stream_goes_on_where_it_was_without_changes),
     mutations.skipped_writers_are_not_named: writers.test_one_that_is_skipped_is_named_until_it_catches_up,
-    mutations.rest_is_not_stored_before_it_ends: (
-        ingestion.test_a_note_that_ends_the_rest_is_judged_by_what_time_had_reached
-    ),
-    mutations.upper_knows_no_earlier_life: (
-        marks.test_upper_bounds_what_an_earlier_life_noted_where_the_new_one_contributes_its_position
-    ),
+    mutations.rest_is_not_stored_before_it_ends: (ingestion.test_a_note_ending_idle_advance_is_judged_by_its_time),
+    mutations.upper_knows_no_earlier_life: (marks.test_upper_counts_an_earlier_lifes_notes_below_the_cut),
     mutations.a_contribution_stands_when_another_writer_comes_into_the_segment: (
         upper_bounds_what_a_writer_noted_beyond_what_it_contributed_when_another_one_comes
     ),
@@ -82,13 +74,13 @@ RARE: Mapping[Mutation, Story] = {
         forgetting.test_a_closed_writer_stays_while_its_last_position_is_in_no_cut
     ),
     mutations.a_writer_is_forgotten_when_the_marks_of_one_of_its_keys_have_passed_it: (
-        forgetting.test_a_closed_writer_stays_until_the_marks_of_every_key_that_it_held_have_passed_it
+        forgetting.test_a_closed_writer_stays_until_every_keys_marks_passed_it
     ),
     mutations.newest_of_forgotten_writers_is_not_kept: (
-        forgetting.test_newest_is_told_of_what_a_forgotten_writer_gave_and_unknown_where_that_was
+        forgetting.test_newest_includes_forgotten_writers_and_is_unknown_where_theirs_was
     ),
     mutations.upper_forgets_what_others_put_below_the_cut: (
-        forgetting.test_upper_bounds_what_was_noted_below_a_cut_that_a_forgotten_writer_put
+        forgetting.test_upper_bounds_notes_below_a_forgotten_writers_cut
     ),
     mutations.a_joined_writer_that_notes_below_its_floor_is_not_told: (
         writers.test_the_first_note_of_a_joined_writer_below_its_floor_is_late
@@ -106,7 +98,7 @@ RARE: Mapping[Mutation, Story] = {
         forgetting.test_what_min_writers_has_counted_stays_counted_also_after_a_restart
     ),
     mutations.a_stream_ends_below_what_forgotten_writers_noted: (
-        forgetting.test_the_end_of_a_stream_is_not_below_what_a_forgotten_writer_noted
+        forgetting.test_a_stream_cannot_end_below_a_forgotten_writers_notes
     ),
 }
 

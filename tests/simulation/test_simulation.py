@@ -24,7 +24,7 @@ def counted(first: int) -> Counter[str]:
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
-def test_no_history_holds_a_false_claim_and_time_moves_on_once_faults_stop(first: int) -> None:
+def test_no_history_claims_falsely_and_time_resumes_after_faults(first: int) -> None:
     assert counted(first)["mark"]
 
 

@@ -130,7 +130,7 @@ def test_a_delay_that_is_none_is_refused_before_a_query_starts(attached: Callabl
         attached(max_event_time_lag="long")
 
 
-def test_an_attached_query_tells_of_its_backlog_and_follows_the_settings_of_its_group(
+def test_an_attached_query_reports_backlog_by_its_groups_settings(
     spark: SparkSession, folder: Folder, attached: Callable[..., DataFrame], running: Any
 ) -> None:
     told, said = list[bool](), [False]
@@ -167,7 +167,7 @@ def test_an_attached_query_tells_of_its_backlog_and_follows_the_settings_of_its_
         assert told == [True, False, True, False]
 
 
-def test_a_query_whose_group_no_longer_reads_its_stream_ends_with_a_sentence_and_a_restart_mends_that(
+def test_a_query_whose_group_lost_its_stream_ends_until_restarted(
     spark: SparkSession, controller: Any, folder: Folder, attached: Callable[..., DataFrame], running: Any
 ) -> None:
     other = controller.stream(segments="open")
@@ -182,7 +182,7 @@ def test_a_query_whose_group_no_longer_reads_its_stream_ends_with_a_sentence_and
         assert settle(spark, again) == folder.truth()
 
 
-def test_what_remains_can_only_be_counted_where_the_source_says_where_its_log_ends(
+def test_remaining_offsets_need_a_source_that_reports_its_end(
     attached: Callable[..., DataFrame],
 ) -> None:
     with pytest.raises(InvalidOption, match="only Kafka's connector reports where its log ends"):

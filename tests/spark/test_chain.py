@@ -94,7 +94,7 @@ def truth(written: list[int]) -> dict[int, int]:
 #   first job       ··········|·········|·········|·········|·········
 #   its windows' ends         x         x         x         x         x
 #   second job      ······························|··················
-def test_the_second_job_of_a_chain_is_exact_though_the_first_one_restarts(
+def test_a_chains_second_job_is_exact_though_the_first_restarts(
     spark: SparkSession, read: Read, running: Any, stream: Any, controller: Any, event_log: Any, tmp_path: Path
 ) -> None:
     chain = Chain(spark, read, controller.stream(), tmp_path)
@@ -118,7 +118,7 @@ def test_the_second_job_of_a_chain_is_exact_though_the_first_one_restarts(
     assert chain.written() == 3 * 6
 
 
-def test_a_job_notes_all_its_time_where_connections_are_cut_and_its_notes_come_twice(
+def test_a_job_notes_all_its_time_over_cut_connections(
     spark: SparkSession,
     read: Read,
     stream: Any,
@@ -144,7 +144,7 @@ def test_a_job_notes_all_its_time_where_connections_are_cut_and_its_notes_come_t
     assert "refused" not in caplog.text
 
 
-def test_a_job_whose_answers_are_all_lost_for_a_while_is_refused_nothing_when_it_tells_that_it_is_there(
+def test_a_job_with_lost_answers_is_refused_nothing_afterwards(
     spark: SparkSession,
     read: Read,
     stream: Any,

@@ -29,7 +29,7 @@ class Failing(Count):
 @pytest.mark.parametrize(
     ("reasons", "goes_on"), [([TOO_SLOW], True), ([TOO_SLOW] * STARTS, False), (["no more paper"], False)]
 )
-def test_queries_are_started_again_only_where_a_python_was_too_slow_and_every_window_counts_once(
+def test_only_queries_with_a_slow_python_are_started_again(
     spark: SparkSession, stream: Any, event_log: Any, tmp_path: Path, reasons: list[str], goes_on: bool
 ) -> None:
     event_log.log.append(Event(b'{"time": %d}' % (time * 1_000 + 1), key=b"k") for time in range(5))

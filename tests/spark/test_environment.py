@@ -72,7 +72,7 @@ def test_a_python_without_the_package_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_a_wrong_pyspark_python_is_told_by_register_and_not_by_the_first_batch(spark: SparkSession) -> None:
+def test_register_refuses_a_wrong_pyspark_python_at_once(spark: SparkSession) -> None:
     context = spark.sparkContext
     usual = context.pythonExec  # PYSPARK_PYTHON, as it was when the session began
     context.pythonExec = "/nowhere/python"

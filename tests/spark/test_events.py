@@ -55,7 +55,7 @@ def metrics(run: Any) -> list[dict[str, Any]]:
     return [one.observedMetrics["strandline"].asDict() for one in run.progress() if one.observedMetrics]
 
 
-def test_a_late_row_is_counted_and_kept_and_a_group_hears_how_far_the_query_is(
+def test_late_rows_are_kept_and_counted_and_the_group_advances(
     spark: SparkSession, running: Any, stream: Any, event_log: Any, append: Any, place: Any, tmp_path: Path
 ) -> None:
     side = tmp_path / "late rows"
@@ -81,7 +81,7 @@ def test_a_late_row_is_counted_and_kept_and_a_group_hears_how_far_the_query_is(
     ]
 
 
-def test_between_two_times_are_exactly_the_events_and_what_is_not_complete_is_refused_on_the_driver(
+def test_read_between_gives_exactly_the_events_and_refuses_incomplete_ranges(
     spark: SparkSession, stream: Any, append: Any, place: Any
 ) -> None:
     append("0", 1_000, 25_000, 11_000, 19_999, 20_000)
@@ -97,7 +97,7 @@ def test_between_two_times_are_exactly_the_events_and_what_is_not_complete_is_re
         read_between(spark, **{**place, "event_time": "when"}, start=0, end=1)
 
 
-def test_batches_are_large_while_the_job_is_behind_and_small_when_it_has_caught_up(
+def test_batches_are_large_in_backlog_and_small_when_caught_up(
     spark: SparkSession, running: Any, stream: Any, append: Any, place: Any
 ) -> None:
     spark.conf.set(BACKLOG_THRESHOLD, "1 hour")
@@ -129,7 +129,7 @@ def test_batches_are_large_while_the_job_is_behind_and_small_when_it_has_caught_
     assert (old, new) == ([100, 50], [35, 10, 10, 10, 5])
 
 
-def test_a_strategy_of_the_callers_own_makes_batches_large_while_it_says_so(
+def test_a_callers_own_strategy_makes_batches_large(
     spark: SparkSession, running: Any, stream: Any, append: Any, place: Any, tmp_path: Path
 ) -> None:
     flag = tmp_path / "maintenance"

@@ -78,9 +78,7 @@ def warnings(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> Iterator[
 #   time       0 s               10 s              20 s
 #   events     ······9.999|10.000 (one is there, three are to come)
 #   marks                 M1=10.000  M2=10.001               end
-def test_a_window_that_ends_at_a_mark_closes_with_the_next_one_or_at_once_where_only_windows_follow(
-    read: Read, running: Any, stream: Any, event_log: Any
-) -> None:
+def test_a_window_ending_at_a_mark_closes_with_the_next(read: Read, running: Any, stream: Any, event_log: Any) -> None:
     at_once = exact_windows(read(), only_windows=True)
     with running(exact_windows(read())) as run, running(at_once, checkpoint="at once") as early:
         event_log.append("0", [9_999, 10_000])
@@ -108,7 +106,7 @@ def test_a_mark_that_moves_without_data_closes_windows(read: Read, running: Any,
         assert run.progress()[-1].batchId == quiet
 
 
-def test_a_batch_that_was_planned_but_not_finished_runs_again_with_the_same_mark(
+def test_a_planned_unfinished_batch_runs_again_with_its_mark(
     read: Read, running: Any, stream: Any, event_log: Any, tmp_path: Path
 ) -> None:
     def fail(batch: DataFrame, batch_id: int) -> None:
@@ -152,7 +150,7 @@ def test_available_now_reads_what_is_there_within_the_budget_fairly_and_stops(
 
 #   segment "0" ──┬── "3" ──┬── "5"      what follows is read when all before it is
 #                 └── "4" ──┘
-def test_a_split_and_a_merge_are_read_in_order_and_close_every_window(
+def test_splits_and_merges_are_read_in_order_and_close_windows(
     read: Read, running: Any, stream: Any, event_log: Any
 ) -> None:
     event_log.append("0", range(0, 8_000, 100))
@@ -231,7 +229,7 @@ class TestFilters:
         assert kinds[at - 2 : at] == ["Filter", "CollectMetrics"]
         assert "Filter" not in kinds[at:]
 
-    def test_a_filter_before_the_call_stalls_the_watermark_and_the_driver_is_warned_once(
+    def test_an_early_filter_stalls_the_watermark_and_warns_once(
         self, spark: SparkSession, read: Read, running: Any, stream: Any, event_log: Any, warnings: Warnings
     ) -> None:
         register(spark)  # a second time: that gives no second warning

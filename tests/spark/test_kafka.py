@@ -126,7 +126,7 @@ def settle(spark: SparkSession, own: Any, other: Any) -> tuple[dict[int, int], d
     return own.settle(), by_connector
 
 
-def test_both_roads_give_the_truth_of_phones_out_of_order_through_new_partitions_and_a_restart(
+def test_source_and_connector_give_the_truth_through_partitions_and_restarts(
     spark: SparkSession, spark_kafka_jars: Path, kafka: Kafka, stream: Any, phones: Phones, running: Any
 ) -> None:
     events = generate(11, devices=4, events=240)
@@ -166,7 +166,7 @@ def test_both_roads_give_the_truth_of_phones_out_of_order_through_new_partitions
     assert between.count() == sum(start <= each.event_ms < end for each in events)
 
 
-def test_a_chain_over_kafka_writes_each_batch_once_and_ends_when_the_first_job_does(
+def test_a_kafka_chain_writes_each_batch_once_and_then_ends(
     spark: SparkSession, kafka: Kafka, stream: Any, phones: Phones, controller: Any, tmp_path: Path, running: Any
 ) -> None:
     phones.send(generate(5, devices=2, events=60))
@@ -223,7 +223,7 @@ def send_untracked(stream: Any, kafka: Kafka, times: list[int]) -> None:
     assert producer.flush(60) == 0
 
 
-def test_an_untouched_topic_has_exact_windows_of_event_time_with_a_tail_and_the_longest_delay(
+def test_an_untouched_topic_with_a_tail_has_exact_windows(
     spark: SparkSession, spark_kafka_jars: Path, kafka: Kafka, controller: Any, running: Any
 ) -> None:
     config = StreamConfig(mark_interval_ms=0, time_domain=TimeDomain.INGESTION, writer_timeout_ms=None)
@@ -249,7 +249,7 @@ def test_an_untouched_topic_has_exact_windows_of_event_time_with_a_tail_and_the_
     detach(spark)
 
 
-def test_a_query_over_the_connector_is_told_when_its_backlog_is_over_and_goes_on_with_smaller_batches(
+def test_a_connector_query_hears_its_backlogs_end_and_shrinks_batches(
     spark: SparkSession, spark_kafka_jars: Path, kafka: Kafka, stream: Any, running: Any
 ) -> None:
     def batches(run: Any) -> list[int]:

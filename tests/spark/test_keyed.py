@@ -56,7 +56,7 @@ class Keyed:
 
 #   order_time   0 s ·   ·  12 s · 21 s        each side waits for its own key, and a window of order_time
 #   ship_time    0 s   · 9 s   ·   25 s        for the least of the two; after it ship_time is a plain value
-def test_a_join_of_two_keys_is_exact_and_after_a_window_only_the_windows_watermark_is_left(
+def test_a_join_of_two_keys_is_exact_through_a_window(
     read: Read, running: Any, controller: Any, tmp_path: Path
 ) -> None:
     orders, ships = (Keyed(controller, tmp_path / f"{key}.db", key) for key in ("order_time", "ship_time"))

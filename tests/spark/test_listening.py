@@ -82,7 +82,7 @@ def asked() -> Iterator[tuple[Any, Heard, Any]]:
     asking.close()
 
 
-def test_each_newest_batch_is_told_once_then_that_the_query_is_there_and_its_end_after_its_last_batch(
+def test_each_newest_batch_is_reported_once_then_idle_then_end(
     asked: tuple[Any, Heard, Any],
 ) -> None:
     session, heard, _ = asked
@@ -100,7 +100,7 @@ def test_each_newest_batch_is_told_once_then_that_the_query_is_there_and_its_end
     assert told == [6]
 
 
-def test_a_query_that_has_ended_before_anyone_looked_is_told_of_where_it_is_followed(
+def test_an_ended_query_is_reported_when_it_is_followed(
     asked: tuple[Any, Heard, Any],
 ) -> None:
     _, heard, asking = asked
@@ -110,7 +110,7 @@ def test_a_query_that_has_ended_before_anyone_looked_is_told_of_where_it_is_foll
     assert [heard.next(), heard.next()] == [2, "over"]
 
 
-def test_it_goes_on_after_a_failure_of_the_server_or_of_the_listener_and_ends_with_the_session(
+def test_polling_survives_failures_and_ends_with_the_session(
     asked: tuple[Any, Heard, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     session, heard, asking = asked
@@ -184,7 +184,7 @@ def windows(read: Callable[..., DataFrame]) -> DataFrame:
 
 
 @pytest.mark.spark
-def test_in_a_classic_session_it_is_told_what_pyspark_tells_though_one_before_it_fails(
+def test_a_classic_session_hears_what_pyspark_reports_despite_failing_listeners(
     spark: SparkSession, stream: Any, event_log: Any, windows: DataFrame, running: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     theirs, failing, ours = Kept(), Kept(fails=True), Kept()
@@ -216,7 +216,7 @@ def test_in_a_classic_session_it_is_told_what_pyspark_tells_though_one_before_it
 
 
 @pytest.mark.spark
-def test_however_many_listen_to_a_session_spark_has_one_listener_till_nobody_is_left(spark: SparkSession) -> None:
+def test_spark_has_one_listener_however_many_listen_to_a_session(spark: SparkSession) -> None:
     session = spark.newSession()
     manager: Any = session.streams
 
@@ -236,7 +236,7 @@ def test_however_many_listen_to_a_session_spark_has_one_listener_till_nobody_is_
     third.close()
 
 
-def test_a_rate_that_is_no_number_and_that_spark_leaves_out_is_none() -> None:
+def test_a_rate_spark_leaves_out_is_not_a_number() -> None:
     source = {"description": "s", "startOffset": None, "endOffset": {"0": 1}, "latestOffset": None, "numInputRows": 0}
     read = progress_from({**json.loads(progress(3).json), "sources": [source]})
     assert math.isnan(read.sources[0].inputRowsPerSecond)

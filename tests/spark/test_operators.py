@@ -122,7 +122,7 @@ def read(spark: SparkSession, scene: tuple[Any, Path, Devices]) -> Callable[[str
 #   slow      =====|====|=====|                             behind its backlog: ====|
 #   away      =====|  silent; comes back with all of it after the job was restarted ====|
 #   sleeper   =====|  idle             wakes at 45 ·|
-def test_every_operator_gives_the_truth_through_skew_idleness_absence_ties_and_a_restart(
+def test_every_operator_gives_the_truth_through_disturbances_and_a_restart(
     scene: tuple[Any, Path, Devices], read: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     _, path, devices = scene

@@ -69,9 +69,7 @@ def compiled(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("compiled")
-def test_replays_a_hundred_times_as_fast_as_it_happened_give_the_windows_of_the_live_run(
-    spark: SparkSession, controller: Any, tmp_path: Path
-) -> None:
+def test_fast_replays_give_the_live_runs_windows(spark: SparkSession, controller: Any, tmp_path: Path) -> None:
     events = generate(7, devices=2, events=3_600 if FULL else 4_800)
     span = span_ms(events)
     live = Phones(controller.connection, tmp_path, events)

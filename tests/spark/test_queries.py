@@ -34,7 +34,7 @@ def start(spark: SparkSession, tmp_path: Path) -> Callable[[list[str], list[int]
 
 
 @pytest.mark.spark
-def test_a_query_whose_python_was_too_slow_is_started_again_with_its_checkpoint(
+def test_a_query_with_a_slow_python_restarts_from_its_checkpoint(
     start: Callable[[list[str], list[int]], Query],
 ) -> None:
     kept = list[int]()

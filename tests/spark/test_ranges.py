@@ -51,7 +51,7 @@ def test_between_two_times_the_start_is_exact_where_newest_is_noted(
     assert caplog.records == []
 
 
-def test_a_start_that_the_marks_do_not_know_is_the_head_or_a_slack_and_the_log_says_so(
+def test_an_unknown_start_is_the_head_or_slack_and_logged(
     options: dict[str, str], stream: Any, event_log: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     event_log.append("0", range(100, 600, 100))
@@ -77,7 +77,7 @@ def test_slack_counts_from_what_was_noted_not_from_the_marks_time(
     assert partitions(options, startingTime=390, startingSlack=50) == [SegmentPartition("0", 0, 5)]
 
 
-def test_slack_counts_from_what_was_noted_also_where_another_writer_put_the_cut(
+def test_slack_counts_from_noted_time_under_another_writers_cut(
     options: dict[str, str], stream: Any, event_log: Any
 ) -> None:
     """The event of 85 lies below the mark at 40, whose cut is b's, and a had noted 90 for it."""
@@ -89,9 +89,7 @@ def test_slack_counts_from_what_was_noted_also_where_another_writer_put_the_cut(
     assert partitions(options, startingTime=80, startingSlack=10) == [SegmentPartition("0", 2, 5)]
 
 
-def test_a_time_that_is_not_complete_is_refused_with_the_reason_or_waited_for(
-    options: dict[str, str], stream: Any, event_log: Any
-) -> None:
+def test_an_incomplete_end_time_is_refused_or_waited_for(options: dict[str, str], stream: Any, event_log: Any) -> None:
     event_log.append("0", [100, 250])
     stream.run(calls.register(stream.name, "late riser"[:4]))
     note(stream, 300, {"0": 2}, None)
@@ -121,7 +119,7 @@ def test_an_incomplete_mark_on_the_way_is_told(
     assert "2 of the marks in the range are incomplete, the first at 200: they exclude lost" in caplog.text
 
 
-def test_cuts_are_ends_too_and_one_behind_a_scaling_begins_and_ends_where_it_says(
+def test_a_cut_after_a_scaling_starts_and_ends_reads_exactly(
     options: dict[str, str], stream: Any, event_log: Any
 ) -> None:
     event_log.append("0", range(8))

@@ -95,7 +95,7 @@ class TestGroups:
         with pytest.raises(Fenced):
             first.report({"0": 8, "1": 2})
 
-    def test_going_back_before_a_split_does_not_say_that_what_was_split_is_read(self, stream: Any) -> None:
+    def test_going_back_before_a_split_marks_nothing_as_read(self, stream: Any) -> None:
         follower = self.follower(stream, "split")
         stream.scale({"0": 8}, [NewSegment("3", 0.0, 1 / 6), NewSegment("4", 1 / 6, 1 / 3)])
         follower.report({"0": 8, "3": 2})
@@ -117,9 +117,7 @@ class TestGroups:
         assert self.group(stream, "g").position == {"0": 4}
         reader.stop()
 
-    def test_the_group_of_a_source_begins_with_its_threshold_and_the_source_follows_what_it_is_changed_to(
-        self, stream: Any, event_log: Any
-    ) -> None:
+    def test_a_sources_group_begins_with_its_threshold_and_follows_changes(self, stream: Any, event_log: Any) -> None:
         def reader(**more: str) -> Any:
             given = {"controller": stream.url, "stream": stream.name, "path": str(event_log.path), "group": "changed"}
             options = {**given, "maxRowsPerBatch": "3", "maxRowsPerBacklogBatch": "9", **more}
@@ -147,7 +145,7 @@ class TestGroups:
             assert (at["positions"], late, group.describe().backlog_threshold_ms) == ({"0": 24}, True, 3_600_000)
             again.stop()
 
-    def test_marks_begin_anew_with_a_new_checkpoint_and_go_on_with_an_old_one(self, stream: Any) -> None:
+    def test_a_new_checkpoint_starts_marks_again_an_old_one_continues(self, stream: Any) -> None:
         def marks() -> MarkReader:
             asking = Asking(controller=stream.url, stream=stream.name)
             return MarkReader(MarkOptions(asking=asking, group="attached", source="orders"))
@@ -171,7 +169,7 @@ class TestGroups:
 
 
 class TestOutbox:
-    def test_the_newest_errand_of_each_subject_is_done_however_often_it_fails_first(self) -> None:
+    def test_the_newest_report_of_each_subject_is_sent_despite_failures(self) -> None:
         outbox, done, gate, failures = ReportSender("test"), list[str](), threading.Event(), [1, 2]
 
         def send(text: str) -> None:
@@ -189,9 +187,7 @@ class TestOutbox:
         assert sorted(done) == ["newest", "under way"]
         outbox.close()
 
-    def test_what_is_refused_is_told_once_and_does_not_hold_up_the_rest(
-        self, stream: Any, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_refused_report_is_logged_and_delays_nothing(self, stream: Any, caplog: pytest.LogCaptureFixture) -> None:
         outbox, done = ReportSender("test"), list[str]()
         outbox.put("a", lambda: stream.run(calls.describe("nothing")))
         outbox.put("b", lambda: done.append("b"))

@@ -63,9 +63,7 @@ def test_nothing_new_gives_the_same_offset_to_the_letter(
     assert json.dumps(reader.latestOffset(json.loads(first), ReadAllAvailable())) == first
 
 
-def test_a_mark_that_moves_alone_is_a_new_offset_and_one_that_goes_back_is_not(
-    reader: StrandlineStreamReader, stream: Any
-) -> None:
+def test_a_mark_alone_makes_a_new_offset_and_never_decreases(reader: StrandlineStreamReader, stream: Any) -> None:
     stream.mark(50, {})
     assert reader.latestOffset(offset({}, 40), ReadAllAvailable()) == offset({}, 50)
     assert reader.latestOffset(offset({}, 60), ReadAllAvailable()) == offset({}, 60)
@@ -101,7 +99,7 @@ def test_one_of_several_addresses_is_enough(options: dict[str, str], stream: Any
     assert read_range(controller=several["controller"].split(", "), **asked).end == {"0": 2}
 
 
-def test_available_now_ends_where_the_log_and_the_mark_were_when_it_began(
+def test_available_now_ends_where_log_and_mark_stood_at_first(
     reader: StrandlineStreamReader, stream: Any, event_log: Any
 ) -> None:
     event_log.append("0", range(25))
@@ -145,7 +143,7 @@ def test_a_log_that_is_shorter_than_the_checkpoint_is_another_log(reader: Strand
 #   over 20 remain             yes           yes
 #   the caller says so                              yes
 #   rows in the batch   10     30     5      30     20     5
-def test_a_source_is_in_backlog_while_any_strategy_says_so_and_may_be_again(
+def test_a_source_is_in_backlog_while_any_strategy_says_so(
     options: dict[str, str], stream: Any, event_log: Any
 ) -> None:
     said: list[bool] = [False]
@@ -275,7 +273,7 @@ class TestOptions:
         with pytest.raises(InvalidOption, match=f"option {named}"):
             StrandlineSource({**options, **change})
 
-    def test_a_file_has_the_token_in_place_of_the_option_and_the_environment(self, options: dict[str, str]) -> None:
+    def test_a_token_file_replaces_the_option_and_the_environment(self, options: dict[str, str]) -> None:
         environment = {"STRANDLINE_TOKEN": "from-variable"}
         with_file = SourceOptions.parse({**options, "tokenFile": "t", "caFile": "c"}, environment).asking
         assert (with_file.token, with_file.token_file, with_file.ca_file) == (None, "t", "c")

@@ -57,7 +57,7 @@ def progress(sources: list[dict[str, Any]], **marks: int | None) -> StreamingQue
         ([NEXT], {}, {}),
     ],
 )
-def test_a_mark_is_lost_where_every_source_yielded_one_and_an_observation_has_none(
+def test_a_yielded_mark_that_no_observation_has_is_lost(
     sources: list[dict[str, Any]], marks: dict[str, int | None], lost: dict[str, int]
 ) -> None:
     assert lost_marks(progress(sources, **marks)) == lost

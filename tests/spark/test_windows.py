@@ -107,7 +107,7 @@ def test_what_may_pass_is_tried_again(stream: Any, trouble: Outcome) -> None:
         assert asking.wire.slept_ms == [50, 100]
 
 
-def test_a_segment_that_the_controller_is_yet_to_hear_of_is_waited_for(stream: Any) -> None:
+def test_a_segment_unknown_to_the_controller_is_waited_for(stream: Any) -> None:
     with Asking(stream, []) as asking:
         asking.wire.meanwhile = lambda: stream.scale({"0": 8}, [NewSegment("3", 0.0, 1 / 3)])
         assert asking.windows.time_window({"3": 1}).lower is None

@@ -127,9 +127,7 @@ def test_of_skewed_writers_no_event_is_lost(scene: Scene, read: Read, running: A
 #   seconds   0         10        20        30        40        50
 #   busy      ==========|===================|===================|
 #   other     ==========|  idle              joined at 30  ======|
-def test_an_idle_writer_is_not_waited_for_and_loses_nothing_when_it_wakes(
-    scene: Scene, read: Read, running: Any
-) -> None:
+def test_an_idle_writer_holds_nothing_and_loses_nothing_on_waking(scene: Scene, read: Read, running: Any) -> None:
     busy, other = scene.writer("busy"), scene.writer("other")
     with running(exact(read())) as run, running(plain(read()), "plain", exact=False) as guess:
         for writer in (busy, other):
@@ -163,7 +161,7 @@ def test_an_idle_writer_is_not_waited_for_and_loses_nothing_when_it_wakes(
 #   there     ==========|===================|==========|
 #   away      ==========|  silent; all comes at once, in chunks: ====|====|=====|
 @pytest.mark.parametrize("meanwhile", ["nothing", "the query restarts", "the controller is killed"])
-def test_a_writer_that_was_away_comes_back_with_its_backlog_and_none_of_it_is_late(
+def test_a_returning_writers_backlog_is_not_late(
     scene: Scene, read: Read, running: Any, controller: Any, meanwhile: str
 ) -> None:
     writers = [scene.writer(name) for name in ("here", "there", "away")]
@@ -318,7 +316,7 @@ class Errand:
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_whatever_writers_do_at_once_and_whoever_is_killed_the_windows_are_those_of_the_log(
+def test_random_writers_and_kills_leave_the_logs_true_windows(
     scene: Scene, read: Read, running: Any, controller: Any, seed: int
 ) -> None:
     errands = [Errand(scene, name, seed) for name in ("one", "two", "three", "four")]

@@ -39,7 +39,7 @@ CONFIG = StreamConfig(mark_interval_ms=0, max_ahead_ms=None, writer_timeout_ms=N
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
-def test_operators_give_the_truth_on_a_cluster_that_loses_an_executor_and_then_the_driver(
+def test_operators_give_the_truth_through_a_lost_executor_and_driver(
     cluster: str, machine: Machine, story: Story
 ) -> None:
     which = OPERATORS if FULL else ("tumbling", "joined")

@@ -40,7 +40,7 @@ def test_a_job_whose_python_was_too_slow_is_started_again(begin: Callable[..., J
     assert ended.said() == "bye\n"
 
 
-def test_a_job_that_ends_for_another_reason_or_too_often_fails_the_test_with_what_it_said(
+def test_a_failed_job_fails_the_test_with_its_output(
     begin: Callable[..., Job],
 ) -> None:
     with pytest.raises(AssertionError, match="status 1; it said the disk is full"):

@@ -107,7 +107,7 @@ def test_what_cannot_be_decoded_is_damaged_though_its_checksum_matches(filled: F
     filled.read_stream()
 
 
-def test_a_damaged_mark_is_refused_wherever_it_is_looked_up_and_never_passed_over(filled: Filled) -> None:
+def test_a_damaged_mark_is_refused_wherever_it_is_read(filled: Filled) -> None:
     row = next(each for each in filled.rows(schema.mark) if (each.key, each.seq) == ("", 10))
     looks: list[Callable[[StoredMarks], Any]] = [
         lambda marks: marks.between(5, 15),
@@ -128,7 +128,7 @@ def test_a_damaged_mark_is_refused_wherever_it_is_looked_up_and_never_passed_ove
         timeline(filled.database.reader, "s", "", 0, 1_000)
 
 
-def test_a_mark_that_is_not_there_is_gone_only_where_none_before_it_is_left(filled: Filled) -> None:
+def test_a_missing_mark_is_pruned_only_if_all_before_are(filled: Filled) -> None:
     rows = [each for each in filled.rows(schema.mark) if each.key == ""]
     for row in rows[:3]:
         filled.remove(schema.mark, row)
@@ -140,7 +140,7 @@ def test_a_mark_that_is_not_there_is_gone_only_where_none_before_it_is_left(fill
         filled.marks(lambda marks: marks.between(1, 9))
 
 
-def test_a_damaged_group_is_listed_for_those_alone_who_may_read_every_stream(filled: Filled) -> None:
+def test_a_damaged_group_is_listed_only_for_readers_of_everything(filled: Filled) -> None:
     (row,) = filled.rows(schema.reader_group)
     filled.change(schema.reader_group, row._asdict(), {"settings": row.settings.replace('"s"', '"u"')})
     assert group_streams(filled.database.reader, "", 10) == {"g": [EVERYTHING], "h": ["s", "t"]}

@@ -363,7 +363,7 @@ def test_a_beat_of_a_controller_that_was_ended_changes_nothing(store: Cluster) -
     assert (row.beat, is_live(told, one.id)) == (1, False) and row.served_until < 2**60
 
 
-def test_a_bound_is_a_lease_ahead_of_the_stores_clock_and_never_goes_back(store: Cluster) -> None:
+def test_a_bound_is_a_lease_ahead_and_never_goes_back(store: Cluster) -> None:
     one = store.node("one")
     told = one.beat(served_until=5)
     row = told.row_of(one.id)
@@ -500,7 +500,7 @@ def test_a_release_counts_only_if_its_commit_does(store: Cluster) -> None:
 # -- beginning -------------------------------------------------------------------------------------------------------
 
 
-def test_a_controller_that_starts_ends_one_of_its_name_and_takes_its_shards(store: Cluster) -> None:
+def test_a_start_ends_one_of_its_name_and_takes_its_shards(store: Cluster) -> None:
     one, other = store.node("one"), store.node("other")
     one.take(1, 2)
     other.take(3)

@@ -67,7 +67,7 @@ def times(database: Database) -> list[int]:
     return [mark.time for chain in loaded(database, FIRST).chains.values() for mark in chain]
 
 
-def test_a_commit_of_an_earlier_spell_fails_once_a_later_one_began_and_writes_nothing(store_url: str) -> None:
+def test_an_earlier_terms_commit_fails_and_writes_nothing(store_url: str) -> None:
     with open_database(store_url) as database:
         scribe = CommitWriter(database.writer)
         early = begin_term(database.writer, "early", 0)
@@ -177,7 +177,7 @@ def test_on_sqlite_nobody_commits_while_a_spell_begins(tmp_path: Path) -> None:
         assert refused
 
 
-def test_a_stream_that_an_earlier_spell_wrote_can_be_deleted_in_the_next_one_by_its_owner_alone(store_url: str) -> None:
+def test_an_earlier_terms_stream_is_deleted_only_by_its_owner(store_url: str) -> None:
     with open_database(store_url) as database:
         early = begin_term(database.writer, "early", 0)
         scribe, ours = CommitWriter(database.writer), made(early)
@@ -204,7 +204,7 @@ def test_a_stream_is_deleted_once(store_url: str) -> None:
             scribe.commit(writing_of(ending(again), term))
 
 
-def test_a_spell_begins_no_earlier_than_any_time_that_one_before_it_may_have_told(store_url: str) -> None:
+def test_a_term_begins_no_earlier_than_its_predecessors_times(store_url: str) -> None:
     with open_database(store_url) as database:
         assert begin_term(database.writer, "one", 1_000).started_at == 1_000
         assert begin_term(database.writer, "two", 5).started_at >= 1_000
@@ -216,7 +216,7 @@ def test_a_stream_is_restored_that_was_written_before_the_last_restore() -> None
     assert [restored.restored_at(fence) for fence in (1, 2, 3, 4)] == [60, 60, 60, None]
 
 
-def test_served_time_goes_on_where_the_last_commit_of_the_spell_before_left_it(store_url: str) -> None:
+def test_served_time_continues_from_the_previous_terms_last_commit(store_url: str) -> None:
     #   term          1 ─────────────── 300       1000 ────────────────── 1700       1000, its clock behind
     #   unserved      0   70 of them     70            770                 790            790
     with open_database(store_url) as database:
@@ -243,7 +243,7 @@ def test_of_rows_with_the_same_key_the_last_counts(store_url: str) -> None:
             assert database.reader.execute(select(schema.stream.c.owner)).scalars().all() == ["last"]
 
 
-def test_what_is_hard_to_say_in_a_statement_is_stored_as_it_is(store_url: str) -> None:
+def test_difficult_text_is_stored_as_it_is(store_url: str) -> None:
     hard = '%(x)s \':y \\u0041 \\ "é" 漢 {0} %%'
     with open_database(store_url) as database:
         term = begin_term(database.writer, "one", 0)

@@ -42,7 +42,7 @@ def alter(filled: Filled, table: Table, number: int, **values: Any) -> None:
     filled.change(table, row, with_checksum(table, row | values))
 
 
-def test_nothing_is_wrong_with_what_was_written_and_all_of_it_is_seen(filled: Filled, store_url: str) -> None:
+def test_an_undamaged_store_shows_no_fault_and_all_rows(filled: Filled, store_url: str) -> None:
     with opened(store_url) as connection:
         inspection = Inspection(connection)
         assert list(inspection.faults()) == []
@@ -53,9 +53,7 @@ def test_nothing_is_wrong_with_what_was_written_and_all_of_it_is_seen(filled: Fi
 
 
 @pytest.mark.parametrize("table", CHECKSUMS, ids=lambda each: each.name)
-def test_a_column_that_is_not_what_was_written_is_named_with_its_row(
-    filled: Filled, store_url: str, table: Table
-) -> None:
+def test_a_changed_column_is_named_with_its_row(filled: Filled, store_url: str, table: Table) -> None:
     owner = next(iter(table.primary_key))
     for column in [each for each in table.columns if each is not owner and each.name != schema.SHARD]:
         row = next((each for each in filled.rows(table) if each._mapping[column.name] is not None), None)
@@ -119,7 +117,7 @@ def test_the_oldest_marks_may_be_gone(filled: Filled, store_url: str) -> None:
     assert faults(store_url) == []
 
 
-def test_a_writer_that_was_told_of_a_mark_which_is_not_there_is_named(filled: Filled, store_url: str) -> None:
+def test_a_writer_told_of_a_missing_mark_is_named(filled: Filled, store_url: str) -> None:
     row = filled.rows(schema.writer_state)[0]
     document = row.state.replace('"noted",null', f'"joined",{NOTES}')
     assert document != row.state

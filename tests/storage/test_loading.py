@@ -80,7 +80,7 @@ def fill(served: Served, writers: int, keys: int) -> None:
     served.flush(live)
 
 
-def test_loading_and_the_first_flush_after_it_cost_what_is_there_and_not_keys_times_writers(served: Served) -> None:
+def test_loading_costs_what_is_there_not_keys_times_writers(served: Served) -> None:
     def cost(writers: int, keys: int) -> int:
         with served.database.writer.begin():
             served.database.writer.execute(schema.stream.delete())

@@ -44,7 +44,7 @@ def sessions(postgres: Postgres, url: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("given", "ours"), [("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")])
-def test_a_commit_is_durable_when_it_is_answered_and_no_less_than_the_database_asks_for(
+def test_a_commit_is_at_least_as_durable_as_asked(
     postgres: Postgres, postgres_url: str, commit: Engine, given: str, ours: str
 ) -> None:
     postgres.execute(f"ALTER DATABASE {postgres_url.rpartition('/')[2]} SET synchronous_commit = {given}")
@@ -150,7 +150,7 @@ def test_we_let_go_of_a_server_that_vanished(commit: Engine) -> None:
             assert option(socket.TCP_USER_TIMEOUT) == LOST_PEER_S * 1000
 
 
-def test_a_writing_session_reads_what_is_committed_whatever_the_database_is_set_to(
+def test_writing_sessions_read_what_is_committed_whatever_the_default(
     postgres: Postgres, postgres_url: str, commit: Engine
 ) -> None:
     name = postgres_url.rpartition("/")[2]
@@ -160,7 +160,7 @@ def test_a_writing_session_reads_what_is_committed_whatever_the_database_is_set_
         assert setting(connection, "default_transaction_isolation") == "read committed"
 
 
-def test_the_server_ends_a_commit_that_stops_and_looks_for_a_client_that_vanished(postgres_url: str) -> None:
+def test_the_server_ends_commits_that_stop_and_notices_vanished_clients(postgres_url: str) -> None:
     engine = joint_engine(parse_url(postgres_url))
     with engine.connect() as connection:
         assert setting(connection, "idle_in_transaction_session_timeout") == str(IDLE_COMMIT_MS)

@@ -184,7 +184,7 @@ def test_a_stream_goes_on_exactly_however_often_it_is_written_and_loaded(
         assert kept.marks() == sorted(marks, key=lambda mark: (mark.key, mark.seq))
 
 
-def test_a_segment_that_comes_after_one_was_dropped_and_a_restart_stands_behind_those_before_it(store_url: str) -> None:
+def test_a_segment_added_after_a_drop_and_restart_comes_last(store_url: str) -> None:
     #   places   b 1   z 2   a 3        b is dropped; restart; m comes: behind a, which keeps its place
     with open_database(store_url) as database:
         term = begin_term(database.writer, "test", 0)
@@ -202,7 +202,7 @@ def test_a_segment_that_comes_after_one_was_dropped_and_a_restart_stands_behind_
         assert len(set(places)) == 3
 
 
-def test_a_segment_that_was_dropped_and_comes_again_stands_behind_the_others_also_after_a_restart(
+def test_a_dropped_segment_that_returns_comes_last_after_a_restart(
     store_url: str,
 ) -> None:
     with open_database(store_url) as database:

@@ -81,7 +81,7 @@ def histories(writers: Mapping[str, Writer]) -> dict[str, list[KeptNote]]:
     return {name: list(writer.key_states[""].history) for name, writer in sorted(writers.items())}
 
 
-def test_rows_of_the_log_that_a_writers_own_row_knows_are_not_applied_again(store_url: str) -> None:
+def test_log_rows_a_writers_row_includes_are_not_reapplied(store_url: str) -> None:
     with open_database(store_url) as database:
         flushes = Flushes(database)
         known = 0  # how often a row was in both
@@ -131,7 +131,7 @@ def test_a_deleted_stream_takes_its_log_along(store_url: str) -> None:
         assert counted(database, schema.writer_change) == 0
 
 
-def test_the_store_lets_go_of_writers_that_are_forgotten_and_a_restart_does_not_bring_them_back(store_url: str) -> None:
+def test_forgotten_writers_leave_the_store_and_do_not_return(store_url: str) -> None:
     with open_database(store_url) as database:
         flushes = Flushes(database)
         flushes.note(1, "stays")
@@ -150,7 +150,7 @@ def test_the_store_lets_go_of_writers_that_are_forgotten_and_a_restart_does_not_
         assert stored.log == flushes.live.log._log
 
 
-def test_a_name_that_comes_again_is_the_new_writer_wherever_the_log_has_the_old_one(store_url: str) -> None:
+def test_a_reused_name_is_the_new_writer_throughout_the_log(store_url: str) -> None:
     with open_database(store_url) as database:
         flushes = Flushes(database)
         flushes.note(1, "stays")
@@ -164,7 +164,7 @@ def test_a_name_that_comes_again_is_the_new_writer_wherever_the_log_has_the_old_
             assert stored.log == flushes.live.log._log
 
 
-def test_one_flush_may_have_a_writer_that_is_forgotten_and_the_one_that_comes_after_it(store_url: str) -> None:
+def test_one_flush_may_hold_a_forgotten_writer_and_its_successor(store_url: str) -> None:
     with open_database(store_url) as database:
         flushes = Flushes(database)
         flushes.note(1, "pod", "stays")

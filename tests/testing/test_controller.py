@@ -106,7 +106,7 @@ def test_a_silent_readers_segments_are_free_once_its_timeout_has_passed(
     assert answer["owned"] == {stream: {"0": 0}}
 
 
-def test_a_silent_writer_holds_time_until_its_timeout_has_passed_and_no_longer(controller: InProcessController) -> None:
+def test_a_silent_writer_holds_time_until_its_timeout_only(controller: InProcessController) -> None:
     controller.create_stream("silence", config=StreamConfig(mark_interval_ms=0, writer_timeout_ms=10_000))
     connection = controller.connection()
     windows = TimeWindows(connection, "silence")

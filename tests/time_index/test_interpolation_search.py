@@ -48,7 +48,7 @@ def mean_looks(offsets: Sequence[int], random: Random) -> tuple[float, float]:
     return ours / len(wanted), theirs / len(wanted)
 
 
-def test_looking_for_8_5_of_10_megabytes_guesses_85_percent_of_the_way() -> None:
+def test_searching_8_5_of_10_megabytes_guesses_85_percent() -> None:
     offsets = range(0, 10_000_001, 10_000)  # 1001 entries
     last, first, guess, *rest = looks_at(offsets, 8_500_000)
     assert (last, first, guess) == (1000, 0, 850)
@@ -61,7 +61,7 @@ def test_offsets_that_grow_evenly_take_four_looks_however_many_they_are(count: i
     assert ours <= 4 < theirs / 2
 
 
-def test_offsets_that_grow_by_chance_take_less_than_half_the_looks_of_bisection() -> None:
+def test_random_offsets_take_under_half_the_steps_of_bisection() -> None:
     random = Random(2)
     ours, theirs = mean_looks(list(accumulate(random.randrange(2_000) for _ in range(100_000))), random)
     assert ours < theirs / 2
@@ -71,7 +71,7 @@ def test_a_reader_at_the_tail_takes_one_look() -> None:
     assert looks_at(range(0, 1_000_000, 10), 999_995) == [99_999]
 
 
-def test_offsets_before_the_first_entry_and_no_entries_at_all_are_found_out_at_once() -> None:
+def test_offsets_before_the_first_entry_are_found_at_once() -> None:
     assert interpolation_search([5, 6].__getitem__, 2, 4) == (0, 2)
     assert interpolation_search([5].__getitem__, 1, 4) == (0, 1)
     assert interpolation_search([].__getitem__, 0, 4) == (0, 0)

@@ -81,7 +81,7 @@ def test_of_marks_at_one_offset_the_latest_time_is_the_entry(hold: Hold) -> None
 
 
 @pytest.mark.parametrize(("offset", "first"), [(0, 0), (1, 0), (39, 0), (40, 40), (84, 40), (85, 85), (900, 85)])
-def test_without_a_token_the_first_entry_is_the_one_at_or_below_the_offset(hold: Hold, offset: int, first: int) -> None:
+def test_without_a_token_the_entry_at_or_below_comes_first(hold: Hold, offset: int, first: int) -> None:
     entries, _ = time_index(hold(FIVE), "0", offset)
     assert entries[0].offset == first
     assert entries[-1] == IndexEntry(85, AT_12_04)
@@ -121,7 +121,7 @@ def test_a_segment_at_rest_for_many_marks_is_passed_over_quickly() -> None:
     assert marks.looks < 50
 
 
-def test_marks_that_were_pruned_are_gone_on_from_at_the_oldest_one_left() -> None:
+def test_a_pruned_index_continues_at_the_oldest_mark_left() -> None:
     chain = packed(FIVE)
     chain.prune_before_seq(4)
     assert time_index(chain, "0", 0, token=1) == ([IndexEntry(40, AT_12_01), IndexEntry(85, AT_12_04)], 5)
@@ -134,7 +134,7 @@ def test_before_the_first_entry_there_is_no_bound(hold: Hold) -> None:
     assert time_index(marks, "0", 39) == ([IndexEntry(40, AT_12_00), IndexEntry(85, AT_12_04)], 2)
 
 
-def test_a_segment_that_no_cut_reaches_into_holds_nothing_older_than_the_last_mark(hold: Hold) -> None:
+def test_a_segment_no_cut_reaches_starts_at_the_last_mark(hold: Hold) -> None:
     assert time_index(hold(FIVE), "7") == ([IndexEntry(0, AT_12_04)], 5)
     assert bound_at(hold(FIVE), "7", 0) == AT_12_04
 
@@ -164,7 +164,7 @@ class TestInTheIngestionDomain:
         entries, _ = time_index(hold(FIVE), "0", created_at=AT_11_55)
         assert entries[0] == IndexEntry(0, AT_11_58)
 
-    def test_where_a_mark_at_or_below_the_offset_says_more_it_comes_first(self, hold: Hold) -> None:
+    def test_a_later_mark_at_or_below_the_offset_comes_first(self, hold: Hold) -> None:
         entries, _ = time_index(hold(FIVE), "0", 50, created_at=AT_11_55)
         assert entries == [IndexEntry(40, AT_12_01), IndexEntry(85, AT_12_04)]
 
@@ -189,7 +189,7 @@ def some_marks(random: Random) -> list[Mark]:
 
 
 @given(st.integers(0, 2**32))
-def test_pages_of_any_size_make_one_index_that_gives_the_same_bound_at_every_offset(seed: int) -> None:
+def test_pages_of_any_size_make_the_same_index(seed: int) -> None:
     random = Random(seed)
     marks = some_marks(random)
     chain = packed(marks)
@@ -227,7 +227,7 @@ def test_no_event_at_or_past_an_entry_is_older_than_it(seed: int) -> None:
 class TestTimeIndex:
     """The reader's side."""
 
-    def test_an_index_forgets_what_a_reader_has_gone_past_and_keeps_its_bound(self) -> None:
+    def test_an_index_forgets_passed_entries_and_keeps_its_bound(self) -> None:
         index = TimeIndex()
         index.take([IndexEntry(0, 5), IndexEntry(40, 9), IndexEntry(85, 12)], 3)
         index.forget_below(50)
@@ -256,7 +256,7 @@ def test_a_call_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
         time_index(ListedMarks(FIVE), "0", **wrong)
 
 
-def test_a_mark_without_an_offset_says_more_than_the_time_at_which_its_segment_was_made(hold: Hold) -> None:
+def test_a_mark_without_an_offset_outweighs_a_segments_creation_time(hold: Hold) -> None:
     assert time_index(hold(marks_of((0, 100))), "0", created_at=50) == ([IndexEntry(0, 100)], 1)
     assert time_index(hold(marks_of((7, 100))), "0", created_at=50) == ([IndexEntry(0, 50), IndexEntry(7, 100)], 1)
 

@@ -19,9 +19,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_line_says_who_was_turned_away_from_what_and_what_was_missing(
-    keyed: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_denial_names_the_caller_the_call_and_the_need(keyed: Any, caplog: pytest.LogCaptureFixture) -> None:
     reader = keyed.make("reader", "a*")
     with caplog.at_level(logging.INFO):
         assert keyed.ask(None, "GET", "/v1/streams/s?x=hidden").status_code == 401

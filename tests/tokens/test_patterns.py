@@ -13,7 +13,7 @@ FEW = st.text("ab.*", min_size=1, max_size=8)
 
 
 @given(FEW, st.text("ab.", max_size=10))
-def test_a_pattern_fits_what_the_expression_with_any_characters_for_each_star_fits(pattern: str, name: str) -> None:
+def test_a_star_in_a_pattern_fits_any_characters(pattern: str, name: str) -> None:
     expression = ".*".join(re.escape(part) for part in pattern.split("*"))
     assert fits(pattern, name) == (re.fullmatch(expression, name) is not None)
 
@@ -76,7 +76,7 @@ def test_only_stars_allow_every_stream() -> None:
     assert every("*") and every("**") and not every("a*") and not every("*.*")
 
 
-def test_an_admin_may_what_the_others_may_and_they_not_what_each_other_may() -> None:
+def test_an_admin_covers_all_roles_and_others_only_their_own() -> None:
     may = {(own, needed) for own in Role for needed in Role if own.covers(needed)}
     assert may == {(own, own) for own in Role} | {(Role.ADMIN, needed) for needed in Role}
 

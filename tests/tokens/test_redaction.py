@@ -101,7 +101,7 @@ def test_a_problem_that_quotes_a_secret_does_not_have_it() -> None:
         ("POST", "/v1/streams/s/notes", {"writer": f"{TOKEN} ", "time": 1, "position": {}}),
     ],
 )
-def test_no_answer_and_no_log_repeats_a_token_that_is_in_the_wrong_place(
+def test_no_answer_or_log_repeats_a_misplaced_token(
     shared: Any, caplog: pytest.LogCaptureFixture, method: str, path: str, body: object
 ) -> None:
     caplog.set_level(logging.DEBUG, "controller")

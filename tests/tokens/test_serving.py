@@ -238,7 +238,7 @@ def command(guarded: Guarded, *words: str, **given: str) -> subprocess.Completed
     )
 
 
-def test_watch_shows_within_two_seconds_who_stalls_a_stream_and_when_it_is_let_go(guarded: Guarded) -> None:
+def test_watch_names_a_stalling_writer_within_two_seconds(guarded: Guarded) -> None:
     client = guarded.process.client
     client.put("/v1/streams/stalled", json={**SETTINGS, "writer_timeout_ms": 60_000})
     for writer, noted in (("w1", 1), ("w2", 60_000)):
@@ -264,7 +264,7 @@ def test_a_command_says_how_to_be_let_in_and_how_to_trust(guarded: Guarded) -> N
     assert reader.returncode == 0 and '"orders"' in reader.stdout and "stalled" not in reader.stdout
 
 
-def test_a_token_that_is_revoked_is_out_within_a_second_without_a_restart(guarded: Guarded) -> None:
+def test_a_revoked_token_is_refused_within_a_second(guarded: Guarded) -> None:
     took: list[float] = []
     while not took or (min(took) >= 1 and len(took) < 20):  # a busy machine is given twenty attempts
         name = f"short-{len(took)}"
@@ -295,9 +295,7 @@ def browsing(guarded: Guarded) -> Iterator[httpx.Client]:
 PAGES = ("/", "/streams/orders", "/streams/hidden", "/streams/hidden/writers/whoever", "/reader-groups/hidden-group")
 
 
-def test_the_dashboard_asks_for_a_token_and_takes_none_that_does_not_hold(
-    guarded: Guarded, browsing: httpx.Client
-) -> None:
+def test_the_dashboard_asks_for_a_token_and_refuses_invalid_ones(guarded: Guarded, browsing: httpx.Client) -> None:
     for page in PAGES:
         answer = browsing.get(page)
         assert (answer.status_code, answer.headers["location"].partition("?")[0]) == (303, "/sign-in"), page

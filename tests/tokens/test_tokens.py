@@ -31,7 +31,7 @@ def note(stream: str | None = None, writer: str = "w") -> dict[str, Any]:
 # -- from when until when ----------------------------------------------------------------------------------------
 
 
-def test_without_tokens_nobody_is_asked_for_one_and_from_the_first_on_everybody_is(keyed: Any) -> None:
+def test_tokens_are_asked_for_from_the_first_one_on(keyed: Any) -> None:
     keyed.call(None, "PUT", "/v1/streams/s", {"segments": 1})
 
     admin = keyed.make("admin")
@@ -132,7 +132,7 @@ def test_the_journal_tells_whose_token_it_was(keyed: Any, streams: str) -> None:
 # -- patterns within a call --------------------------------------------------------------------------------------
 
 
-def test_a_list_of_streams_shows_those_that_the_pattern_fits_over_all_pages(keyed: Any, streams: str) -> None:
+def test_a_list_of_streams_shows_permitted_ones_over_all_pages(keyed: Any, streams: str) -> None:
     orders, admin = keyed.make("reader", "orders-*"), streams
     pages, after = [], ""
     while after is not None:
@@ -172,7 +172,7 @@ def test_a_list_of_groups_shows_those_of_which_every_stream_is_allowed(keyed: An
     assert keyed.call(streams, "GET", "/v1/reader-groups?limit=2") == {"groups": ["eu", "mixed"], "next": "mixed"}
 
 
-def test_a_group_takes_a_pattern_that_fits_all_that_it_reads_and_is_to_read(keyed: Any, streams: str) -> None:
+def test_a_group_needs_a_pattern_for_all_its_streams(keyed: Any, streams: str) -> None:
     orders = keyed.make("reader", "orders-*")
     keyed.call(orders, "PUT", "/v1/reader-groups/own", {"streams": STREAMS[:2]})
     keyed.call(streams, "PUT", "/v1/reader-groups/mixed", {"streams": STREAMS})
@@ -210,7 +210,7 @@ def test_a_refusal_names_the_role_and_the_pattern_that_it_takes(keyed: Any, stre
 # -- answers that take a while -----------------------------------------------------------------------------------
 
 
-def test_who_waits_for_a_mark_is_refused_when_the_token_is_revoked_before_it_comes(keyed: Any, streams: str) -> None:
+def test_a_waiter_is_refused_when_its_token_is_revoked(keyed: Any, streams: str) -> None:
     reader = keyed.make("reader")
     shown = {"Authorization": f"Bearer {reader}"}
     path = "/v1/streams/payments/marks?wait_ms=30000"

@@ -53,7 +53,7 @@ def test_before_the_first_mark_there_is_no_lower_bound(hold: Hold) -> None:
     assert time_window(hold(FIGURE_6), NOTHING, None) == window
 
 
-def test_past_the_last_mark_there_is_no_upper_bound_and_lower_waits_for_the_next(hold: Hold) -> None:
+def test_past_the_last_mark_there_is_no_upper_bound(hold: Hold) -> None:
     position = Cut({"0": 75, "1": 90})
     assert time_window(hold(FIGURE_6), position, None) == TimeWindow(600, None, mark_seq=6)
     further = mark(7, 700, 720, Cut({"0": 70, "1": 80}))
@@ -98,7 +98,7 @@ def merged() -> SegmentGraph:
     return graph
 
 
-def test_while_only_one_of_two_merged_segments_is_read_no_mark_on_their_successor_is_passed(hold: Hold) -> None:
+def test_a_merges_successor_counts_only_after_both_predecessors_are_read(hold: Hold) -> None:
     graph = merged()
     before = mark(1, 100, 110, graph.cut({"0": 300, "1": 50}))
     on_successor = mark(2, 200, 210, graph.cut({"2": 1}))
@@ -115,7 +115,7 @@ def test_naming_a_successor_says_that_what_it_follows_was_read(hold: Hold) -> No
     assert time_window(marks, graph.cut({"2": 0}), None) == TimeWindow(100, None, mark_seq=1)
 
 
-def test_a_position_in_a_segment_that_no_mark_knows_has_no_upper_bound(hold: Hold) -> None:
+def test_a_position_in_an_unknown_segment_has_no_upper_bound(hold: Hold) -> None:
     assert time_window(hold(FIGURE_6), Cut({"0": 25, "1": 25, "9": 1}), None) == TimeWindow(200, None, mark_seq=2)
 
 
@@ -154,9 +154,7 @@ def test_a_sealed_stream_in_which_nothing_was_written_is_at_its_end(hold: Hold) 
         (None, TimeWindow(lower=600, upper=None, mark_seq=6)),  # in 0 below it, in 1 above
     ],
 )
-def test_what_time_has_reached_at_rest_follows_on_the_last_mark_and_has_no_seq(
-    at: int | None, window: TimeWindow
-) -> None:
+def test_idle_advance_follows_the_last_mark_without_a_seq(at: int | None, window: TimeWindow) -> None:
     position = Cut({"0": 62, "1": 90}) if at is None else Cut({"0": at, "1": at})
     marks = ListedMarks(FIGURE_6)
     resting = mark(7, 900, 900, Cut({"0": 70, "1": 70}), excluded=("lost",))

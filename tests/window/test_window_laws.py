@@ -124,9 +124,7 @@ def packed(marks: list[Mark]) -> MarkChain:
 
 
 @given(histories(), st.data())
-def test_a_window_found_by_binary_search_is_the_one_found_by_looking_at_every_mark(
-    history: History, data: st.DataObject
-) -> None:
+def test_binary_search_finds_the_same_window_as_a_full_search(history: History, data: st.DataObject) -> None:
     chain, listed = packed(history.marks), ListedMarks(history.marks)
     for _ in range(5):
         position = data.draw(st.composite(lambda draw: history.position(draw))())

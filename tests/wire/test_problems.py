@@ -118,7 +118,7 @@ def test_every_error_says_in_words_of_its_own_what_went_wrong(data: st.DataObjec
     assert str(StrandlineError()) == "StrandlineError"
 
 
-def test_no_field_of_an_error_is_named_like_a_member_of_a_problem() -> None:
+def test_no_error_field_is_named_like_a_problem_member() -> None:
     assert not {(kind, name) for kind in HINTS for name in HINTS[kind] if name in RESERVED}
 
 
@@ -172,7 +172,7 @@ def test_a_long_name_keeps_its_beginning() -> None:
     assert name == "x" * (PROBLEM_TEXT_CHARACTERS - 1) + "…"
 
 
-def test_a_number_past_the_bound_becomes_the_bound_where_only_a_number_fits() -> None:
+def test_a_number_past_the_bound_becomes_the_bound() -> None:
     assert over_the_wire(UnknownSeq(key="", seq=10**5000, newest=-(10**30))).values == {
         "key": "",
         "seq": PROBLEM_NUMBER,
@@ -189,7 +189,7 @@ def test_a_long_list_is_cut_to_its_first_entries() -> None:
     assert over_the_wire(error).values["known"] == tuple(str(n) for n in range(PROBLEM_ENTRIES))
 
 
-def test_a_code_that_is_not_known_comes_back_with_all_that_was_said() -> None:
+def test_an_unknown_code_comes_back_with_all_details() -> None:
     error = from_problem({"status": 418, "code": "short_and_stout", "detail": "I am a teapot"}, call="GET /v1/tea")
     assert isinstance(error, UnexpectedAnswer)
     assert error.values == {
@@ -209,7 +209,7 @@ def test_a_code_that_is_not_known_comes_back_with_all_that_was_said() -> None:
         ({"newest": ...}, "the field newest is missing"),
     ],
 )
-def test_a_known_code_whose_fields_do_not_fit_is_not_forced_into_its_error(change: dict[str, Any], reason: str) -> None:
+def test_a_known_code_with_wrong_fields_is_an_unexpected_answer(change: dict[str, Any], reason: str) -> None:
     problem = to_problem(Fenced(name="w1", epoch=3, newest=4)) | change
     error = from_problem({name: value for name, value in problem.items() if value is not ...})
     assert isinstance(error, UnexpectedAnswer)
@@ -223,9 +223,7 @@ def test_any_object_at_all_becomes_an_error(problem: dict[str, Any]) -> None:
 
 
 @given(JSON, st.sampled_from(sorted(BY_CODE)), st.data())
-def test_any_value_in_a_field_becomes_an_error_that_can_be_sent_on(
-    value: object, code: str, data: st.DataObject
-) -> None:
+def test_any_field_value_becomes_an_error_that_can_be_sent(value: object, code: str, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(HINTS[BY_CODE[code]])))
     problem = to_problem(
         data.draw(st.builds(BY_CODE[code], **{n: values_of(h) for n, h in HINTS[BY_CODE[code]].items()}))
@@ -238,7 +236,7 @@ def test_fields_that_a_newer_controller_adds_are_passed_over() -> None:
     assert error.values == {"what": "notes", "count": 2, "limit": 1, "setting": None}
 
 
-def test_an_error_without_a_place_in_the_table_goes_as_an_internal_failure_that_names_its_code() -> None:
+def test_an_error_outside_the_table_is_sent_as_internal_failure() -> None:
     class Elsewhere(StrandlineError):
         code = "elsewhere"
 
@@ -254,6 +252,6 @@ def test_a_store_that_is_away_says_since_when(since: int | None, told: str) -> N
     assert told in str(StoreUnavailable(reason="disk full", since=since))
 
 
-def test_who_may_not_do_something_with_any_stream_is_told_the_role_alone() -> None:
+def test_a_refusal_for_any_stream_names_the_role_alone() -> None:
     told = str(Forbidden(role="reader", call="list tokens", needs="admin"))
     assert told == "a token with the role 'reader' may not list tokens: that takes the role 'admin'"

@@ -414,7 +414,7 @@ def test_what_a_newer_controller_adds_is_passed_over() -> None:
         ({"key": None}, "the answer.marks[0].key: expected str, got null"),
     ],
 )
-def test_a_field_that_is_not_what_it_should_be_is_named_with_its_place(change: dict[str, Any], said: str) -> None:
+def test_a_wrong_field_is_named_with_its_place(change: dict[str, Any], said: str) -> None:
     changed = {name: value for name, value in (MARK | change).items() if value is not ...}
     with pytest.raises(ValueError) as raised:
         shapes.read(MarksPage, sent({"marks": [changed]}))

@@ -77,7 +77,7 @@ def test_a_type_has_one_decoder() -> None:
         (b"x", "it is not JSON (JSON is malformed: invalid character (byte 0)) and begins with b'x'"),
     ],
 )
-def test_an_answer_of_another_shape_is_a_value_error_that_names_the_field(body: bytes, said: str) -> None:
+def test_a_wrong_shape_is_a_value_error_naming_the_field(body: bytes, said: str) -> None:
     with pytest.raises(ValueError) as raised:
         shapes.read(Point, body)
     assert str(raised.value) == said

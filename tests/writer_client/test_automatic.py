@@ -54,7 +54,7 @@ def test_a_manual_note_is_an_error_while_time_is_noted_automatically(
         writer.note_time(100)
 
 
-def test_a_clock_that_is_behind_the_floor_says_nothing_until_it_is_there(
+def test_a_clock_behind_the_floor_notes_nothing_before_reaching_it(
     controller: Any, make_any: Any, make_writer: Any, late_log: Any, wire: Any
 ) -> None:
     stream, clock = controller.stream(), Clock(900)
@@ -118,7 +118,7 @@ def test_an_idle_writer_is_left_alone_until_it_writes(controller: Any, make_any:
         assert wire.lines[sent] == "PUT writers/w1"
 
 
-def test_a_write_that_failed_stops_the_clock_until_the_application_says_what_became_of_it(
+def test_a_failed_write_stops_the_clock_until_the_application_resumes(
     controller: Any, make_any: Any, late_log: Any, wire: Any
 ) -> None:
     stream, clock = controller.stream(), Clock(1_000)
@@ -174,7 +174,7 @@ def test_the_clock_needs_a_log_or_somebody_who_tells_the_position(make_any: Any)
         make_any("orders", automatically_note_time=True)
 
 
-def test_what_was_written_before_the_first_note_of_the_clock_is_noted_on_leaving(
+def test_writes_before_the_clocks_first_note_are_noted_on_leaving(
     controller: Any, make_any: Any, late_log: Any
 ) -> None:
     stream, is_set = controller.stream(), threading.Event()
@@ -192,9 +192,7 @@ def test_what_was_written_before_the_first_note_of_the_clock_is_noted_on_leaving
     assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(1_000, {"0": 1})]
 
 
-def test_a_block_that_is_left_before_the_writer_was_registered_notes_what_it_has_written(
-    controller: Any, make_any: Any
-) -> None:
+def test_a_block_left_before_registration_notes_its_writes(controller: Any, make_any: Any) -> None:
     stream = controller.stream()
     automatic = AutomaticTime(lag_ms=0, clock=Clock(1_000), position=lambda: {"0": 1})
     with make_any(stream, automatically_note_time=automatic):
@@ -236,7 +234,7 @@ def test_without_a_log_the_application_tells_the_positions(
 
 
 @pytest.mark.parametrize("failure", [ConnectionError("away"), TransactionUnderWay(call="position()")])
-def test_while_the_application_tells_no_position_nothing_is_noted_and_it_is_asked_again(
+def test_without_a_position_nothing_is_noted_until_one_comes(
     controller: Any, make_any: Any, failure: Exception
 ) -> None:
     stream, clock = controller.stream(), Clock(1_000)

@@ -53,7 +53,7 @@ def test_a_note_arrives_without_anyone_waiting_for_it(controller: Any, make_back
     assert controller.states(stream) == {"closed": 1}
 
 
-def test_a_note_leaves_when_what_was_written_before_it_is_acknowledged_and_not_earlier(
+def test_a_note_leaves_once_its_writes_are_acknowledged(
     controller: Any, make_background: Any, late_log: Any, wire: Any
 ) -> None:
     stream = controller.stream()
@@ -73,7 +73,7 @@ def test_a_note_leaves_when_what_was_written_before_it_is_acknowledged_and_not_e
         assert wire.happened.index("flush") < wire.happened.index("POST notes")
 
 
-def test_a_controller_that_is_away_keeps_nobody_from_noting_and_hears_it_all_later(
+def test_an_absent_controller_stops_no_notes_and_hears_them_later(
     controller: Any, make_background: Any, wire: Any, reports: Any
 ) -> None:
     stream = controller.stream()
@@ -145,7 +145,7 @@ def test_a_failed_write_holds_notes_back_and_says_so(
         assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(200, {"0": 2})]
 
 
-def test_a_write_that_fails_at_once_holds_back_the_notes_before_it_too(
+def test_a_failed_write_also_holds_earlier_notes_back(
     controller: Any, make_background: Any, late_log: Any, reports: Any
 ) -> None:
     """A log may tell of an earlier append that failed when the next one is made."""
@@ -247,7 +247,7 @@ def test_a_late_note_is_reported_with_the_floor(
         assert late.floors[""] == writer.status().floors[""] == controller.marks(stream)[-1].time
 
 
-def test_a_writer_that_was_let_go_and_overtaken_by_nobody_hears_of_no_late_note(
+def test_a_timed_out_writer_nobody_overtook_has_no_late_note(
     controller: Any, make_background: Any, make_writer: Any, reports: Any
 ) -> None:
     #  w1      100   200              400      w1 is let go after each note: nobody may hold time here
@@ -316,7 +316,7 @@ def test_a_writer_that_cannot_be_closed_says_what_its_notes_wait_for(
     writer.close()
 
 
-def test_a_transaction_is_noted_when_it_is_committed_and_a_crash_is_made_up_for(
+def test_a_commit_notes_its_transaction_and_a_restart_repairs_crashes(
     controller: Any, make_background: Any, tmp_path: Path, wire: Any
 ) -> None:
     stream = controller.stream()
@@ -421,7 +421,7 @@ def test_a_writer_goes_on_by_key_over_a_split_and_a_merge(
     assert finals == {segment: ends[segment] for segment in ("0", "1", "3")}
 
 
-def test_a_note_in_a_segment_that_the_controller_has_not_heard_of_waits_until_it_has(
+def test_a_note_in_an_unknown_segment_waits_until_known(
     controller: Any, make_background: Any, tmp_path: Path, reports: Any
 ) -> None:
     stream = controller.stream(1)

@@ -22,7 +22,7 @@ def notes_of(request: Request) -> list[dict[str, Any]]:
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=STEPS, faults=FAULTS)
-def test_a_note_covers_all_that_was_written_before_it_and_the_last_one_arrives(
+def test_a_note_covers_all_earlier_writes_and_the_last_arrives(
     controller: Any, make_background: Any, faulty_pair: Any, steps: list[str], faults: list[str]
 ) -> None:
     stream = controller.stream()

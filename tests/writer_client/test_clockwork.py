@@ -56,7 +56,7 @@ def test_a_note_of_the_clock_that_takes_long_keeps_no_write_waiting(
     assert controller.states(stream) == {"closed": 1}
 
 
-def test_while_the_controller_is_away_writes_go_on_and_the_clock_is_tried_again(
+def test_writes_go_on_and_the_clock_retries_without_a_controller(
     controller: Any, make_any: Any, late_log: Any, wire: Any
 ) -> None:
     stream, (clock, automatic), reports = controller.stream(), clock_of(1_000), list[Any]()
@@ -95,7 +95,7 @@ def test_a_writer_whose_clocks_note_had_no_answer_can_be_closed(
     assert controller.states(stream) == {"closed": 1}
 
 
-def test_a_writer_that_is_fenced_hears_of_it_from_its_next_call_and_notes_no_more(
+def test_a_fenced_writer_hears_it_and_notes_no_more(
     controller: Any, make_any: Any, make_writer: Any, late_log: Any, wire: Any
 ) -> None:
     stream, (clock, automatic) = controller.stream(), clock_of(1_000)
@@ -170,7 +170,7 @@ def tasks_of(writer: Any) -> set[str]:
     return asyncio.run_coroutine_threadsafe(names(), loop).result(30)
 
 
-def test_a_commits_time_that_got_no_answer_is_noted_by_the_writer_itself(
+def test_a_commits_unanswered_time_is_noted_by_the_writer(
     controller: Any, make_any: Any, tmp_path: Path, wire: Any
 ) -> None:
     stream, automatic = controller.stream(), AutomaticTime(period_ms=SOON, lag_ms=0, clock=Clock(1_000))
@@ -193,9 +193,7 @@ def test_a_commits_time_that_got_no_answer_is_noted_by_the_writer_itself(
         assert controller.marks(stream)[-1].cut == {"0": 2}
 
 
-def test_a_writer_that_notes_by_hand_may_rest_after_a_write_that_failed(
-    controller: Any, make_any: Any, late_log: Any
-) -> None:
+def test_a_writer_noting_by_hand_may_idle_after_failed_writes(controller: Any, make_any: Any, late_log: Any) -> None:
     """Not before it has noted: what it noted last might leave out what it is about to write again."""
     stream = controller.stream()
     with make_any(stream, log=late_log, idle_after_ms=SOON) as writer:

@@ -282,7 +282,7 @@ EMBEDDED = {
 
 
 @pytest.mark.parametrize("how", ["fork", "multiprocessing"])
-def test_the_embedded_log_is_refused_in_a_forked_child_which_can_open_its_own(tmp_path: Path, how: str) -> None:
+def test_a_forked_child_must_open_its_own_embedded_log(tmp_path: Path, how: str) -> None:
     script = f"""
         log, reader = SqliteLog.create(path, 1), SqliteLogReader(path)
         log.append(EVENT * 5_000)
@@ -343,9 +343,7 @@ def test_an_error_names_the_object_and_both_processes(controller: Any, tmp_path:
     assert told.endswith("make another one in the process that uses it")
 
 
-def test_a_child_that_makes_its_own_writer_notes_and_leaves_the_notes_of_its_parent_alone(
-    controller: Any, tmp_path: Path
-) -> None:
+def test_a_childs_own_writer_leaves_its_parents_notes_alone(controller: Any, tmp_path: Path) -> None:
     """Both end without closing: each sends its own, once."""
     stream = controller.stream()
     script = """

@@ -223,7 +223,7 @@ def test_a_log_that_hangs_keeps_no_process_from_ending(controller: Any, tmp_path
 
 
 @pytest.mark.parametrize("domain", ["event", "ingestion"])
-def test_a_clock_that_ticks_all_the_time_does_not_hold_the_end_up(controller: Any, tmp_path: Path, domain: str) -> None:
+def test_a_ticking_clock_does_not_delay_the_end(controller: Any, tmp_path: Path, domain: str) -> None:
     from strandline.core.config import StreamConfig, TimeDomain
 
     stream = controller.stream(config=StreamConfig(mark_interval_ms=0, time_domain=TimeDomain(domain)))

@@ -129,7 +129,7 @@ def test_a_writer_that_may_have_noted_leaves_with_that_time(
     assert controller.states(stream) == {"closed": 1}
 
 
-def test_a_commit_below_what_may_be_noted_is_refused_before_it_is_made(
+def test_a_commit_below_the_lowest_allowed_time_is_refused_beforehand(
     controller: Any, make_writer: Any, wire: Any, tmp_path: Path
 ) -> None:
     stream = controller.stream()
@@ -177,7 +177,7 @@ def test_a_writer_that_could_not_look_into_its_log_registers_again(
 # -- in the background -----------------------------------------------------------------------------------------
 
 
-def test_a_batch_whose_answer_is_lost_is_sent_again_and_nothing_of_it_is_refused(
+def test_a_batch_with_a_lost_answer_is_resent_without_refusals(
     controller: Any, make_background: Any, wire: Any
 ) -> None:
     stream = controller.stream()

@@ -18,7 +18,7 @@ APPENDS = st.lists(st.tuples(st.booleans(), st.integers(1, 3), st.none() | st.in
 
 
 @given(appends=APPENDS)
-def test_newest_is_said_when_all_below_is_ones_own_and_its_time_was_given(
+def test_newest_is_said_only_for_ones_own_timed_writes(
     appends: list[tuple[bool, int, int | None]],
 ) -> None:
     newest, end = NewestTime(), 0
@@ -40,7 +40,7 @@ def test_each_key_is_known_by_itself(appends: list[dict[str, int]]) -> None:
     assert newest.below({"0": len(appends)}) == {key: max(times[key] for times in appends) for key in everywhere}
 
 
-def test_reading_from_a_time_is_exact_where_event_times_are_given_with_the_writes(
+def test_reading_from_a_time_is_exact_where_writes_give_times(
     controller: Any, make_writer: Any, tmp_path: Path
 ) -> None:
     stream = controller.stream()
@@ -81,9 +81,7 @@ def test_after_a_write_that_failed_nothing_is_known(controller: Any, make_writer
         assert mark.newest is None
 
 
-def test_what_is_said_with_a_note_holds_for_what_was_written_by_then(
-    controller: Any, make_background: Any, late_log: Any
-) -> None:
+def test_newest_in_a_note_covers_only_writes_until_then(controller: Any, make_background: Any, late_log: Any) -> None:
     stream = controller.stream()
     with make_background(stream, log=late_log) as writer:
         late_log.acknowledges.clear()

@@ -168,7 +168,7 @@ def test_a_transaction_that_nobody_holds_any_more_keeps_no_note_back(
     assert marks(controller, stream) == [(100, 0)]
 
 
-def test_a_writer_that_died_within_a_transaction_leaves_nothing_that_its_successor_would_pass(
+def test_a_crashed_transaction_leaves_nothing_its_successor_would_pass(
     controller: Any, make_writer: Any, tmp_path: Path
 ) -> None:
     stream = controller.stream(3)
@@ -250,7 +250,7 @@ def test_the_controllers_clock_does_not_pass_an_open_transaction(
 
 
 @pytest.mark.parametrize("domain", ["event", "ingestion"])
-def test_transactions_that_follow_each_other_without_a_pause_do_not_stop_the_clock(
+def test_consecutive_transactions_do_not_stop_the_clock(
     controller: Any, make_any: Any, tmp_path: Path, wire: Any, domain: Any
 ) -> None:
     stream = controller.stream(3, config=INGESTION if domain == "ingestion" else StreamConfig(mark_interval_ms=0))
@@ -294,7 +294,7 @@ def test_a_commit_may_say_a_time_beside_the_clock(controller: Any, make_any: Any
     assert reports == []
 
 
-def test_a_note_that_was_said_before_a_transaction_leaves_when_the_log_tells_its_position(
+def test_a_note_before_a_transaction_leaves_when_positions_are_known(
     controller: Any, make_background: Any, tmp_path: Path
 ) -> None:
     stream = controller.stream(3)

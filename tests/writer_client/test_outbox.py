@@ -51,7 +51,7 @@ def test_what_a_later_note_has_overtaken_is_not_sent_again() -> None:
     assert times_sent_again(({"": 1}, OVERLOADED), ({"": 2}, TAKEN)) == []
 
 
-def test_of_a_note_that_was_overtaken_in_one_key_the_other_is_sent_again() -> None:
+def test_a_note_overtaken_in_one_key_keeps_the_other() -> None:
     assert times_sent_again(({"": 1, "a": 5}, OVERLOADED), ({"": 2}, TAKEN)) == [{"a": 5}]
 
 
@@ -106,7 +106,7 @@ NOTES = st.lists(
 
 
 @given(batches=st.lists(st.tuples(NOTES, st.booleans(), st.booleans()), max_size=8))
-def test_no_note_is_refused_for_what_an_earlier_answer_that_was_lost_had_taken(
+def test_no_note_is_refused_for_what_a_lost_answer_took(
     batches: list[tuple[list[tuple[dict[str, int], dict[str, int]]], bool, bool]],
 ) -> None:
     outbox, controller = holding(), Strict()
@@ -138,7 +138,7 @@ def test_what_another_one_noted_is_refused_also_where_an_answer_was_lost() -> No
     assert outbox.status().noted == {"": 60}
 
 
-def test_what_is_refused_for_another_reason_is_told_also_where_an_answer_was_lost() -> None:
+def test_another_reason_for_refusal_is_reported_despite_lost_answers() -> None:
     outbox, controller = holding(), Strict()
     outbox.say_at({"": 10}, {"0": 1}, {})
     outbox.say_at({"": 2_000}, {"0": 2}, {})

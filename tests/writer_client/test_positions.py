@@ -20,7 +20,7 @@ def test_without_a_log_a_position_must_be_given(controller: Any, make_writer: An
         writer.note_time(100, {})
 
 
-def test_a_note_covers_what_was_written_before_it_and_leaves_when_that_is_acknowledged(
+def test_a_note_covers_earlier_writes_and_waits_for_their_acknowledgement(
     controller: Any, make_writer: Any, wire: Any, late_log: Any
 ) -> None:
     with make_writer(controller.stream(), log=late_log, wire=wire) as writer:
@@ -112,7 +112,7 @@ def test_a_writer_that_has_written_and_never_noted_cannot_close_in_silence(
     assert controller.states(stream) == {"joined": 1}
 
 
-def test_a_writer_that_never_noted_closes_at_its_floor_where_it_has_one(
+def test_a_writer_that_never_noted_closes_at_its_floor(
     controller: Any, make_writer: Any, wire: Any, late_log: Any
 ) -> None:
     stream = controller.stream()
@@ -143,7 +143,7 @@ def test_what_others_wrote_keeps_no_writer_from_closing(
     assert wire.lines == ["PUT writers/w1", "DELETE writers/w1?epoch=1"]
 
 
-def test_what_an_earlier_process_wrote_and_never_noted_lies_below_the_first_note(
+def test_a_crashed_process_unnoted_writes_lie_below_the_first_note(
     controller: Any, make_writer: Any, tmp_path: Path
 ) -> None:
     stream = controller.stream()

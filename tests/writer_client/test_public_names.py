@@ -51,7 +51,7 @@ def test_each_of_them_is_there_under_its_own_name(name: str) -> None:
     assert getattr(writer_client, name).__name__ == name
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error_that_says_so() -> None:
+def test_an_unknown_public_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'writer_client' has no attribute 'Writter'"):
         writer_client.Writter  # type: ignore[attr-defined]  # noqa: B018  # that is the point
 

@@ -18,7 +18,7 @@ def to(segment: str, *values: bytes) -> list[Event]:
     return [Event(value, segment=segment) for value in values]
 
 
-def test_a_writer_without_anything_to_write_goes_idle_and_registers_before_it_writes_again(
+def test_a_writer_with_nothing_to_write_idles_and_later_registers(
     controller: Any, make_any: Any, late_log: Any, wire: Any
 ) -> None:
     stream = controller.stream()
@@ -38,7 +38,7 @@ def test_a_writer_without_anything_to_write_goes_idle_and_registers_before_it_wr
     assert [(mark.time, mark.cut) for mark in controller.marks(stream)] == [(100, {"0": 1}), (120, {"0": 2})]
 
 
-def test_an_idle_writer_holds_no_time_and_what_it_wrote_last_is_covered(
+def test_an_idle_writer_holds_no_time_and_is_covered(
     controller: Any, make_any: Any, make_writer: Any, late_log: Any
 ) -> None:
     stream = controller.stream()
@@ -107,7 +107,7 @@ def test_no_write_comes_between_going_idle_and_registering(
     assert controller.marks(stream)[-1].cut == {"0": 196}  # as of the last note that said a later time
 
 
-def test_a_writer_without_a_log_goes_idle_and_its_next_note_wakes_it(controller: Any, make_any: Any, wire: Any) -> None:
+def test_a_writer_without_a_log_idles_until_its_next_note(controller: Any, make_any: Any, wire: Any) -> None:
     stream = controller.stream()
     writer = make_any(stream, wire=wire, idle_after_ms=SOON)
     for number in range(1, 4):

@@ -56,7 +56,7 @@ def _is_there(reader: SqliteLogReader, offset: int) -> bool:
         return False
 
 
-def test_what_is_older_goes_from_the_log_and_the_stream_and_nothing_newer(controller: Any, log: SqliteLog) -> None:
+def test_truncation_removes_what_is_older_and_nothing_newer(controller: Any, log: SqliteLog) -> None:
     stream = written(controller, log, newest=True)
 
     assert truncate_before(controller.connection, stream, log, 500) == {"0": 4}
@@ -88,9 +88,7 @@ def test_before_the_first_mark_there_is_nothing_to_remove(controller: Any, log: 
     assert len(times_left(log)) == 9
 
 
-def test_a_cut_of_the_log_that_the_stream_has_not_heard_of_is_told_when_it_is_done_again(
-    controller: Any, log: SqliteLog
-) -> None:
+def test_an_interrupted_truncation_is_completed_when_repeated(controller: Any, log: SqliteLog) -> None:
     stream = written(controller, log, newest=True)
     log.truncate({"0": 4})  # and there it ended, the first time
     assert truncate_before(controller.connection, stream, log, 500) == {"0": 4}

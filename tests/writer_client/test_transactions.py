@@ -93,7 +93,7 @@ def test_a_writer_that_went_idle_during_a_transaction_registers_before_it_commit
 
 
 @pytest.mark.parametrize(("time", "error"), [(99, TimeWentBack), (1.5, InvalidNote), (2**53, InvalidNote)])
-def test_a_time_that_is_seen_to_be_wrong_keeps_the_transaction_from_being_committed(
+def test_a_wrong_time_prevents_the_commit_of_its_transaction(
     controller: Any, make_writer: Any, open_log: OpenLog, time: Any, error: type[Exception]
 ) -> None:
     log = open_log()
@@ -106,7 +106,7 @@ def test_a_time_that_is_seen_to_be_wrong_keeps_the_transaction_from_being_commit
         assert log.end_offsets()["0"] == 0
 
 
-def test_a_note_that_does_not_arrive_is_told_apart_from_a_commit_that_failed_and_goes_out_with_the_next(
+def test_an_undelivered_note_is_no_failed_commit_and_goes_later(
     controller: Any, make_writer: Any, open_log: OpenLog, wire: Any
 ) -> None:
     log = open_log()

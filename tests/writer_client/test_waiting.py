@@ -30,7 +30,7 @@ def contribution(notes: list[Pending], key: str, time: int) -> int | None:
 
 @settings(max_examples=60)
 @given(steps=STEPS, taken_after=st.integers(0, 300))
-def test_what_is_kept_says_no_more_than_what_was_noted_and_has_the_newest_of_each_key(
+def test_kept_notes_claim_no_more_and_hold_each_keys_newest(
     steps: list[tuple[set[str], int, int]], taken_after: int
 ) -> None:
     noted, waiting, under_way = story(steps), WaitingNotes(), []
@@ -67,7 +67,7 @@ def test_a_heartbeat_takes_the_place_of_the_one_before() -> None:
     assert list(waiting) == [Pending({"": 3}, {"0": 5})]
 
 
-def test_merged_notes_are_only_as_sure_of_what_is_newest_as_both_were() -> None:
+def test_merged_notes_know_newest_only_if_both_did() -> None:
     earlier = Pending({"": 1}, {"0": 5, "1": 2}, {"": 9})
     assert merged(earlier, Pending({"": 2}, {"0": 6}, {"": 7})).newest == {"": 9}
     assert merged(earlier, Pending({"": 2}, {"0": 6})).newest == {}
