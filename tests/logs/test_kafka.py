@@ -23,8 +23,7 @@ from strandline.logs.errors import (
     TopicMissing,
     TransactionUnderWay,
 )
-from strandline.logs.kafka import KafkaLog
-from strandline.logs.kafka_producer import TrackedProducer
+from strandline.logs.kafka import KafkaLog, TrackedProducer
 from strandline.logs.kafka_reader import KafkaLogReader
 from tests.kafka import Kafka
 

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -49,19 +50,22 @@ def tops(modules: set[str]) -> set[str]:
     return {module.split(".")[0] for module in modules}
 
 
-def imported(node: ast.AST) -> Iterator[str]:
-    """The modules that a module imports when it runs: what only type checkers see is left out."""
+def imported(node: ast.AST, *, names: bool = False) -> Iterator[str]:
+    """The modules that a module imports when it runs: what only type checkers see is left out. With `names` also what
+    it imports from them, which may be modules."""
     match node:
         case ast.Import():
             yield from (alias.name for alias in node.names)
         case ast.ImportFrom(level=0, module=str(module)):
             yield module
+            if names:
+                yield from (f"{module}.{alias.name}" for alias in node.names)
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             for other in node.orelse:
-                yield from imported(other)
+                yield from imported(other, names=names)
         case _:
             for child in ast.iter_child_nodes(node):
-                yield from imported(child)
+                yield from imported(child, names=names)
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +77,12 @@ def core(product_files: list[Path], root: Path) -> dict[str, set[str]]:
         if (name := module_name(file, root)).split(".")[0] == "strandline"
         and not name.startswith(("strandline.logs", "strandline.testing"))
     }
+
+
+def test_no_modules_import_one_another(product_files: list[Path], root: Path) -> None:
+    found = {module_name(file, root): set(imported(ast.parse(file.read_text()), names=True)) for file in product_files}
+    graph = {name: imports & found.keys() - {name} for name, imports in found.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError with the circle
 
 
 def test_the_core_imports_the_standard_library_only(core: dict[str, set[str]]) -> None:

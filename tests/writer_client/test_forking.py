@@ -393,7 +393,7 @@ def test_a_log_on_kafka_is_refused_in_a_forked_child(kafka: Kafka, how: str) -> 
     kafka.create_topic(topic, 1)
     script = f"""
         from strandline.logs.kafka import KafkaLog
-        from strandline.logs.kafka_producer import TrackedProducer
+        from strandline.logs.kafka import TrackedProducer
         from strandline.logs.kafka_reader import KafkaLogReader
         log, reader = KafkaLog.connect(url, path, transactional_id=path), KafkaLogReader(url, path)
         tracked = TrackedProducer({{"bootstrap.servers": url}})

@@ -12,8 +12,7 @@ import pytest
 from reader_client import TimeWindows
 from strandline.core.config import StreamConfig, TimeDomain
 from strandline.logs import Log, Position
-from strandline.logs.kafka import KafkaLog
-from strandline.logs.kafka_producer import TrackedProducer
+from strandline.logs.kafka import KafkaLog, TrackedProducer
 from strandline.logs.sqlite import SqliteLog
 from strandline.testing import Acknowledge, ScriptedLog
 from tests.kafka import Kafka
