@@ -21,6 +21,7 @@ from controller.limits import (
     STATUS_PAGE_NAMES,
     STATUS_STREAMS,
 )
+from controller.status.group_members import GroupMembers, group_members
 from controller.status.single_flight import SingleFlight, fresh_until
 from controller.status.stream_status import (
     GroupStatus,
@@ -136,6 +137,14 @@ class StatusReader:
         """A reader group as it was a moment ago. Raises UnknownGroup and StoreUnavailable."""
         await self._groups.get(name)
         return await self._of_groups.get(name)
+
+    async def of_members(self, group: str) -> GroupMembers:
+        """The readers and positions of a group as they are now. Raises UnknownGroup and StoreUnavailable."""
+        return group_members((await self._groups.get(group)).membership, self._clock.now())
+
+    async def streams_of(self, group: str) -> tuple[str, ...]:
+        """The names of the streams that a group reads. Raises UnknownGroup and StoreUnavailable."""
+        return (await self._groups.get(group)).membership.settings.streams
 
     async def of_groups(self, streams: Collection[str]) -> list[GroupStatus]:
         """The groups that read any of these streams, by name. Raises StoreUnavailable."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request
@@ -18,7 +19,7 @@ from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
 from controller.dashboard.widgets import card, curl, empty_state, gone, heading, tiles
 from controller.format import NOTHING, Times, is_epoch, moment, named, span, yes
-from controller.groups.membership import Membership
+from controller.status.group_members import GroupMembers, ReaderStatus
 from controller.status.stream_status import GroupStatus
 from strandline.core.order import SegmentRef
 from strandline.errors import StrandlineError
@@ -42,13 +43,6 @@ class _WindowOf(NamedTuple):
         return None if lower is None or self.newest is None else max(0, self.newest - lower)
 
 
-class _ReaderOf(NamedTuple):
-    name: str
-    epoch: int
-    silent_ms: int
-    segments: list[str]
-
-
 def add(app: FastAPI) -> None:
     @ui.page("/reader-groups/{group}")
     async def page(request: Request, group: str) -> RedirectResponse | None:
@@ -58,7 +52,7 @@ def add(app: FastAPI) -> None:
         controller: Controller = app.state.controller
         with frame(request, who, group):
             try:
-                who.check(*(await controller.groups.get(group)).membership.settings.streams)
+                who.check(*await controller.status.streams_of(group))
             except StrandlineError as error:
                 gone(error)
                 return None
@@ -78,8 +72,8 @@ class GroupView:
         self._name = group
         self._since = ""  # since when it is in backlog, or is not
         self._news = News()
-        self._offsets: dict[SegmentRef, int] = {}
-        self._owners: dict[SegmentRef, str] = {}
+        self._offsets: Mapping[SegmentRef, int] = {}
+        self._owners: Mapping[SegmentRef, str] = {}
         self._sorted: list[SegmentRef] = []
 
     def build(self, base: str) -> None:
@@ -114,12 +108,12 @@ class GroupView:
 
     async def update(self) -> None:
         now = self._controller.clock.now()
-        self._who.check(*(await self._controller.groups.get(self._name)).membership.settings.streams)
+        self._who.check(*await self._controller.status.streams_of(self._name))
         look = await self._controller.status.of_group(self._name)
         await self._read_journal(now)
         self._show_tiles(look)
         self._windows.show(await self._windows_of(look))
-        self._show_members((await self._controller.groups.get(self._name)).membership, now)
+        self._show_members(await self._controller.status.of_members(self._name))
 
     async def _read_journal(self, now: int) -> None:
         journals = self._controller.journals
@@ -150,16 +144,9 @@ class GroupView:
                 found.append(_WindowOf(stream, key, bounds, window, newest.get((stream, key)), idle))
         return found
 
-    def _show_members(self, members: Membership, now: int) -> None:
-        owned: dict[str, list[str]] = {}
-        for (stream, segment), owner in sorted(members.owners.items()):
-            owned.setdefault(owner, []).append(f"{stream}/{segment}")
-        readers = [
-            _ReaderOf(name, reader.epoch, max(0, now - reader.heard_at), owned.get(name, []))
-            for name, reader in sorted(members.readers.items())
-        ]
-        self._readers.show(readers)
-        self._no_readers.set_visibility(not readers)
+    def _show_members(self, members: GroupMembers) -> None:
+        self._readers.show(members.readers)
+        self._no_readers.set_visibility(not members.readers)
         self._offsets, self._owners = members.offsets, members.owners
         places = members.offsets.keys() | members.owners.keys()
         if places != set(self._sorted):  # there may be very many, and they are seldom others
@@ -206,7 +193,7 @@ def _window_row(each: _WindowOf) -> dict[str, Any]:
     }
 
 
-def _reader_columns() -> list[Column[_ReaderOf]]:
+def _reader_columns() -> list[Column[ReaderStatus]]:
     return [
         Column("name", "Reader", sort=lambda each: each.name),
         Column("heard", "Last heard", sort=lambda each: each.silent_ms, right=True),
@@ -215,12 +202,12 @@ def _reader_columns() -> list[Column[_ReaderOf]]:
     ]
 
 
-def _reader_row(each: _ReaderOf) -> dict[str, Any]:
+def _reader_row(each: ReaderStatus) -> dict[str, Any]:
     return {
         "id": each.name,
         "name": each.name,
         "heard": f"{span(each.silent_ms)} ago",
-        "segments": named(each.segments, NAMED_WRITERS) or NOTHING,
+        "segments": named([_place_name(place) for place in each.segments], NAMED_WRITERS) or NOTHING,
         "epoch": each.epoch,
     }
 

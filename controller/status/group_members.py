@@ -1,0 +1,40 @@
+"""The readers of a group and the group's positions, as its page shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controller.groups.membership import Membership
+from strandline.core.order import SegmentRef
+
+
+class ReaderStatus(NamedTuple):
+    """A registered reader, with the segments that it owns."""
+
+    name: str
+    epoch: int
+    silent_ms: int
+    segments: tuple[SegmentRef, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMembers:
+    """Readers by name, and by segment the offset up to which the group has read it and the reader that owns it."""
+
+    readers: tuple[ReaderStatus, ...]
+    offsets: Mapping[SegmentRef, int]
+    owners: Mapping[SegmentRef, str]
+
+
+def group_members(membership: Membership, now: int) -> GroupMembers:
+    """The readers and positions of a group at this moment."""
+    owned: dict[str, list[SegmentRef]] = {}
+    for segment, owner in sorted(membership.owners.items()):
+        owned.setdefault(owner, []).append(segment)
+    readers = [
+        ReaderStatus(name, reader.epoch, max(0, now - reader.heard_at), tuple(owned.get(name, ())))
+        for name, reader in sorted(membership.readers.items())
+    ]
+    return GroupMembers(readers=tuple(readers), offsets=dict(membership.offsets), owners=dict(membership.owners))
