@@ -166,7 +166,7 @@ def test_a_foreign_page_cannot_show_a_page_in_a_frame(open_to_all: OwnProcess, e
 # What stands on a page once its scripts have run.
 BUTTONS: dict[str, str | re.Pattern[str]] = {
     "/streams/s": "Configure",
-    "/streams/s/writers/w": re.compile("Exclude|Bring back"),
+    "/streams/s/writers/w": re.compile("Exclude|Include"),
     "/sign-in": "Sign in",
 }
 PAGES = ("/", "/streams/s", "/streams/s/writers/w", "/streams/none", "/sign-in", "/docs", "/none-such")
