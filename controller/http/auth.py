@@ -1,7 +1,7 @@
-"""Who may call: the role that each route takes, and which streams have to be allowed.
+"""Checks each caller's token: its role, and the streams that it allows.
 
-Every request comes by here, notes too. With tokens in the store a path or a method that no declared route has is never
-routed: a route that stands in the application and was not declared is closed, not open.
+Every request passes this check, notes too. If the store has tokens, a path or a method that no declared route has is
+never routed: an undeclared route is closed, not open.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from controller.tokens import NONE_SHOWN, NOT_KNOWN, Tokens
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, InvalidName, MethodNotAllowed, Unauthenticated, UnknownGroup, UnknownPath
 
-# What is no call, and says nothing of anybody's streams. A browser that opens /docs cannot send a token.
+# They reveal nothing about streams. A browser that opens /docs cannot send a token.
 PAGES: Final = frozenset({"/docs", "/openapi.json"})
 
 
 class _PathNode:
-    """Where a path has come, part by part."""
+    """A node in the tree of declared paths: one part of a path."""
 
     __slots__ = ("any", "named", "rules")
 
@@ -36,13 +36,13 @@ class _PathNode:
 
 
 class Rules:
-    """The rules of declared routes. `by_route` has them by method and path, `open` the paths that need no token."""
+    """The rules of declared routes. `by_route` has them by method and path, `open` has the paths that need no token."""
 
     def __init__(self, routes: Iterable[DeclaredRoute]) -> None:
         declared = list(routes)
         self.by_route = {each.name: each.rule for each in declared if each.rule is not None}
         self.open = PAGES | {each.path for each in declared if each.rule is None}
-        # The first parts of the API's paths. Where there is a dashboard all others are its own, and it asks for tokens
+        # The first parts of the API's paths. If there is a dashboard, all other paths are its own, and it checks tokens
         # itself.
         self._first_parts = {path.split("/")[1] for path in PAGES} | {each.path.split("/")[1] for each in declared}
         self._root = _PathNode()
@@ -51,7 +51,7 @@ class Rules:
                 self._add(each.method, each.path, each.rule)
 
     def is_open(self, path: str, *, dashboard: bool) -> bool:
-        """Whether a path is served without `admit`; a `dashboard` has those that are not the API's."""
+        """Whether a path is served without `admit`; a `dashboard` serves the paths that are not the API's."""
         if path.startswith("/v1/"):
             return False
         return path in self.open or (dashboard and path.split("/")[1] not in self._first_parts)
@@ -59,8 +59,8 @@ class Rules:
     def admit(self, scope: Scope, tokens: Tokens) -> str | None:
         """Lets a request in, or raises Unauthenticated, Forbidden, UnknownPath or MethodNotAllowed. Takes a few µs.
 
-        Whose token it was stands in the scope then, as `strandline.caller`, and what it allows as `strandline.grant`.
-        Returns the name of a reader group of which `check_group` still has to look at the streams.
+        Puts the token's name into the scope as `strandline.caller`, and its grant as `strandline.grant`. Returns the
+        name of a reader group if `check_group` still has to check its streams.
         """
         if not tokens.required:
             return None
@@ -93,7 +93,7 @@ class Rules:
         node.rules[method] = rule
 
     def _find(self, scope: Scope) -> tuple[Rule, list[str]]:
-        """The rule of a request, and the names that stand in its path."""
+        """The rule of a request, and the names in its path."""
         path: str = scope["path"]
         node, names = self._root, list[str]()
         for part in path[1:].split("/"):
@@ -113,7 +113,7 @@ class Rules:
 
 
 def shown_token(scope: Scope) -> bytes:
-    """The token of a request; raises Unauthenticated where it shows none."""
+    """The token of a request; raises Unauthenticated if it has none."""
     for name, value in scope["headers"]:
         if name == b"authorization":
             if value[:7].lower() == b"bearer ":
@@ -124,7 +124,7 @@ def shown_token(scope: Scope) -> bytes:
 
 
 async def check_group(scope: Scope, controller: Controller, group: str) -> None:
-    """Raises Forbidden unless all streams of the group are allowed. One that is not there is the handler's affair."""
+    """Raises Forbidden unless all streams of the group are allowed. The handler refuses an unknown group."""
     grant = grant_of(scope)
     if grant is None or grant.allows_every_stream:
         return
@@ -150,9 +150,9 @@ def check_writer(grant: Grant | None, scope: Scope, stream: str, writer: str) ->
 
 
 def guarded(scope: Scope, tokens: Tokens, receive: Receive, send: Send) -> Send:
-    """Sends an answer for as long as its caller may have it: one that waits can outlive the token it was asked with.
+    """Sends an answer while its token is valid: an answer that waits can outlive the token of its request.
 
-    Where the token was revoked, an answer that did not begin yet becomes a refusal, and server-sent events end.
+    After the token is revoked, an answer that has not begun becomes a refusal, and server-sent events end.
     """
     grant = grant_of(scope)
     refused = events = False
@@ -163,7 +163,7 @@ def guarded(scope: Scope, tokens: Tokens, receive: Receive, send: Send) -> Send:
         if refused:
             return
         if (begins or events) and not tokens.still_allows(grant):
-            refused = True  # what still comes has nowhere to go; that the client is gone is what the handler hears
+            refused = True  # further messages are discarded; to the handler it looks as if the client had left
             if begins:
                 await answer_with(scope, Unauthenticated(reason=NOT_KNOWN))(scope, receive, send)
             else:
@@ -177,13 +177,13 @@ def guarded(scope: Scope, tokens: Tokens, receive: Receive, send: Send) -> Send:
 
 
 def grant_of(scope: Scope) -> Grant | None:
-    """What the caller's token allows; None where none is asked for."""
+    """What the caller's token allows; None if the store has no tokens."""
     grant: Grant | None = scope.get("strandline.grant")
     return grant
 
 
 async def get_grant(request: Request) -> Grant | None:
-    """The same for handlers."""
+    """The grant of the caller, for handlers."""
     return grant_of(request.scope)
 
 
@@ -194,6 +194,6 @@ def does_not_speak_for(grant: Grant, scope: Scope, stream: str, writer: str) -> 
 
 
 def forbidden(grant: Grant, scope: Scope, needs: Role, stream: str | None = None) -> Forbidden:
-    """The refusal of a call to this caller; `stream` is one that the pattern would have to allow."""
+    """The refusal of a call to this caller; `stream` is a stream that the pattern would have to allow."""
     call = f"{scope['method']} {scope['path']}"
     return Forbidden(role=grant.role, call=call, pattern=grant.pattern, needs=needs, stream=stream)

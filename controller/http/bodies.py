@@ -17,11 +17,11 @@ Offsets: TypeAlias = dict[str, int]
 
 
 class Strict(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """A body with nothing in it that we do not know."""
+    """A body without unknown fields."""
 
 
 class NoteBody(Strict, frozen=True):
-    """A note, or, with `notes`, many of them: which fields belong together is checked by hand."""
+    """A note, or, with `notes`, many of them. Code of ours checks which fields belong together."""
 
     writer: str | UnsetType = UNSET
     position: Offsets | UnsetType = UNSET
@@ -34,7 +34,7 @@ class NoteBody(Strict, frozen=True):
 
 
 class RawNotesBody(Strict, frozen=True):
-    """Many notes of which at least one is badly made: each is then looked at by itself."""
+    """Many notes, at least one of which is malformed: each is then decoded by itself."""
 
     notes: list[msgspec.Raw]
 
@@ -68,8 +68,8 @@ def settings_body(
     base: type[Strict] = Strict,
     defaults: Mapping[str, object] = MappingProxyType({}),
 ) -> type[Strict]:
-    """A body with settings. Each is decoded as it is, and checked by the configuration itself, whose error says what
-    would be right. A setting without one of the `defaults` is unset where the body leaves it out."""
+    """A body with settings. Each setting is decoded as it is, and checked by the configuration itself, whose error says
+    what would be right. A setting that the body leaves out is unset, unless `defaults` has it."""
     fields = [
         (each.name, Annotated[Any, Meta(extra_json_schema=_schema(each))], defaults.get(each.name, UNSET))
         for each in settings
@@ -82,7 +82,7 @@ def settings_body(
 
 
 def _schema(setting: Setting) -> dict[str, Any]:
-    """What OpenAPI tells of a setting."""
+    """What OpenAPI says about a setting."""
     if setting.choices is not None:
         return {"enum": [str(choice) for choice in setting.choices]}
     most = setting.says.most

@@ -1,4 +1,4 @@
-"""JSON of another shape than was asked for, said in the words of the contract."""
+"""Errors of the contract for JSON of the wrong shape."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STEP = re.compile(r"(?:^|\.)(?P<name>[^.\[]+)|\[(?P<place>\d+)\]|\[\.\.\.\]")
 def body_error(
     kind: type[InvalidNote] | type[InvalidConfig] | type[BadJson], error: msgspec.ValidationError, body: bytes
 ) -> StrandlineError:
-    """The error of the contract: which field, what stood there, and what would be right."""
+    """The error of the contract: it names the field, its value, and what would be right."""
     misfit = misfit_of(error)
     within = f"{misfit.path}." if misfit.path else ""
     if misfit.missing is not None:
@@ -36,7 +36,7 @@ def _made(kind: type[StrandlineError], name: str, value: Any, wanted: str) -> St
 
 
 def _at(body: bytes, path: str) -> Any:
-    """What stands at a path of msgspec's, which does not say which entry of an object it means: the first misfit."""
+    """The value at a path of msgspec's. The path does not say which entry of an object it means: the first misfit."""
     value = json.loads(body)
     for step in _STEP.finditer(path):
         if step["name"] is not None:

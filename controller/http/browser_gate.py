@@ -1,7 +1,7 @@
-"""Turns away what a browser sends for a page that is not the controller's own. Every request and every socket comes by.
+"""Refuses what a browser sends for a page that is not the controller's own. Every request and socket passes this check.
 
 Host                      A page of `evil.example` may point that name at this controller (DNS rebinding). To the
-                          browser both are one origin then, and only Host shows which name was called.
+                          browser both are then one origin, and only Host shows which name was called.
 Origin, Sec-Fetch-Site    A page of any origin can send forms and simple requests. The browser says in these
                           headers whose page it is, and no script can change them.
 """
@@ -17,7 +17,7 @@ from strandline.errors import BadRequest, ForeignOrigin, WrongHost
 from strandline.hosts import AllowedHosts, is_loopback, is_own_page, parse_authority, same_host
 
 CHANNEL: Final = "/_nicegui_ws/"  # over which the dashboard's pages talk to the controller, also by GET
-PROBES: Final = frozenset({"/healthz", "/readyz"})  # answered under every name: they tell nothing and change nothing
+PROBES: Final = frozenset({"/healthz", "/readyz"})  # answered under every name: they reveal nothing and change nothing
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES: Final = frozenset({b"same-origin", b"none"})  # "none": a person typed the address
 _ONCE: Final = frozenset({b"host", b"origin", b"sec-fetch-site", b"authorization", b"content-type"})
@@ -39,7 +39,7 @@ class BrowserGate:
     def check(self, scope: Scope, *, tokens_required: bool) -> None:
         """Lets a request or a socket pass, or raises BadRequest, WrongHost or ForeignOrigin.
 
-        Beyond this machine, with tokens and without named hosts, every host will do: see decision 0054.
+        Beyond this machine, with tokens and without named hosts, every host is allowed: see decision 0054.
         """
         headers: dict[bytes, bytes] = dict(scope["headers"])
         if len(headers) < len(scope["headers"]):
@@ -70,7 +70,7 @@ class BrowserGate:
 
 
 def _check_once(scope: Scope) -> None:
-    """Of two headers that are to stand once, nobody could say which one counts."""
+    """Raises BadRequest for a header that must occur once and occurs twice: it would be unclear which one counts."""
     seen: set[bytes] = set()
     for name, _ in scope["headers"]:
         if name in seen and name in _ONCE:
@@ -79,7 +79,7 @@ def _check_once(scope: Scope) -> None:
 
 
 def _check_page(scope: Scope, headers: dict[bytes, bytes]) -> None:
-    """Raises ForeignOrigin for what a browser sends for a page of another origin. Other programs do not say."""
+    """Raises ForeignOrigin for what a browser sends for a page of another origin. Programs send neither header."""
     origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
     if origin is None and site is None:
         return

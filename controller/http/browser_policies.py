@@ -8,9 +8,9 @@ from typing import Final
 Header = tuple[bytes, bytes]
 
 _POLICY: Final = b"content-security-policy"
-# Of an answer that is no page: nothing may be run, and nobody may show it in a frame.
+# For an answer that is no page: it may run nothing, and no page may show it in a frame.
 NO_PAGE: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-# Of a page that is text, style and forms, all in itself.
+# For a page that has text, style and forms, and loads nothing.
 PLAIN_PAGE: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
@@ -18,7 +18,7 @@ PLAIN_PAGE: Final = (
 _ALWAYS: Final[tuple[Header, ...]] = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    # No address of ours goes to others; within, a form has to say whose page it is of, which "no-referrer" would hide.
+    # Other origins do not get our addresses. A form has to name its own page, which "no-referrer" would hide.
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
@@ -27,7 +27,7 @@ NAMED_PROTECTIONS: Final = {name.decode(): value.decode() for name, value in PRO
 
 
 def protected(headers: Iterable[Header]) -> list[Header]:
-    """The headers of an answer with those that every one has; a page that has a policy of its own keeps it."""
+    """The headers of an answer, with those that every answer has. A page that has a policy of its own keeps it."""
     given = list(headers)
     has_own = any(name == _POLICY for name, _ in given)
     return [*given, *(_ALWAYS if has_own else PROTECTIONS)]

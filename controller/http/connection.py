@@ -1,13 +1,13 @@
-"""One connection of a caller: uvicorn's, with a bound on everything that a caller may send, leave out, or not take.
+"""One connection of a caller: uvicorn's, with a bound on everything that a caller may send, delay, or not read.
 
-A connection waits for its caller in one of these states; who takes too long, or sends too much, is turned away:
+A connection waits for its caller in one of these states. A caller that takes too long, or sends too much, is refused:
 
     handshake ──► first byte ──► head ──► body ──► (it is answered) ──► idle ──► head …
                                                           │
-                            what was turned away ──► lingering ──► closed
+                            (it is refused) ────► lingering ──► closed
 
-No connection has a timer: `Waits` has a queue for each state, and the server looks at the queues now and then. What is
-turned away is answered by the application, like any other request: it has the same headers, and is counted.
+No connection has a timer: `Waits` has a queue for each state, and the server checks the queues now and then. The
+application answers a refused request like any other: the answer has the same headers, and is counted.
 """
 
 from __future__ import annotations
@@ -64,22 +64,22 @@ from strandline.limits import BODY_BYTES
 
 log = logging.getLogger(__name__)
 
-# A handler that reads a body refuses one that is too large itself; what others read is cut off a little later.
+# Handlers that read bodies refuse a body that is too large themselves; any other body is cut off a little later.
 READ_BY_OTHERS_BYTES: Final = BODY_BYTES + 4 * HIGH_WATER_LIMIT
 
 
 class Caller(Protocol):
-    """Whoever is waited for."""
+    """What may stand in a queue: a connection, or one that is about to begin."""
 
     def overdue(self, queue: WaitQueue[Caller]) -> None:
-        """It has waited in this queue for longer than it may, and is out of it."""
+        """Called when it has waited too long in this queue, and was taken out of it."""
 
     def drop(self) -> None:
-        """Ends it now, whatever it waits for."""
+        """Ends it now, in any state."""
 
 
 class Waits:
-    """All connections that wait for their callers, by what they wait for; and what their requests take."""
+    """The connections that wait for their callers, by what they wait for, and the memory that their bodies take."""
 
     def __init__(self) -> None:
         self.body_bytes = 0  # of all requests that are not answered yet
@@ -88,8 +88,8 @@ class Waits:
         self.head: WaitQueue[Caller] = WaitQueue(HEAD_DEADLINE_S)  # the rest of a request line and its headers
         self.body: WaitQueue[Caller] = WaitQueue(BODY_DEADLINE_S)  # the rest of a body
         self.idle: WaitQueue[Caller] = WaitQueue(KEEP_ALIVE_S)  # the next request
-        self.lingering: WaitQueue[Caller] = WaitQueue(LINGER_S)  # the end of what nobody reads any more
-        self.stalled: WaitQueue[Caller] = WaitQueue(SEND_STALL_S)  # that more of an answer is taken
+        self.lingering: WaitQueue[Caller] = WaitQueue(LINGER_S)  # the end of input that is discarded
+        self.stalled: WaitQueue[Caller] = WaitQueue(SEND_STALL_S)  # until the caller reads more of an answer
         self.reserved: WaitQueue[Caller] = WaitQueue(RESERVED_S)  # the end of a connection for probes only
         self._evictable = (self.handshake, self.first_byte, self.head, self.body, self.idle, self.lingering)
 
@@ -100,36 +100,36 @@ class Waits:
                 caller.overdue(queue)
 
     def make_room(self, now: float) -> bool:
-        """Ends the connection that has waited longest for its caller; false where none has waited for long."""
+        """Ends the connection that has waited longest for its caller; False if none has waited for long."""
         caller = longest(self._evictable, now, EVICTED_AFTER_S)
         if caller is not None:
             self._drop(caller)
         return caller is not None
 
     def make_reserved_room(self) -> None:
-        """Ends the oldest of the connections that are there for probes, where there are as many as may be."""
+        """Ends the oldest of the connections for probes, if all of their places are taken."""
         first = self.reserved.first()
         if first is not None and len(self.reserved) >= RESERVED_CONNECTIONS:
             self._drop(first[0])
 
     def _drop(self, caller: Caller) -> None:
-        """It may take a moment to end, and is not chosen again meanwhile."""
+        """Ends a connection. Until it has ended, it is not chosen again."""
         for queue in (*self._evictable, self.reserved):
             queue.leave(caller)
         caller.drop()
 
 
 class _TurnedAway(Exception):
-    """Ends the parsing of a request; what is said of it stands in the connection."""
+    """Ends the parsing of a request; the connection keeps the reason."""
 
 
 class Exchange(RequestResponseCycle):
     """A request, and the answer that the application sends."""
 
-    body_bytes = 0  # of its body that came so far
+    body_bytes = 0  # received so far, of its body
 
     def give_up(self) -> None:
-        """Nobody waits for this answer any more: what is sent goes nowhere, and a reader hears that the client left."""
+        """Discards the rest of the answer. To the application it looks as if the client had left."""
         self.disconnected = self.response_complete = True
         self.message_event.set()
 
@@ -148,8 +148,8 @@ class Exchange(RequestResponseCycle):
     def _send_head(self, status: int, headers: Any) -> None:
         self.response_started = True
         if self.waiting_for_100_continue:
-            # The client waits for a word before it sends the body, and now may send it or not: what comes next after
-            # this answer could be either, so nothing does.
+            # The client waits for permission to send the body. After this answer it may send the body or not. So the
+            # next bytes could be a body or a request, and the connection ends.
             self.keep_alive = self.keep_alive and not self.more_body
             self.waiting_for_100_continue = False
         if self.access_log:
@@ -217,20 +217,20 @@ class HttpConnection(HttpToolsProtocol):
         *,
         overloaded: Overloaded | None = None,
     ) -> None:
-        """With `overloaded` it answers probes only, and says so to all others; it is closed after one answer."""
+        """With `overloaded`, it answers all requests but probes with that error. It closes after one answer."""
         super().__init__(config, server_state, app_state, loop)
         self._waits = waits
-        self._queue: WaitQueue[Caller] | None = None  # in which it waits for its caller
+        self._queue: WaitQueue[Caller] | None = None  # where it waits for its caller
         self._overloaded = overloaded
-        self._answering: Exchange | None = None  # whose answer is sent now, or was the last
-        self._reading: Exchange | None = None  # whose body comes now
+        self._answering: Exchange | None = None  # its answer is being sent, or was the last one
+        self._reading: Exchange | None = None  # its body is being received
         self._in_head = self._in_body = False
         self._run = 0  # bytes without progress: since a head began, or since the last byte of data of a body
-        self._deaf = False  # what still comes is not read any more
-        self._cut = False  # because of a request that was not read to its end
+        self._deaf = False  # further input is discarded
+        self._cut = False  # a request was not read to its end
         self._discarded = 0  # bytes of this request that came after its answer
         self._refusal: StrandlineError | None = None
-        self._unsent_bytes = 0  # when it was last looked at how much of an answer was taken
+        self._unsent_bytes = 0  # at the last check of how much the caller has read
 
     # -- the beginning and the end -------------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class HttpConnection(HttpToolsProtocol):
             self._answering.keep_alive = False
 
     def _end(self) -> None:
-        """Closes the connection. A caller who is still sending can read the answer first: a reset would lose it."""
+        """Closes the connection. A caller that is still sending can read the answer first: a reset would discard it."""
         self._deaf = True
         self._drop_pipelined()
         if self._cut or self._in_body:
@@ -279,7 +279,7 @@ class HttpConnection(HttpToolsProtocol):
     # -- waiting for the caller ----------------------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        """Waits in the queue for what has to come next, from now on if it did not before."""
+        """Enters the queue of the present state, unless it is there already."""
         waits, answering = self._waits, self._answering
         queue: WaitQueue[Caller] | None
         if answering is not None and not answering.response_complete and not self._in_head and not self._in_body:
@@ -315,7 +315,7 @@ class HttpConnection(HttpToolsProtocol):
         elif queue is waits.reserved:
             self.drop()
         elif queue is waits.body and self.flow.read_paused:
-            queue.enter(self, now)  # nobody here reads it: that is not the caller's fault
+            queue.enter(self, now)  # we do not read it: that is not the caller's fault
         else:
             self._queue = None
             if queue is waits.lingering:
@@ -349,7 +349,7 @@ class HttpConnection(HttpToolsProtocol):
             self._wait()
 
     def _feed(self, data: bytes) -> None:
-        """Parses a piece; what a piece of this size can hold is the memory that a bound may be exceeded by."""
+        """Parses a piece. A bound may be exceeded by what one piece holds."""
         if self._deaf or self.parser is None:
             self._discard(data)
             return
@@ -368,13 +368,13 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(BadRequest(reason=f"between two pieces of its body are more than {FRAMING_BYTES} bytes"))
 
     def _discard(self, data: bytes) -> None:
-        """Who sends on and on after the answer does not read it, and loses it."""
+        """Counts discarded input; a caller that does not stop sending is dropped, and loses the answer."""
         self._discarded += len(data)
         if self._discarded > DISCARDED_BYTES and self.parser is not None:
             self.drop()
 
     def _fault(self, error: httptools.HttpParserError) -> StrandlineError:
-        if isinstance(error, httptools.HttpParserCallbackError):  # of ours, then: the parser only passes it on
+        if isinstance(error, httptools.HttpParserCallbackError):  # an error of ours, which the parser passes on
             log.error("a request could not be read", exc_info=error)
             return InternalFailure(reason=type(error.__context__).__name__)
         return BadRequest(reason=str(error) or "it cannot be parsed")
@@ -396,7 +396,7 @@ class HttpConnection(HttpToolsProtocol):
             self._turn_away(UrlTooLong(limit=URL_BYTES))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._in_head:  # a trailer: nobody asked for any, and it may not pass for a header
+        if not self._in_head:  # a trailer: it must not be taken for a header
             return
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
@@ -432,7 +432,7 @@ class HttpConnection(HttpToolsProtocol):
         self._answer(self._reading)
 
     def _read_target(self) -> None:
-        """Path and query. Where the target is a whole URL, as a proxy is asked, its host is the one that counts."""
+        """Reads path and query. If the target is a whole URL, as in a request to a proxy, its host counts."""
         try:
             parsed = httptools.parse_url(self.url)
             raw_path = parsed.path or b"/"
@@ -491,12 +491,12 @@ class HttpConnection(HttpToolsProtocol):
         )
 
     def _release(self, exchange: Exchange) -> None:
-        """What there is of a body is not needed any more."""
+        """Releases the memory of its body."""
         self._waits.body_bytes -= exchange.body_bytes
         exchange.body_bytes = 0
 
     def _drop_pipelined(self) -> None:
-        """Requests of which nothing was answered yet are not answered any more."""
+        """Drops the requests whose answers have not begun."""
         for waiting, _ in self.pipeline:
             self._release(cast(Exchange, waiting))
         self.pipeline.clear()
@@ -521,7 +521,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
         answered = self._answering
-        assert answered is not None  # it is its answer that is complete
+        assert answered is not None  # the answer that is complete is its own
         self._release(answered)
         if self.transport.is_closing():
             return
@@ -534,7 +534,7 @@ class HttpConnection(HttpToolsProtocol):
         self._wait()
 
     def _refuse(self, error: StrandlineError) -> None:
-        """Answers what was read of a request with a problem, after all answers that are due; reads no more."""
+        """Answers a request that was partly read with a problem, after all answers that are due; reads no more."""
         self._deaf = self._cut = True
         begun, self._reading = self._reading, None
         if self._in_head or begun is None:
@@ -555,7 +555,7 @@ class HttpConnection(HttpToolsProtocol):
         self._wait()
 
     def _describe_what_is_known(self) -> None:
-        """A scope for a request of which not all was read: its headers are left out, and its path is as it came."""
+        """Makes a scope for a request that was partly read: without headers, and with the path as it was sent."""
         if not self._in_head and not self._in_body:
             self.on_message_begin()
         path = self.url.partition(b"?")[0][:URL_BYTES]
@@ -563,7 +563,7 @@ class HttpConnection(HttpToolsProtocol):
         self.scope.setdefault("method", "GET")
 
     def _upgrade(self) -> None:
-        """Becomes a websocket; another protocol is not spoken here, so what was asked for is answered and it closes."""
+        """Becomes a websocket. For any other protocol, the request is answered and the connection closes."""
         if not self._should_upgrade():
             self._deaf = True
             return
@@ -579,6 +579,6 @@ class SocketConnection(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if not self.handshake_initiated and not self.transport.is_closing():
-            # The library does not take this request, which is here as a whole, and would wait for ever.
+            # The library does not accept this complete request, and would wait for ever.
             self.transport.write(STATUS_LINE[400] + b"connection: close\r\ncontent-length: 0\r\n\r\n")
             self.transport.close()

@@ -1,11 +1,11 @@
-"""Routes, each declared where its handler stands: who may call it, what it takes and gives, and a sentence about it.
+"""Routes, each declared at its handler: who may call it, the shapes of its bodies and answers, and a sentence about it.
 
-Who may call is what `auth.py` goes by; the rest is what OpenAPI and docs/reference/http.md say.
+`auth.py` checks who may call; OpenAPI and docs/reference/http.md are made from the rest.
 
     stream   the stream in the path has to fit the token's pattern
-    group    all streams of the group in the path have to
-    each     the handler judges each stream of the body, or shows only those that fit
-    every    the pattern has to be one that fits every name
+    group    all streams of the group in the path have to fit it
+    each     the handler checks each stream of the body, or shows only those that fit
+    every    the pattern has to fit every name
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredRoute:
-    """One route. `rule` is None for what is open to everybody.
+    """One route. `rule` is None if it is open to everybody.
 
-    `takes` are the shapes of which a body has one, by name where OpenAPI's schema is written by hand; none: there is no
-    body. `gives` are those of the answer with `status`, in `media_type`; `also` says what other statuses mean, of which
-    those below 204 have the same body.
+    `takes` has the possible shapes of the body, by name if OpenAPI's schema is written by hand; if it is empty, there
+    is no body. `gives` has the shapes of the answer with `status`, in `media_type`. `also` says what other statuses
+    mean; those below 204 have the same body.
     """
 
     method: str

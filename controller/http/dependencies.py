@@ -1,4 +1,4 @@
-"""What handlers share: the controller, bodies by their kind, and the parameters that come back in many calls."""
+"""What handlers share: the controller, bodies by their kind, and the parameters of many calls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def get_controller(request: Request) -> Controller:
 
 
 def caller_of(scope: Scope) -> str | None:
-    """The name of the token that the caller showed: whoever checks tokens leaves it here. None without tokens."""
+    """The name of the caller's token, which the check of tokens leaves in the scope. None without tokens."""
     caller: str | None = scope.get("strandline.caller")
     return caller
 
@@ -40,7 +40,7 @@ async def get_caller(request: Request) -> str | None:
 
 
 def _check_after(after: str) -> str:
-    """What a page may begin after: nothing, or a name. No store is asked about anything else."""
+    """Checks the name after which a page begins, so that the store is asked only about valid names."""
     if after and not is_name(after):
         raise InvalidParameter(name="after", value=after, wanted="a name, such as the `next` of the page before")
     return after
@@ -50,13 +50,13 @@ Caller: TypeAlias = Annotated[str | None, Depends(get_caller)]
 Granted: TypeAlias = Annotated[Grant | None, Depends(get_grant)]
 Served: TypeAlias = Annotated[Controller, Depends(get_controller)]
 Key: TypeAlias = Annotated[str, Query(description='a time key; "" is the default one')]
-Epoch: TypeAlias = Annotated[int | None, Query(ge=1, description="that of the writer's registration")]
-Seq: TypeAlias = Annotated[int, Query(ge=0, lt=TIME_BOUND_MS, description="the seq after which to go on")]
+Epoch: TypeAlias = Annotated[int | None, Query(ge=1, description="the epoch of the writer's registration")]
+Seq: TypeAlias = Annotated[int, Query(ge=0, lt=TIME_BOUND_MS, description="the page begins after this seq")]
 Limit: TypeAlias = Annotated[int, Query(ge=1, le=PAGE_ENTRIES)]
 After: TypeAlias = Annotated[
     str,
     AfterValidator(_check_after),
-    Query(description="the name after which to go on", json_schema_extra={"pattern": f"^({NAME.pattern})?$"}),
+    Query(description="the page begins after this name", json_schema_extra={"pattern": f"^({NAME.pattern})?$"}),
 ]
 THERE_ALREADY = {200: "It was there already"}
 DEFAULT_LIMIT = PAGE_DEFAULT_ENTRIES
@@ -65,9 +65,10 @@ DEFAULT_LIMIT = PAGE_DEFAULT_ENTRIES
 async def names_page(
     read: Callable[[str, int], Awaitable[Mapping[str, Iterable[str]]]], after: str, limit: int, grant: Grant | None
 ) -> tuple[list[str], str | None]:
-    """A page of the names that follow `after`, and what to go on after; only those of which every stream is allowed.
+    """A page of the names that follow `after`, and the name after which the next page begins. It has only names all of
+    whose streams are allowed.
 
-    `read` gives so many names in order, each with its streams.
+    `read` returns so many names in order, each with its streams.
     """
     found: list[str] = []
     count = limit + 1 if grant is None or grant.allows_every_stream else PAGE_ENTRIES
@@ -88,7 +89,7 @@ async def read_as(
     *,
     empty: Body | None = None,
 ) -> Body:
-    """The request's body; `empty` stands for one that was left out. JSON of another shape is a `wrong`."""
+    """The request's body; `empty` is used if there is none. JSON of another shape raises `wrong`."""
     body = await read_body(request.scope, request.receive, as_json=True)
     if not body and empty is not None:
         return empty

@@ -1,4 +1,4 @@
-"""/docs: the OpenAPI document as a page to look at. It has no script, and needs nothing from another address."""
+"""/docs: the OpenAPI document as a page. It has no script, and loads nothing from another address."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> str:
 
 
 def _content(answer: Mapping[str, Any]) -> str:
-    """What an answer is, and examples of it."""
+    """The description of an answer, and examples."""
     parts = []
     for content in answer.get("content", {}).values():
         parts.append(_json(content["schema"]))
@@ -93,7 +93,7 @@ def _folded(name: str, head: str, body: str) -> str:
 
 
 def _json(schema: Any) -> str:
-    """A schema as text, in which each that it refers to can be followed."""
+    """A schema as text, with links to the schemas that it refers to."""
     return f"<pre>{''.join(_linked(json.dumps(schema, indent=2)))}</pre>"
 
 

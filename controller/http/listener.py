@@ -1,8 +1,7 @@
-"""Accepts connections, as many as the process can have, and always has one more for those who ask whether it lives.
+"""Accepts connections, as many as the process can have, and reserves a few more for probes.
 
-Where there are as many as may be, a new one takes the place of the one that has waited longest for its caller. Where
-all are being served, a new one is still accepted, on one of a few reserved places: there /healthz and /readyz are
-answered, and whoever asks for anything else hears 503.
+If the limit is reached, a new connection replaces the one that has waited longest for its caller. If all are being
+served, a new one gets a reserved place: there /healthz and /readyz are answered, and any other request gets 503.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Connect = Callable[[Overloaded | None], HttpConnection]
 
 
 def connections_bound() -> int:
-    """How many connections the process can have; it takes as many files for them as it may."""
+    """How many connections the process can have. Raises the limit of open files as far as it is needed and allowed."""
     wanted = CONNECTIONS + RESERVED_CONNECTIONS + ACCEPTED_AT_ONCE + OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
@@ -57,7 +56,7 @@ def connections_bound() -> int:
 
 
 class _Arrival:
-    """A connection that was accepted, until its protocol begins: with TLS that may take a while."""
+    """An accepted connection whose protocol has not begun: with TLS that may take a while."""
 
     def __init__(self, beginning: asyncio.Task[Any], *, tls: bool) -> None:
         self.dropped = False
@@ -68,15 +67,15 @@ class _Arrival:
         self.drop()
 
     def drop(self) -> None:
-        """Ends it as soon as it has begun, and TLS at once. Without TLS it begins in the next turn of the loop; who is
-        cancelled just then is closed by uvloop without a word to its protocol, which would be counted for ever."""
+        """Ends it: with TLS at once, without TLS when its protocol has begun, in the next turn of the loop. If it were
+        cancelled before, uvloop would close it without telling its protocol, which would be counted for ever."""
         self.dropped = True
         if self._tls:
             self._beginning.cancel()
 
 
 class Listener:
-    """Accepts the connections of one socket. It stands where uvicorn has servers of asyncio, which know no bound."""
+    """Accepts the connections of one socket. It replaces asyncio's servers in uvicorn, which have no bound."""
 
     def __init__(
         self,
@@ -88,7 +87,7 @@ class Listener:
         limit: int,
         tls: ssl.SSLContext | None,
     ) -> None:
-        """`connect` makes the protocol of a connection, and `connections` are those that have begun."""
+        """`connect` makes the protocol of a connection; `connections` has those whose protocol has begun."""
         self._listening = listening
         self._connect = connect
         self._connections = connections
@@ -97,7 +96,7 @@ class Listener:
         self._tls = tls
         self._arrivals: set[_Arrival] = set()
         self._loop = asyncio.get_running_loop()
-        self._spare = os.open(os.devnull, os.O_RDONLY)  # given up for a moment where no file can be opened any more
+        self._spare = os.open(os.devnull, os.O_RDONLY)  # closed for a moment if no further file can be opened
         self._turned_away = self._made_room = 0
         self._told_at = float("-inf")
 
@@ -129,7 +128,7 @@ class Listener:
             except OSError as error:
                 if error.errno in _NO_FILES:
                     self._turn_away_without_a_file()
-                continue  # else the caller has left already
+                continue  # otherwise the caller has left
             self._admit(accepted)
 
     def _admit(self, accepted: socket.socket) -> None:
@@ -172,7 +171,7 @@ class Listener:
             _log.error("a connection could not begin", exc_info=error)
 
     def _turn_away_without_a_file(self) -> None:
-        """Who waits to be accepted would wait for ever, and keep us busy: so they are accepted and closed."""
+        """Accepts a connection and closes it: left waiting, it would wake the loop again and again."""
         os.close(self._spare)
         with suppress(OSError):
             self._listening.accept()[0].close()

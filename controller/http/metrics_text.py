@@ -1,4 +1,4 @@
-"""The metrics in Prometheus' text format, read and written in slices: a scrape holds up nobody for long."""
+"""The metrics in Prometheus' text format, read and written in slices, so that a scrape does not delay other calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 
 class MetricsText:
-    """Shows the metrics of one controller, and the usual ones of its process."""
+    """Writes the metrics of one controller and of its process."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
@@ -34,7 +34,7 @@ class MetricsText:
             usual(registry=self._registry)
 
     async def text(self) -> bytes:
-        """All of it, as one scrape gets it."""
+        """The text of one scrape."""
         samples = _Samples()
         await samples.take_streams(await self._controller.measures.take())
         self._take_process(samples)
@@ -156,7 +156,7 @@ class _Samples:
             self.add_ms(metric_families.GROUP_SEGMENT_LAG, lag_ms, name, stream, segment)
 
     async def written(self, family: MetricFamily) -> AsyncIterator[bytes]:
-        """A family as text, piece by piece: its heading with the first, and alone where there is nothing to show."""
+        """A family as text, piece by piece. The heading is in the first piece, alone if there are no samples."""
         found = self._found[family]
         for first in range(0, max(1, len(found)), METRICS_SLICE_SAMPLES):
             text = generate_latest(_One(_metric(family, found[first : first + METRICS_SLICE_SAMPLES])))

@@ -1,7 +1,7 @@
-"""What every request meets: whose page sent it, and who may call; and what every answer has: the clock, a request id,
-problems, and what a browser may do with it. Pure ASGI.
+"""What stands around every request: the checks of its page and its token. And what every answer gets: the clock, a
+request id, problems, and what a browser may do with it. Pure ASGI.
 
-Notes are answered right here, without the router behind it.
+Notes are answered here, without FastAPI's router.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from controller.limits import REQUEST_ID_CHARACTERS
 from controller.records.operator_log import REQUEST_ID, log_event
 from strandline.errors import BadRequest, InternalFailure, StoreUnavailable, StrandlineError
 
-REFUSAL: Final = "strandline.refusal"  # in a scope: what the connection has already found to be wrong with the request
+REFUSAL: Final = "strandline.refusal"  # in a scope: the error that the connection has found in the request
 METHODS: Final = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"
 _JSON = (b"content-type", b"application/json")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
 
 
 class Middleware:
-    """Wraps every request, the hot path's too."""
+    """Wraps every request, notes too."""
 
     def __init__(
         self, app: ASGIApp, owner: Starlette, gate: BrowserGate, rules: Rules, run_id: str, *, dashboard: bool = False
     ) -> None:
-        """`app` answers what is no note, `owner` holds the controller, `rules` say who may call, `run_id` begins the
-        ids that we give out. A `dashboard` checks tokens for its own paths."""
+        """`app` answers everything but notes, `owner` has the controller, `rules` say who may call, and request ids
+        begin with `run_id`. A `dashboard` checks tokens for its own paths."""
         self._gate = gate
         self._rules = rules
         self._dashboard = dashboard
@@ -83,7 +83,7 @@ class Middleware:
                 return
             is_free = self._rules.is_open(scope["path"], dashboard=self._dashboard)
             if controller.replaced is not None and not is_free:
-                raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is of the past
+                raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is out of date
             group = None if is_free else self._rules.admit(scope, controller.tokens)
             call = hot_call(scope)
             if call is None:
@@ -111,7 +111,7 @@ class Middleware:
         except Exception as error:
             log_event("request_failed", logging.ERROR, error=error, method=scope["method"], path=scope["path"])
             if ended:
-                return  # the application has answered with a problem, and raised it again
+                return  # the application has answered with a problem, and raises the error again
             if started:
                 raise
             await answer_with(scope, InternalFailure(reason=type(error).__name__))(scope, receive, send_with_headers)
@@ -136,7 +136,7 @@ class Middleware:
 
 
 def _answer_about_server(scope: Scope) -> Response:
-    """`OPTIONS *` asks about the server as a whole; nothing else has a target that is no path."""
+    """Whether a request asks about the whole server (`OPTIONS *`): only it has a target that is no path."""
     if scope["path"] != "*" or scope["method"] != "OPTIONS":
         raise BadRequest(reason="its target is no path")
     return Response(status_code=204, headers={"Allow": METHODS})

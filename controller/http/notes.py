@@ -1,7 +1,7 @@
-"""The hot path: notes, answered in the envelope, before any router of the FastAPI app.
+"""The hot path: answers notes in the middleware, before FastAPI's router.
 
-What FastAPI would do for each request costs more than a note does, and so does finding the route. Limits, problems and
-request ids hold here too.
+FastAPI's work for each request costs more than a note, and so does its search for the route. Limits, problems and
+request ids are those of every other call.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ HotCall: TypeAlias = Callable[[Notes, Scope, Receive], Awaitable[bytes]]
 
 
 def hot_call(scope: Scope) -> HotCall | None:
-    """What answers a request here, with JSON; None for all but notes."""
+    """The function that answers a request here, with JSON; None unless it is a note."""
     path: str = scope["path"]
     if not path.endswith(_AFTER) or scope["method"] != "POST":
         return None
@@ -70,14 +70,14 @@ def hot_call(scope: Scope) -> HotCall | None:
 
 
 class AnsweredBefore:
-    """Stands in the router for a path of notes: who comes that far used another method."""
+    """The router's entry for a path of notes. A request that gets here used another method."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         raise UnknownPath(path=scope["path"])
 
 
 async def take_notes(stream: str | None, notes: Notes, scope: Scope, receive: Receive) -> bytes:
-    """The answer to one note, or to many. `stream` is None where there are many, and each names its own."""
+    """The answer to one note, or to many. `stream` is None if each note names its own."""
     try:
         body = await read_body(scope, receive, as_json=True)
         if len(body) <= SMALL_BODY_BYTES:
@@ -101,18 +101,18 @@ async def take_notes(stream: str | None, notes: Notes, scope: Scope, receive: Re
 
 
 def read_well_made(body: bytes) -> NoteBody | None:
-    """What a body says, if nothing is wrong with its shape; None where only a closer look tells."""
+    """The content of a body if its shape is right; None if that takes a closer check."""
     try:
         given = _body.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    # Each name is followed by a colon. With more of them, one stands within some string, or a name was there twice.
+    # A colon follows each name. If there are more colons, one is within a string, or a name occurs twice.
     return given if body.count(b":") == count_names(given) else None
 
 
 def read_closely(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
-    """What any body says; of many notes, one that is badly made stands as the error that it is. Raises what is wrong
-    with one that came alone, or with the body."""
+    """The content of any body. Among many notes, an error stands for a malformed one. Raises the error of a single
+    note, or of the body."""
     try:
         given = decode(_body, body)
     except msgspec.ValidationError as error:
@@ -122,7 +122,7 @@ def read_closely(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
 
 
 async def _read_large(body: bytes, notes: Notes) -> NoteBody | list[NoteBody | StrandlineError]:
-    """What a large body says, when its turn has come. A closer look takes long, and is done in a thread."""
+    """The content of a large body, read when its turn comes. A closer check takes long, so a thread does it."""
     async with notes.turns.work_on(len(body)) as turn:
         await turn.next()
         well_made = read_well_made(body)
@@ -130,7 +130,7 @@ async def _read_large(body: bytes, notes: Notes) -> NoteBody | list[NoteBody | S
 
 
 def _checked(given: NoteBody, many: list[NoteBody]) -> list[NoteBody | StrandlineError]:
-    """The notes in a body; raises TooMany, or InvalidNote where something else stands beside them."""
+    """The notes in a body; raises TooMany, or InvalidNote if the body has other fields."""
     if given != NoteBody(notes=many):
         raise InvalidNote(name="notes", value="…", wanted="alone in its body, or left out")
     _check_count(len(many))
@@ -140,7 +140,7 @@ def _checked(given: NoteBody, many: list[NoteBody]) -> list[NoteBody | Strandlin
 async def take_many(
     notes: Notes, given: list[NoteBody | StrandlineError], stream: str | None, scope: Scope, size_bytes: int
 ) -> bytes:
-    """The answer to many notes; `stream` is None where each names its own, which the caller has to be allowed."""
+    """The answer to many notes. `stream` is None if each names its own, which the caller's token has to allow."""
     async with notes.turns.work_on(size_bytes) as turn:
         results = await notes.take_all(_pieces(given, stream, scope), turn, caller_of(scope))
         parts = []
@@ -160,8 +160,8 @@ async def take_many(
 def _pieces(
     given: list[NoteBody | StrandlineError], stream: str | None, scope: Scope
 ) -> Iterator[list[tuple[str, Note | StrandlineError]]]:
-    """The notes with their streams, and what is wrong with them, some at a time. The first one that the caller may not
-    make is told to the operators."""
+    """The notes with their streams, or their errors, in pieces. Logs the first note that the caller's token does not
+    allow."""
     grant = grant_of(scope)
     everything = grant is None or (grant.allows_every_stream and grant.writers == EVERYTHING)
     denied = False
@@ -189,7 +189,7 @@ def _segments(given: NoteBody | StrandlineError) -> int:
 
 
 def _judged(given: NoteBody | StrandlineError, stream: str | None) -> tuple[str, Note | StrandlineError]:
-    """A note and its stream, which either the path has or the note itself; or what is wrong with the note."""
+    """A note, or its error, with its stream, which is in the path or in the note itself."""
     if isinstance(given, StrandlineError):
         return stream or "", given
     named = stream or given.stream or ""
@@ -202,7 +202,7 @@ def _judged(given: NoteBody | StrandlineError, stream: str | None) -> tuple[str,
 def _allowed(
     judged: tuple[str, Note | StrandlineError], grant: Grant, scope: Scope
 ) -> tuple[str, Note | StrandlineError]:
-    """A note, or why the caller's token does not allow it. The journal of a stream that is not allowed says nothing."""
+    """A note, or the refusal if the caller's token does not allow it, without a stream if it does not allow that."""
     stream, note = judged
     if isinstance(note, StrandlineError):
         return judged
@@ -214,7 +214,7 @@ def _allowed(
 
 
 def _each_by_itself(body: bytes, error: msgspec.ValidationError) -> list[NoteBody | StrandlineError]:
-    """Many notes where not all are well made; raises what is wrong with one that came alone, or with the body."""
+    """Many notes, some of them malformed. Raises the error of a single note, or of the body."""
     try:
         raw = decode(_raw, body).notes
     except msgspec.ValidationError:
@@ -235,8 +235,8 @@ def _check_count(count: int) -> None:
 
 
 def note_of(given: NoteBody, stream: str | None) -> Note:
-    """The note; raises InvalidNote for fields that are missing or do not go together. `stream` is in the path, or
-    None where the note has to name its own."""
+    """The note; raises InvalidNote for fields that are missing or do not belong together. `stream` is from the path, or
+    None if the note has to name its own."""
     if stream is not None and given.stream is not UNSET:
         raise InvalidNote(name="stream", value=given.stream, wanted="left out: the path has it")
     if stream is None and given.stream is UNSET:
@@ -273,7 +273,7 @@ def _times(time: int | UnsetType, times: dict[str, int] | UnsetType) -> Mapping[
 
 
 def count_names(given: NoteBody) -> int:
-    """How many names a body has in all its objects, if each stood there once."""
+    """How many names a body has in all of its objects, if none occurs twice."""
     count = 0
     for value in (given.writer, given.time, given.epoch, given.stream):
         count += value is not UNSET

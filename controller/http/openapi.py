@@ -1,4 +1,4 @@
-"""What /openapi.json says beyond what FastAPI finds out by itself: bodies, answers, examples of both, and problems."""
+"""What /openapi.json has beyond FastAPI's own part: bodies, answers, examples of both, and problems."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _EPOCH: Final[JsonSchema] = {"type": ["integer", "null"], "minimum": 1}
 
 
 def _note(*, stream: bool) -> JsonSchema:
-    """A note, with one time or with times by key; `stream`: it names its stream."""
+    """A note, with one time or with times by key; with `stream`, it names its stream."""
     common: JsonSchema = {"writer": _NAME, "position": _POSITION, "epoch": _EPOCH}
     named = ["stream"] if stream else []
     if stream:
@@ -59,7 +59,7 @@ def _note(*, stream: bool) -> JsonSchema:
 
 
 def _notes(each: str) -> JsonSchema:
-    described = "judged in their order; sent again because the answer was lost, those that are stored are done"
+    described = "checked in their order; in a request that is repeated after a lost answer, stored notes count as done"
     items = {"type": "array", "maxItems": NOTES_PER_REQUEST, "items": _ref(each), "description": described}
     return {"type": "object", "properties": {"notes": items}, "required": ["notes"], "additionalProperties": False}
 
@@ -70,7 +70,7 @@ def _ref(name: str) -> JsonSchema:
 
 _PROBLEM: Final[JsonSchema] = {
     "type": "object",
-    "description": "RFC 9457; beside these there are the fields of the error",
+    "description": "RFC 9457; the error's own fields come in addition",
     "properties": {
         "type": {"type": "string"},
         "title": {"type": "string"},
@@ -83,12 +83,12 @@ _PROBLEM: Final[JsonSchema] = {
 _TOKEN: Final[JsonSchema] = {
     "type": "http",
     "scheme": "bearer",
-    "description": "asked for once a token was made; see `strandline token --help`",
+    "description": "required once the store has a token; see `strandline token --help`",
 }
 _OVER: Final = {
     RuleScope.STREAM: ", and a pattern that fits the stream's name",
     RuleScope.GROUP: ", and a pattern that fits the names of all the group's streams",
-    RuleScope.EACH: ", and a pattern: of streams that it does not fit nothing is taken or shown",
+    RuleScope.EACH: ", and a pattern; streams that it does not fit are neither accepted nor shown",
     RuleScope.EVERY: ", and a pattern that fits every name",
 }
 _SCHEMAS: Final[dict[str, JsonSchema]] = {
@@ -98,7 +98,7 @@ _SCHEMAS: Final[dict[str, JsonSchema]] = {
     "StreamNote": _note(stream=True),
     "StreamNotes": _notes("StreamNote"),
 }
-# What hand-written schemas refer to.
+# The schemas that hand-written schemas refer to.
 _PARTS: Final = (bodies.SegmentBody, bodies.StartBody)
 _EXAMPLES: Final = Path(__file__).with_name("examples.json")
 
@@ -129,7 +129,7 @@ def examples_by_route() -> Mapping[str, Sequence[Mapping[str, Any]]]:
 
 
 def _undocumented(route: DeclaredRoute) -> JsonSchema:
-    """What FastAPI would say of a route that is answered before it."""
+    """What FastAPI would say about a route that is answered before it."""
     names = re.findall(r"{(\w+)}", route.path)
     return {
         "tags": ["notes"],
@@ -140,11 +140,11 @@ def _undocumented(route: DeclaredRoute) -> JsonSchema:
 
 
 def _complete(operation: JsonSchema, route: DeclaredRoute, examples: Sequence[Mapping[str, Any]]) -> None:
-    """Adds to an operation what was declared of its route."""
+    """Adds the declaration of its route to an operation."""
     rule = route.rule
     operation["security"] = [] if rule is None else [{"token": []}]
     if rule is not None:
-        operation["description"] = f"Takes a token with the role `{rule.role}`{_OVER[rule.over]}."
+        operation["description"] = f"Needs a token with the role `{rule.role}`{_OVER[rule.over]}."
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path":
             parameter["schema"] = _NAME
@@ -166,7 +166,7 @@ def _complete(operation: JsonSchema, route: DeclaredRoute, examples: Sequence[Ma
 
 
 def _content(names: Sequence[str], examples: JsonSchema) -> JsonSchema:
-    """What a body may be: one of some schemas."""
+    """The schema of a body that has one of some shapes."""
     refs = [_ref(name) for name in names]
     return {"schema": refs[0] if len(refs) == 1 else {"oneOf": refs}, **_examples(examples)}
 
@@ -176,8 +176,8 @@ def _examples(found: JsonSchema) -> JsonSchema:
 
 
 def _schemas_of_answers(kinds: Sequence[type[Any]]) -> dict[str, JsonSchema]:
-    """The schemas of shapes that are answered. Whoever reads them can count on every field, but for those that a shape
-    leaves out; a default says what a reader makes of an older controller, which is of no interest here."""
+    """The schemas of answers. Every field is required, except those that a shape may leave out. Defaults are omitted:
+    they are what a client assumes if an older controller leaves a field out."""
     _, found = msgspec.json.schema_components(kinds, ref_template=_TEMPLATE)
     for shape in shapes_within(kinds):
         schema = found[shape.__name__]
@@ -189,7 +189,7 @@ def _schemas_of_answers(kinds: Sequence[type[Any]]) -> dict[str, JsonSchema]:
 
 
 def shapes_within(kinds: Sequence[type[Any]]) -> set[type[Any]]:
-    """The Structs and dataclasses that some types are made of."""
+    """The Structs and dataclasses that these types consist of."""
     found: set[type[Any]] = set()
 
     def walk(value: object) -> None:
@@ -209,7 +209,7 @@ def shapes_within(kinds: Sequence[type[Any]]) -> set[type[Any]]:
 
 
 def fields_left_out(shape: type[Any]) -> set[str]:
-    """The fields that are not there where they have nothing to say."""
+    """The fields that are left out if they have no value."""
     if not issubclass(shape, msgspec.Struct):
         return set()
     omits = shape.__struct_config__.omit_defaults

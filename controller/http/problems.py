@@ -14,8 +14,8 @@ from strandline.wire.problems import MEDIA_TYPE, status_of, to_problem
 
 
 def answer_with(scope: Scope, error: StrandlineError, headers: dict[str, str] | None = None) -> Response:
-    """The problem that a request ends with, and when to try again where that may help. It is counted, and told to the
-    operators where the caller was turned away."""
+    """The problem that answers a request, and when to try again if that may help. It is counted, and a caller that was
+    denied is logged."""
     controller: Controller = scope["app"].state.controller
     controller.counts.problems[error.code] += 1
     given = dict(headers or {})
@@ -33,7 +33,7 @@ def answer_with(scope: Scope, error: StrandlineError, headers: dict[str, str] | 
 
 
 def log_denied(scope: Scope, error: Denied) -> None:
-    """Tells the operators of a caller that was turned away, or from some of the streams of its call."""
+    """Logs a caller that was denied, for the whole call or for some of its streams."""
     controller: Controller = scope["app"].state.controller
     address, by = scope.get("client"), scope.get("strandline.caller")
     client = None if address is None else address[0]

@@ -1,6 +1,6 @@
-"""Reading bodies: with a limit, and strictly.
+"""Reads bodies within a limit, and strictly.
 
-A name that stands twice in one object is refused, which JSON readers otherwise pass over in silence.
+A name that occurs twice in one object is refused; other JSON readers ignore one of the two.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ _OF_PROGRAMS: Final = frozenset({None, b"application/x-www-form-urlencoded"})
 
 
 async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, as_json: bool = False) -> bytes:
-    """The whole body; raises TooLarge, BadJson where it is cut short, and, `as_json`, WrongMediaType for one that is
-    not called JSON.
+    """The whole body. Raises TooLarge, BadJson if it is cut short, and with `as_json` WrongMediaType for another type.
 
-    It has no deadline: the connection has one, and turns away whoever does not send the rest in time.
+    It has no deadline: the connection has one, and refuses a caller that does not send the rest in time.
     """
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > limit:
@@ -45,10 +44,10 @@ async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, 
 
 
 def _check_media_type(scope: Scope) -> None:
-    """Raises WrongMediaType for a body that is not called JSON.
+    """Raises WrongMediaType for a body whose type is not JSON.
 
-    What `curl -d` calls it, or no name at all, will do where no browser sent it. A browser sends what a form can send
-    for any page; before it sends JSON for a page of another origin it asks, and is refused.
+    The type that `curl -d` sends, or none, is accepted if no browser sent the request. For any page a browser sends
+    what a form can send; before it sends JSON for a page of another origin it asks, and is refused.
     """
     given: bytes | None = None
     may_be_browser = False
@@ -76,7 +75,7 @@ def decode(decoder: msgspec.json.Decoder[Body], body: bytes) -> Body:
 
 
 def check_json(body: bytes) -> None:
-    """Raises BadJson for what is no JSON, is nested too deeply, or has a name twice in one object."""
+    """Raises BadJson for a body that is not JSON, is nested too deeply, or has a name twice in one object."""
     depth = 0
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -90,7 +89,7 @@ def check_json(body: bytes) -> None:
     def no_constant(name: str) -> None:
         raise BadJson(reason=f"{name} is no JSON")
 
-    if body.count(b"[") + body.count(b"{") > JSON_DEPTH:  # else there is no need to look at each character
+    if body.count(b"[") + body.count(b"{") > JSON_DEPTH:  # otherwise no character needs a check
         for character in body:
             depth += (character in b"[{") - (character in b"]}")
             if depth > JSON_DEPTH:

@@ -1,4 +1,4 @@
-"""Domain values as the shapes of the contract, and these as JSON."""
+"""Turns domain values into the shapes of the contract, and these into JSON."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from strandline.wire.streams import (
     wire_mark,
 )
 
-to_json: Final[Callable[[Any], bytes]] = msgspec.json.Encoder().encode  # of whatever msgspec can encode
+to_json: Final[Callable[[Any], bytes]] = msgspec.json.Encoder().encode  # of any value that msgspec can encode
 EVENTS: Final = b"text/event-stream"
 
 
-def answer(value: Any, status: int = 200) -> Response:  # whatever msgspec can encode
+def answer(value: Any, status: int = 200) -> Response:  # any value that msgspec can encode
+
     return Response(to_json(value), status_code=status, media_type="application/json")
 
 
 def event_of_end(reason: str) -> bytes:
-    """The last of server-sent events."""
+    """The last server-sent event."""
     return b"event: end\ndata: %s\n\n" % to_json({"reason": reason})
 
 

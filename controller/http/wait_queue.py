@@ -1,7 +1,7 @@
-"""Who is waited for, and for how long: one look at all of them now and then, and no timer for each.
+"""Queues of those that wait, with one check of all of them now and then instead of a timer for each.
 
-All who wait in one queue may wait equally long. So the first of it is the next to be overdue, and a look costs as much
-as there are overdue.
+All members of one queue may wait equally long. So the first is the next to be overdue, and a check costs time only for
+those that are overdue.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Waiting = TypeVar("Waiting")
 
 
 class WaitQueue(Generic[Waiting]):
-    """Those that wait for the same thing, in the order in which they began to."""
+    """Those that wait for the same thing, in the order in which they began to wait."""
 
     __slots__ = ("_since", "limit_s")
 
@@ -27,17 +27,17 @@ class WaitQueue(Generic[Waiting]):
         self._since[one] = now
 
     def leave(self, one: Waiting) -> None:
-        """Waits no longer, if it did."""
+        """Ends the wait, if there is one."""
         self._since.pop(one, None)
 
     def overdue(self, now: float) -> Iterator[Waiting]:
-        """Takes those out that have waited for longer than they may. Each may enter again at once."""
+        """Removes and yields those that have waited too long. Each may enter again at once."""
         while (first := self.first()) is not None and now - first[1] > self.limit_s:
             del self._since[first[0]]
             yield first[0]
 
     def first(self) -> tuple[Waiting, float] | None:
-        """Who has waited longest, and since when."""
+        """The one that has waited longest, and since when."""
         return next(iter(self._since.items()), None)
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ class WaitQueue(Generic[Waiting]):
 
 
 def longest(queues: Iterable[WaitQueue[Waiting]], now: float, least_s: float) -> Waiting | None:
-    """Who of several queues has waited longest, and for at least so long."""
+    """The one in several queues that has waited longest, if that is at least `least_s`."""
     firsts = [first for queue in queues if (first := queue.first()) is not None]
     one, since = min(firsts, key=lambda first: first[1], default=(None, now))
     return one if now - since >= least_s else None

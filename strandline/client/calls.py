@@ -226,7 +226,7 @@ def time_index(
     token: int | None = None,
     limit: int | None = None,
 ) -> Call[TimeIndexPage]:
-    """Offset and time within a segment: from an offset on, or, with a token, from where the call before left off."""
+    """Offset and time within a segment: from an offset on, or, with the token of a call, from where that call ended."""
     asked = query(key=check_key(key) or None, from_offset=from_offset or None, token=token, limit=limit)
     path = f"{stream_path(stream)}/segments/{check_name('segment', segment)}/time-index{asked}"
     return (yield from ask("GET", path, reader_of(TimeIndexPage)))

@@ -109,6 +109,6 @@ class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
     trouble: TroubleCounts
     counts: StatusCounts
     streams: tuple[StreamStatusReply, ...]
-    next: Annotated[str | None, Meta(description="the name after which to go on")]
+    next: Annotated[str | None, Meta(description="the name after which the next page begins")]
     unread: Annotated[Mapping[str, str], Meta(description="streams without a status, with the code of a problem")]
     groups: Annotated[tuple[GroupStatusReply, ...], Meta(description="the reader groups of these streams")]

@@ -369,8 +369,8 @@ else:
 
 
 class StreamReply(_StreamSettings, frozen=True, kw_only=True):
-    """A stream: its settings and segments, its newest mark and who holds time back by key, and its writers counted by
-    state. `head`: from where on the log still has its events."""
+    """A stream: its settings and segments, its newest mark and the writer that holds time back by key, and its writers
+    counted by state. `head`: where the log begins now in each segment."""
 
     segments: tuple[SegmentReply, ...]
     open: bool

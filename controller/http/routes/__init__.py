@@ -7,12 +7,12 @@ from controller.http.declared import DeclaredRoute, Routes
 from controller.http.notes import DECLARED as NOTE_ROUTES
 from controller.http.routes import groups, journals, mark_events, marks, operations, status, streams, writers
 
-# Looked through in this order.
+# They are searched in this order.
 ROUTERS: Final = tuple(
     each.router for each in (marks, streams, writers, mark_events, journals, groups, status, operations)
 )
 
 
 def declared_by(routers: Iterable[Routes] = ROUTERS) -> list[DeclaredRoute]:
-    """All that is declared: by the routers, and notes, which are answered before any router."""
+    """All declared routes: those of the routers, and notes, which are answered before any router."""
     return [*NOTE_ROUTES, *(route for each in routers for route in each.declared)]

@@ -1,4 +1,4 @@
-"""Reader groups: their readers' positions, and where the group stands."""
+"""Reader groups: their readers, positions and windows."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def lag(group: str, controller: Served) -> Response:
 
 @router.declare(
     "PUT /{group}/readers/{reader}",
-    "Register a reader, or, with its epoch, tell how far it has read",
+    "Register a reader, or, with its epoch, report how far it has read",
     Role.READER,
     RuleScope.GROUP,
     takes=[ReaderBody],
@@ -147,7 +147,7 @@ async def report(group: str, reader: str, request: Request, controller: Served, 
     body = await read_as(request, ReaderBody, InvalidNote, empty=ReaderBody())
     if body.epoch is None:
         if body.settled is not None:
-            wanted = "left out: who registers goes on from what is settled, which is its positions"
+            wanted = "left out: a reader that registers begins at its settled position, which is in `positions`"
             raise InvalidNote(name="settled", value=body.settled, wanted=wanted)
         told = await controller.groups.register(group, reader, body.positions, by)
     else:
@@ -198,7 +198,7 @@ async def offline(group: str, reader: str, request: Request, controller: Served,
 
 
 def describe(loaded: LoadedGroup, now: int) -> GroupDescription:
-    """What `GET` says about a group. A silent reader owns nothing any more, also before a call has timed it out."""
+    """The description of a group. A silent reader owns nothing any more, even before a call has timed it out."""
     members, moment = loaded.membership, loaded.tenure.moment(now)
     settings = members.settings
     silent = {name for name in members.readers if members.is_silent(name, moment)}

@@ -7,7 +7,7 @@ data: {"seq": 7, "key": "", "time": …}
 event: resting                                 an ingestion stream at rest: only time has moved
 data: {"resting": 1700000000000}
 
-event: end                                     no more will come: "sealed", "stopping", or the code of a problem
+event: end                                     no more events follow: "sealed", "stopping", or the code of a problem
 data: {"reason": "sealed"}
 """
 
@@ -38,7 +38,7 @@ from strandline.wire.streams import wire_mark
 router = Routes("marks", prefix="/v1/streams/{stream}")
 
 MEDIA_TYPE = EVENTS.decode()
-OVER = {204: "The stream is sealed, and everything after that seq was told"}
+OVER = {204: "The stream is sealed, and has no marks after that seq"}
 
 
 @router.declare(
@@ -54,18 +54,18 @@ async def live_marks(
     controller: Served,
     key: Key = DEFAULT_KEY,
     after: Seq = 0,
-    last_event_id: Annotated[str | None, Header(description="what a client that comes back has had last")] = None,
+    last_event_id: Annotated[str | None, Header(description="the id of the last event that was received")] = None,
 ) -> Response:
     if last_event_id:
         after = _seq(last_event_id)
     if not await controller.following.check(stream, key, after):
-        return Response(status_code=204)  # which tells a browser not to come back
+        return Response(status_code=204)  # a browser does not connect again after this status
     controller.following.enter()
     return _Events(controller, stream, key, after)
 
 
 class _Events(Response):
-    """Sends events until the stream is over, the controller stops, or the client goes."""
+    """Sends events until the stream is sealed, the controller stops, or the client leaves."""
 
     def __init__(self, controller: Controller, stream: str, key: str, after: int) -> None:
         super().__init__(media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
@@ -82,7 +82,7 @@ class _Events(Response):
             self._controller.following.leave()
             gone.cancel()
             sending.cancel()
-        with suppress(asyncio.CancelledError, TimeoutError, OSError):  # it went, or took nothing any more
+        with suppress(asyncio.CancelledError, TimeoutError, OSError):  # the client left, or does not read any more
             await sending
 
     async def _send(self, send: Send) -> None:

@@ -65,7 +65,7 @@ async def evaluate(stream: str, request: Request, controller: Served) -> Respons
 
 
 @router.declare(
-    "POST /time-window", "Where a position stands among the marks", Role.READER, takes=[WindowBody], gives=[TimeWindow]
+    "POST /time-window", "The time window at a position", Role.READER, takes=[WindowBody], gives=[TimeWindow]
 )
 async def time_window(stream: str, request: Request, controller: Served) -> Response:
     body = await read_as(request, WindowBody, InvalidNote)
@@ -82,7 +82,7 @@ async def time_index(
     controller: Served,
     key: Key = DEFAULT_KEY,
     from_offset: Annotated[int, Query(ge=0, lt=OFFSET_BOUND)] = 0,
-    token: Annotated[int | None, Query(ge=0, lt=TIME_BOUND_MS, description="where the call before left off")] = None,
+    token: Annotated[int | None, Query(ge=0, lt=TIME_BOUND_MS, description="that of the call before")] = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> Response:
     entries, token = await controller.indexing.time_index(stream, segment, key, from_offset, token, limit)

@@ -1,4 +1,4 @@
-"""Whether the controller lives, and whether it can serve."""
+"""Probes: whether the process answers, and whether it can serve. And the metrics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def ready(controller: Served) -> Response:
 
 @router.declare(
     "GET /metrics",
-    "What there is to measure, for Prometheus",
+    "The metrics, for Prometheus",
     Role.READER,
     RuleScope.EVERY,
     media_type=CONTENT_TYPE,

@@ -1,4 +1,4 @@
-"""How streams, reader groups and the controller are: one answer for whoever watches."""
+"""The status of streams, reader groups and the controller, in one answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Page:
 
 @router.declare(
     "GET /v1/status",
-    "Show how streams, groups and the controller are",
+    "Show the status of streams, groups and the controller",
     Role.READER,
     RuleScope.EACH,
     gives=[wire.StatusPage],
@@ -49,7 +49,7 @@ async def get_status(
     limit: Limit = DEFAULT_LIMIT,
     trouble: Annotated[bool, Query(description="only streams in trouble, the worst first: one page of them")] = False,
 ) -> Response:
-    if trouble and after:  # their order is another one each time
+    if trouble and after:  # their order changes from one time to the next
         raise InvalidParameter(name="after", value=after, wanted="left out where those in trouble are asked for")
     reason, stored = await controller.readiness()
     reader, slices = controller.status, controller.status.slices()
@@ -101,7 +101,7 @@ def _worst(streams: Sequence[StreamStatus], limit: int, grant: Grant | None) -> 
 
 
 def _following(found: StreamsFound, after: str, limit: int) -> _Page:
-    """A page of streams that were named."""
+    """A page of the named streams."""
     by_name = {each.name: each for each in found.streams}
     names = [name for name in sorted(by_name.keys() | found.unread.keys()) if name > after]
     shown = names[:limit]
@@ -113,7 +113,7 @@ def _following(found: StreamsFound, after: str, limit: int) -> _Page:
 
 
 async def _by_name(controller: Controller, after: str, limit: int, grant: Grant | None, *, stored: bool) -> _Page:
-    """A page of all streams; where the store cannot be asked, of those in memory."""
+    """A page of all streams; if the store is away, of those in memory."""
 
     async def read(after: str, count: int) -> dict[str, tuple[str]]:
         if stored:

@@ -89,7 +89,7 @@ async def list_names(controller: Served, grant: Granted, after: After = "", limi
     return answer(StreamNames(tuple(names), following))
 
 
-@router.declare("GET /{stream}", "Describe a stream, and who holds its time back", Role.READER, gives=[StreamReply])
+@router.declare("GET /{stream}", "Describe a stream, and its holder", Role.READER, gives=[StreamReply])
 async def get(stream: str, controller: Served) -> Response:
     return answer(describe(*await controller.status.of_now(stream)))
 
@@ -151,7 +151,7 @@ async def seal(stream: str, request: Request, controller: Served, by: Caller) ->
 
 @router.declare(
     "POST /{stream}/truncate",
-    "Tell from where on the log still has its events",
+    "Report where the log begins now in each segment",
     Role.ADMIN,
     takes=[TruncateBody],
     gives=[HeadReply],
@@ -177,7 +177,7 @@ async def tail(stream: str, request: Request, controller: Served, by: Caller) ->
 
 
 def describe(loaded: LoadedStream, status: StreamStatus) -> StreamReply:
-    """What `GET` tells of a stream. The default key has a holder here also where nobody uses it."""
+    """The description of a stream. The default key has a holder here even if no writer uses it."""
     stream = loaded.stream
     holders = {DEFAULT_KEY: stream.held_by(DEFAULT_KEY, status.seen_at)} | {
         each.key: each.holder for each in status.keys
@@ -202,12 +202,12 @@ def _segment_replies(loaded: LoadedStream) -> tuple[SegmentReply, ...]:
 
 
 def _scaling(body: ScaleBody) -> dict[str, Any]:
-    """What the journal tells of a scaling, which may be of very many segments."""
+    """The journal's details of a scaling, which may have very many segments."""
     return {"seal": few(body.seal), "create": [each.id for each in body.create[:JOURNAL_NAMES]]}
 
 
 def _settings(body: Strict) -> dict[str, Any]:
-    """The settings that were given. A list or an object where a plain value belongs is refused by the configuration."""
+    """The given settings. The configuration refuses a list or an object where a plain value belongs."""
     given = {name: getattr(body, name) for name in body.__struct_fields__ if name != "segments"}
     return {name: value for name, value in given.items() if value is not UNSET}
 

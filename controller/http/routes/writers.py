@@ -1,4 +1,4 @@
-"""Writers: register, list, go idle, close; set aside and bring back."""
+"""Writers: register, list, go idle, close, exclude, include."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ async def include(stream: str, writer: str, controller: Served, by: Caller) -> R
 async def _change(
     controller: Controller, stream: str, call: Callable[[Stream, int], list[Mark]], act: Act | None = None
 ) -> Response:
-    """Applies a call; answers with the marks that it brought about."""
+    """Applies a call; answers with the marks that it caused."""
     graph = (await controller.streams.get(stream)).stream.graph
     return answer(marks_page(await controller.streams.change(stream, call, act), graph))
 
 
-# Of several keys with different states, the one that says most about a writer.
-_TELLING = (
+# If a writer's keys have different states, the first of these counts.
+_STATES_IN_ORDER = (
     WriterState.CLOSED,
     WriterState.EXCLUDED,
     WriterState.TIMED_OUT,
@@ -89,9 +89,9 @@ _TELLING = (
 
 
 def state_of(stream: Stream, writer: Writer) -> WriterState:
-    """A writer's state over all of its keys."""
+    """A writer's state in all of its keys."""
     states = set(stream.states(writer).values())
-    return next(state for state in _TELLING if state in states)
+    return next(state for state in _STATES_IN_ORDER if state in states)
 
 
 def _reply(stream: Stream, writer: Writer, held: dict[str, str | None]) -> WriterReply:
