@@ -1,7 +1,7 @@
 """The process of the Spark job: one session, and the same count of windows with two watermarks.
 
 Spark's first batches take seconds, most of it for loading and compiling Spark itself, so both queries first count a
-small sealed stream, whose log lies beside the real one. It ends when both have read the real one, once it is sealed.
+small sealed stream, whose log is in the same folder. The process ends when both have read the real stream to its end.
 """
 
 import json
@@ -18,34 +18,34 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_integration import exact_watermark, register
 from spark_integration.offsets import END_OF_TIME_MS
 from spark_integration.progress import epoch_ms, watermark_of
-from strandline_demo.processes import tell
+from strandline_demo.processes import send
 from strandline_demo.world import WINDOW_MS
 
 # Spark gives each Python that it starts for a source ten seconds, and no setting changes that. On a busy machine that
-# is too short, and says nothing of the source.
+# is too short, although nothing is wrong with the source.
 TOO_SLOW: Final = "Python worker failed to connect back"
 STARTS: Final = 5
 
 
 class Count:
-    """One of the two counts, and what came out of it, by however many starts of its query."""
+    """One of the two counts, and its results over all starts of its query."""
 
     def __init__(self, name: str, delay_ms: int) -> None:
         self.name = name
         self.query: StreamingQuery  # once it is started
         self.watermark_ms = 0
         self._delay_ms = delay_ms
-        # By batch, since one that is begun again after a failure emits its windows again.
+        # By batch: a batch that is repeated after a failure emits its windows again.
         self._windows: dict[int, list[tuple[int, int, int]]] = {}
         self._progress: list[StreamingQueryProgress] = []
 
     def start(self, events: DataFrame, checkpoint: Path) -> None:
-        """Counts the events of each window, by event time, which is in their values."""
+        """Counts the events of each window by their event time, which is in their values."""
         fields = functions.from_json(functions.col("value").cast("string"), "time bigint")
         timed = events.withColumn("event_time", functions.timestamp_millis(fields["time"]))
         if self.name == "exact":
             marked = exact_watermark(timed, event_time="event_time")
-        else:  # to Spark's own watermark a mark of the source is a row to leave out
+        else:  # a mark row, which Spark's own watermark must not see
             rows = timed.where("mark is null").drop("mark")
             marked = rows.withWatermark("event_time", f"{self._delay_ms} milliseconds")
         windows = marked.groupBy(functions.window("event_time", f"{WINDOW_MS} milliseconds")).count()
@@ -58,7 +58,7 @@ class Count:
         self.watermark_ms = max([self.watermark_ms, *(watermark_of(each) or 0 for each in self._progress)])
 
     def status(self) -> str:
-        """How far the watermark is behind. Raises what the query failed with."""
+        """How far the watermark is behind. Raises the error of a failed query."""
         if (error := self.query.exception()) is not None:
             raise error
         if (last := self.query.lastProgress) is not None:
@@ -83,7 +83,7 @@ class Count:
 
 
 def read(spark: SparkSession, options: dict[str, str], counts: Sequence[Count], folder: Path) -> None:
-    """Runs both queries until the stream is sealed and read to its end; again, where a Python was too slow to start."""
+    """Runs both queries until the stream is sealed and read to its end. Starts again if a Python started too slowly."""
     for left in reversed(range(STARTS)):
         started: list[Count] = []
         try:
@@ -92,9 +92,9 @@ def read(spark: SparkSession, options: dict[str, str], counts: Sequence[Count], 
                 started.append(count)
             for count in counts:
                 count.query.processAllAvailable()
-            tell(f"reads {options['stream']}")
+            send(f"reads {options['stream']}")
             while counts[0].watermark_ms < END_OF_TIME_MS:  # the exact one's
-                tell("status", text="   ".join(count.status() for count in counts))
+                send("status", text="   ".join(count.status() for count in counts))
                 time.sleep(0.25)
             for count in counts:
                 count.query.processAllAvailable()
@@ -108,20 +108,20 @@ def read(spark: SparkSession, options: dict[str, str], counts: Sequence[Count], 
 
 
 def main(controller: str, stream: str, path: str, trial: str, delay_ms: int) -> None:
-    """Counts the trial and then the real stream; tells what came out of the real one."""
+    """Counts the trial and then the real stream; sends the results of the real one."""
     folder = Path("spark").resolve()
     folder.mkdir()
     # A process that lives for a minute gains nothing from its most thorough compiler.
     java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -XX:-UsePerfData"
     settings: dict[str, Any] = {
-        "spark.driver.host": "127.0.0.1",  # where it listens as well
+        "spark.driver.host": "127.0.0.1",  # it listens there as well
         "spark.driver.extraJavaOptions": f'{java} "-Djava.io.tmpdir={folder}"',
         "spark.local.dir": str(folder),
         "spark.log.level": "ERROR",
         "spark.ui.enabled": False,
         "spark.sql.codegen.wholeStage": False,  # compiling a plan costs more than so few rows gain
         "spark.sql.shuffle.partitions": 1,
-        "spark.sql.streaming.numRecentProgressUpdates": 1_000_000,  # all: what was dropped is summed over every batch
+        "spark.sql.streaming.numRecentProgressUpdates": 1_000_000,  # all: dropped rows are summed over every batch
     }
     spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     register(spark)
@@ -130,7 +130,7 @@ def main(controller: str, stream: str, path: str, trial: str, delay_ms: int) -> 
         counts = [Count("exact", delay_ms), Count("plain", delay_ms)]
         options = {"controller": controller, "stream": each, "path": str(Path(path).with_stem(each))}
         read(spark, options, counts, folder / each)
-    tell("result", **{count.name: count.result() for count in counts})
+    send("result", **{count.name: count.result() for count in counts})
     spark.stop()
 
 

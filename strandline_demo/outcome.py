@@ -1,4 +1,4 @@
-"""What came out of a run: the counts of both queries beside what the log has, as a table and as a picture."""
+"""The outcome of a run: the counts of both queries and those of the log, as a table and as a picture."""
 
 import json
 import statistics
@@ -33,11 +33,11 @@ Watermarks: TypeAlias = Sequence[tuple[int, int]]  # of a query: when a batch be
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a query did, beside the truth.
+    """The counts of a query, compared with the log.
 
-    A window was due once the last watermark had passed its end. `missing` events are in the log, and not in their
-    window, which was due or emitted. `wrong` windows lack events or have too many, or were emitted twice; those that
-    were not due and not emitted are `left_open`. `rows_dropped` is Spark's own count.
+    A window was due once the last watermark had passed its end. `missing` events are in the log, and not in
+    their window, although it was due or emitted. `wrong` windows lack events or have too many, or were emitted twice.
+    Windows that were neither due nor emitted are `left_open`. `rows_dropped` is Spark's own count.
     """
 
     events: Events
@@ -50,7 +50,7 @@ class Outcome:
 
 
 def read_log(path: Path) -> Events:
-    """Every event that the log holds: the truth."""
+    """Every event in the log."""
     with SqliteLogReader(path) as log:
         rows = [row for segment, end in log.end_offsets().items() for row in log.rows(segment, 0, end)]
     return [(json.loads(row.value or b"")["time"], row.appended_at) for row in rows]
@@ -59,8 +59,8 @@ def read_log(path: Path) -> Events:
 def judge(events: Events, windows: Windows, watermarks: Watermarks, rows_dropped: int) -> Outcome:
     """Compares every window that was due or emitted with the log.
 
-    Of a window's events those are missing that were appended last: a window drops what comes after it has closed, and
-    a query reads events in the order of their appends.
+    If events of a window are missing, they are those that were appended last: a query reads events in the order of
+    their appends, and a closed window drops later ones.
     """
     truth = Counter(time_ms // WINDOW_MS * WINDOW_MS for time_ms, _ in events)
     emitted = Counter(start for start, _, _ in windows)
@@ -79,7 +79,7 @@ def judge(events: Events, windows: Windows, watermarks: Watermarks, rows_dropped
 
 
 def table(settings: DemoSettings, exact: Outcome, plain: Outcome) -> str:
-    """Both queries side by side, and under it what the words mean."""
+    """The table of both queries, followed by the meaning of its words."""
     columns: list[Sequence[str]] = [ROWS]
     for name, run in (("exact watermark", exact), (PLAIN.format(settings.delay_ms / 1000), plain)):
         delays = [at_ms - start - WINDOW_MS for start, _, at_ms in run.windows]

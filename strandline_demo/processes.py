@@ -1,8 +1,8 @@
-"""Starts the processes of the demo, hears what they say, and leaves none behind.
+"""Starts the processes of the demo, receives their messages, and leaves none behind.
 
-A process says something by a line of JSON on its standard output, see `tell`; its standard error goes to a file. Its
-standard input is a pipe to which nobody writes, and which ends when the demo dies, however it dies: then `main`, which
-runs in the process, ends it.
+A process sends a message as a line of JSON on its standard output (`send`); its standard error goes to a file. Its
+standard input is a pipe that stays empty and ends when the demo ends, even by a kill. Then `main`, which runs in the
+process, ends the process.
 """
 
 import json
@@ -25,7 +25,7 @@ LAST_WORDS_CHARACTERS: Final = 2_000
 
 
 class Processes:
-    """All processes of a run, which work in `folder`. Leaving the `with` block ends them, and what they started."""
+    """The processes of a run, which work in `folder`. Leaving the `with` block ends them and all that they started."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -45,9 +45,9 @@ class Processes:
         threading.Thread(target=self._listen, args=(name, process), daemon=True).start()
 
     def hear(self, timeout_s: float) -> dict[str, Any] | None:
-        """What was said next, with the name of who said it as `part`; None where nothing was said in time.
+        """The next message, with the name of its process as `part`; None if none came in time.
 
-        Raises KeyboardInterrupt after a signal, and Failure where a process failed, or the controller ended.
+        Raises KeyboardInterrupt after a signal, and Failure if a process failed or the controller ended.
         """
         try:
             message = self._heard.get(timeout=timeout_s)
@@ -59,22 +59,22 @@ class Processes:
         if message["kind"] == "ended" and (message["status"] or name == "controller"):
             raise self.failure(name, f"ended with status {message['status']}")
         if message["kind"] == "ended" and not _session(self._running[name]):
-            del self._running[name]  # its number may be another's from now on
+            del self._running[name]  # another process may get its id from now on
         return message
 
     def failure(self, name: str, what: str) -> Failure:
-        """That a process did something wrong, with the end of what it printed."""
+        """The error for a process that failed, with the end of its output."""
         words = (self._folder / f"{name}.log").read_text(errors="replace").strip()[-LAST_WORDS_CHARACTERS:]
         return Failure(f"the part {name!r} of the demo {what}; it said last:\n{words or 'nothing'}")
 
     def __enter__(self) -> Self:
-        """From here on Ctrl-C and its like are heard, and do nothing else."""
+        """From here on Ctrl-C and other signals to end become messages, and have no other effect."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: self._heard.put({"part": "", "kind": "signal"}))
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends every process, and returns when none is left. None of them has anything to lose."""
+        """Kills every process, and returns when none is left. None of them has data to save."""
         until = time.monotonic() + END_S
         for process in self._running.values():
             while (left := _session(process)) and time.monotonic() < until:
@@ -84,7 +84,7 @@ class Processes:
                 time.sleep(0.02)
 
     def _listen(self, name: str, process: subprocess.Popen[str]) -> None:
-        """Passes on a process's lines to the end. What is no message is one of the kind `line`."""
+        """Queues the lines of a process until it ends. A line that is no message gets the kind `line`."""
         for line in process.stdout or ():
             message = json.loads(line) if line.startswith("{") else {"kind": "line", "text": line.strip()}
             self._heard.put(message | {"part": name})
@@ -92,33 +92,33 @@ class Processes:
 
 
 def _session(leader: subprocess.Popen[str]) -> list[int]:
-    """The processes of a session that have not ended; where there is no /proc, the group of its leader."""
+    """The processes of a session that have not ended; without /proc, the group of its leader."""
     if leader.poll() is None and not Path("/proc").is_dir():
         return [-leader.pid]
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it ended meanwhile
+        with suppress(OSError):  # the process ended meanwhile
             state, _, _, session, *_ = stat.read_text().rpartition(")")[2].split()
             if int(session) == leader.pid and state not in "ZX":
                 found.append(int(stat.parent.name))
     return found
 
 
-def tell(kind: str, **fields: object) -> None:
-    """In a process: says something to the one that started it."""
+def send(kind: str, **fields: object) -> None:
+    """In a process: sends a message to the process that started it."""
     sys.stdout.write(json.dumps({"kind": kind, **fields}) + "\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """In a process: runs a module, as `python -m` does, for as long as the process that started it is there."""
+    """In a process: runs a module, as `python -m` does, and ends with the process that started it."""
     _, module, *arguments = sys.argv
-    parent = os.dup(0)  # under a number that no process started from here gets
+    parent = os.dup(0)  # a descriptor that no child inherits
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 
     def end_with_parent() -> None:
-        os.read(parent, 1)  # it writes nothing
-        os.killpg(0, signal.SIGKILL)  # with all that this process started: it leads its own group
+        os.read(parent, 1)  # returns when the parent ends: it writes nothing
+        os.killpg(0, signal.SIGKILL)  # the whole group, which this process leads
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     sys.argv = [module, *arguments]

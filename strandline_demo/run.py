@@ -1,4 +1,4 @@
-"""A run of the demo from end to end: what is started when, what is heard of it, and what came out."""
+"""A run of the demo from end to end: starts its processes, shows its progress, and shows the outcome."""
 
 import json
 import math
@@ -32,7 +32,7 @@ SETTLE_MS: Final = 2_500  # from the start of the writers' processes to the star
 PATIENCE_S: Final = 300  # beyond the duration
 LINE_EVERY_S: Final = 2.0
 HASTE: Final = Patience(deadline_ms=1_000, attempt_ms=1_000)  # the next line of progress asks again
-SILENT_FROM_MS: Final = 1_500  # a writer that was heard later than this is not called silent
+SILENT_FROM_MS: Final = 1_500  # a shorter silence is not shown
 
 
 def play(settings: DemoSettings, out: Path, *, keep: bool) -> None:
@@ -50,12 +50,12 @@ def play(settings: DemoSettings, out: Path, *, keep: bool) -> None:
             draw(settings, run.start_ms, exact, plain, out)
             say(f"\npicture: {out.resolve()}")
             if keep:
-                say(f"the controller is left running for a look round: {address}/streams/{STREAM}; Ctrl-C ends it")
+                say(f"the controller continues to run for you to explore: {address}/streams/{STREAM}; Ctrl-C ends it")
                 with suppress(KeyboardInterrupt):
                     while True:
                         processes.hear(PATIENCE_S)
     except KeyboardInterrupt:
-        say("ended early, as you wished; nothing is left running")
+        say("ended early, as requested; nothing is left running")
         raise
     finally:
         if keep:
@@ -66,7 +66,7 @@ def play(settings: DemoSettings, out: Path, *, keep: bool) -> None:
 
 @dataclass
 class Run:
-    """One run. Its store and its logs lie in `folder`."""
+    """One run. Its store and its logs are in `folder`."""
 
     settings: DemoSettings
     folder: Path
@@ -76,7 +76,7 @@ class Run:
     line_at_s: float = LINE_EVERY_S  # when the next line of progress is due, by `now_s`
 
     def to_end(self) -> tuple[str, dict[str, Any]]:
-        """Runs everything; returns the controller's address, and what both queries counted, as `judge` takes it."""
+        """Runs everything; returns the controller's address, and the counts of both queries, as `judge` takes them."""
         options = ("--database", str(self.folder / "store.db"), "--host", "127.0.0.1", "--port", "0")
         self.processes.start("controller", "controller", "serve", *options)
         address = self._until("controller", "line")["text"].partition("ready at ")[2]
@@ -89,7 +89,7 @@ class Run:
                 log.append(Event(value, key=value) for value in trial)
                 connection.run(calls.seal(TRIAL, log.seal()))
             with SqliteLog.create(told["path"], SEGMENTS) as log:
-                # The offline writer is waited for, and not given up.
+                # Time waits for the offline writer: it never times out.
                 config = StreamConfig(writer_timeout_ms=None, min_writers=len(WRITERS), mark_interval_ms=200)
                 connection.run(calls.create_stream(STREAM, SEGMENTS, config))
                 say("spark: starting one session on two cores, with two queries over the same stream")
@@ -109,7 +109,7 @@ class Run:
         return address, self._until("spark", "result")
 
     def _until(self, part: str, kind: str, connection: Connection | None = None) -> dict[str, Any]:
-        """Hears all processes until one has said something of this kind; tells how things go with a connection."""
+        """Receives messages until one of this kind has come from `part`. With a connection, it shows progress."""
         patience_s = PATIENCE_S + self.settings.duration_ms // 1000
         until = time.monotonic() + patience_s
         while (part, kind) not in self.heard:
@@ -132,13 +132,13 @@ class Run:
 
 
 def holder(connection: Connection) -> str:
-    """Who holds time back, in the controller's words."""
+    """The writer that holds time back, as the controller names it."""
     try:
         holder = connection.run(calls.describe(STREAM)).held_by.get(DEFAULT_KEY)
     except Unavailable as error:
-        return f"the controller does not say who holds time back ({error.code})"
+        return f"the controller does not name the holder ({error.code})"
     if holder is None:
         return "nobody holds time back"
     silent_ms = holder.last_heard_ms_ago or 0
     silent = f" (silent for {silent_ms / 1000:.0f} s)" if silent_ms >= SILENT_FROM_MS else ""
-    return f"{holder.writer or 'who has not noted yet'} holds time back{silent}"
+    return f"{holder.writer or 'a writer that has not noted yet'} holds time back{silent}"

@@ -1,13 +1,13 @@
-"""Who writes what, and when: a function of the settings and their seed, in milliseconds after the start.
+"""What each writer writes, and when: a function of the settings and their seed, in milliseconds after the start.
 
 An event happens at its *time* and reaches its writer a moment later, never more than the writer's `reach` later.
-That bound is what makes a note true without knowing the future: at a tick, everything that happened a reach ago or
-earlier is there, so once it is written, the writer may note the time "tick minus reach".
+That bound makes notes true without knowledge of the future: at a tick, the writer has every event that happened a reach
+ago or earlier. When it has written them, it may note the time "tick minus reach".
 
-    steady   |x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|    writes at every tick what reached it
-    slow     |x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|    the same, but what reaches it is seconds old
-    idle     |x|x|x|------------------|x|x|x|x|   says that it is idle; registers before it goes on
-    offline  |x|x|x|x|··········|X|x|x|x|x|x|x|   collects events where no one sees them, then writes all at once
+    steady   |x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|    writes at every tick the events that reached it
+    slow     |x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|x|    the same, but the events are seconds old
+    idle     |x|x|x|------------------|x|x|x|x|   says that it is idle; registers before it writes again
+    offline  |x|x|x|x|··········|X|x|x|x|x|x|x|   collects events without a network, then writes all at once
 """
 
 import json
@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 DELAYS_MS: Final = {"steady": 0, "slow": 3_000, "idle": 0, "offline": 0}  # the least that events need to reach a writer
-SPREAD_MS: Final = 200  # and at most so much more, in any order
+SPREAD_MS: Final = 200  # how much more at most, in any order
 WRITERS: Final = tuple(DELAYS_MS)
 WINDOW_MS: Final = 2_000
 TICK_MS: Final = 200
-REGISTER_AHEAD_MS: Final = 400  # the idle writer registers so long before its first event
-DEVICES: Final = 4  # a writer, each a key
+REGISTER_AHEAD_MS: Final = 400  # how long before its first event the idle writer registers again
+DEVICES: Final = 4  # for each writer; each device is a key
 
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """What the world is like. `rate` is in events a second and writer, `delay_ms` is the plain watermark's."""
+    """The settings of the demo. `rate` is in events a second and writer, `delay_ms` is that of the plain watermark."""
 
     duration_ms: int = 30_000
     outage_ms: int = 10_000
@@ -36,13 +36,13 @@ class DemoSettings:
 
     @property
     def outage(self) -> range:
-        """While the offline writer is away: from a little before the middle of what is left."""
+        """The time in which the offline writer is away. It begins a little before the middle of the remaining time."""
         begin = (self.duration_ms - self.outage_ms) * 2 // 5 // 1000 * 1000
         return range(begin, begin + self.outage_ms)
 
     @property
     def rest(self) -> range:
-        """While nothing happens on the idle writer's devices."""
+        """The time in which nothing happens on the idle writer's devices."""
         return range(self.duration_ms // 5 // 1000 * 1000, self.duration_ms * 7 // 10 // 1000 * 1000)
 
 
@@ -55,13 +55,13 @@ class Happening:
     reached_ms: int
 
     def value(self, start_ms: int) -> bytes:
-        """As it stands in the log; `start_ms` is the moment at which the world began."""
+        """The event as the log has it; `start_ms` is the moment at which the world began."""
         return json.dumps({"time": start_ms + self.time_ms, "device": self.device}).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """What a writer does at a moment. To write is to append the events, and then to note a time."""
+    """What a writer does at a moment. `write` appends the events and then notes a time."""
 
     at_ms: int
     does: Literal["register", "write", "rest", "vanish", "leave"]
@@ -70,8 +70,8 @@ class PlannedStep:
 
 
 def happenings(settings: DemoSettings, writer: str) -> list[Happening]:
-    """What happens on a writer's devices, by time."""
-    chance = random.Random(f"{settings.seed} {writer}")  # seeded by text, which is the same in every process
+    """The events on a writer's devices, by time."""
+    chance = random.Random(f"{settings.seed} {writer}")  # a text seeds equally in every process
     found = []
     for number in range(settings.rate * settings.duration_ms // 1000):
         time = int((number + chance.random()) * 1000 / settings.rate)
@@ -81,9 +81,9 @@ def happenings(settings: DemoSettings, writer: str) -> list[Happening]:
 
 
 def steps(settings: DemoSettings, writer: str) -> list[PlannedStep]:
-    """All that a writer does, in order. At its last tick all of its events have reached it."""
+    """All steps of a writer, in order. At its last tick all of its events have reached it."""
     reach = DELAYS_MS[writer] + SPREAD_MS
-    # Before the idle one rests, it waits for what is still on its way.
+    # Before the idle writer rests, it waits for events that are still on their way.
     resting = range(settings.rest.start + reach + TICK_MS, settings.rest.stop + 1)
     away = {"offline": settings.outage[1:], "idle": resting}.get(writer, range(0))
     waiting = sorted(happenings(settings, writer), key=lambda event: event.reached_ms, reverse=True)

@@ -23,9 +23,9 @@ time.sleep(600)
 """
 APART = """
 import os, sys
-from strandline_demo.processes import tell
+from strandline_demo.processes import send
 print("hello", sys.argv[1], os.getsid(0) == os.getpid(), sys.stdin.read() == "", "STRANDLINE_PORT" in os.environ)
-tell("news", text="all is well")
+send("news", text="all is well")
 """
 PARENT = """
 import sys

@@ -78,7 +78,7 @@ def test_the_demo_counts_every_event_and_reports_the_guess_truthfully(
 ) -> None:
     process = start(*SHORT, "--out", "shown.png", "--keep")
     output = read_until(process, "Ctrl-C ends it")
-    (address,) = re.findall(r"look round: (http://\S+)/streams/demo;", output)
+    (address,) = re.findall(r"explore: (http://\S+)/streams/demo;", output)
     assert httpx.get(f"{address}/v1/streams/demo").json()["sealed"]
     assert httpx.get(f"{address}/streams/demo").headers["content-type"] == "text/html; charset=utf-8"
     process.send_signal(signal.SIGINT)
