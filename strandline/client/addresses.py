@@ -25,7 +25,7 @@ WANTED = (
 def check_addresses(controller: str | Sequence[str]) -> tuple[str, ...]:
     """Returns the addresses of a controller, each without a slash at its end.
 
-    Raises InvalidConfig for no address, for a malformed one, for one that is there twice, and for http beside https.
+    Raises InvalidConfig for no address, for a malformed one, for a repeated one, and for http together with https.
     """
     listed: object = SEPARATOR.split(controller) if isinstance(controller, str) else controller
     if not isinstance(listed, Sequence) or not listed:

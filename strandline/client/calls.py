@@ -1,10 +1,10 @@
-"""Each call of the HTTP API as a generator: it yields a request, is sent the response, and returns a typed value.
+"""Each call of the HTTP API as a generator: it yields a request, receives the response, and returns a typed value.
 
     call = note("orders", Note(writer="w1", times={"": 100}, position={"0": 100}))
     request = next(call)                 Request(method="POST", path="/v1/streams/orders/notes", …)
     call.send(response)                  returns a NoteAnswer (in StopIteration), or raises the typed error
 
-Nothing here waits, repeats or knows a clock: see `retry.py`. Names are checked before anything is sent.
+Nothing here waits, repeats or reads a clock: see `retry.py`. Names are checked before anything is sent.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ TIME_HEADER: Final = "strandline-time"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be sent. `path` has its query. `repeatable`: sent twice, it does what it does when sent once.
-    `wait_ms`: how long the controller may take on purpose."""
+    """A request to send. `path` includes the query. `repeatable`: sending it twice has the effect of sending it once.
+    `wait_ms`: how long the controller may wait on purpose."""
 
     method: str
     path: str
@@ -61,7 +61,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came back. The names of the headers are in lower case."""
+    """A response. The names of its headers are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -73,14 +73,14 @@ Call: TypeAlias = Generator[Request, Response, Value]
 
 @dataclass(frozen=True, slots=True)
 class Clocked(Generic[Value]):
-    """What a call returned, and the stream owner's clock in its last answer, where that had it."""
+    """The result of a call, and the stream owner's clock in its last answer, if that had it."""
 
     value: Value
     clock: int | None
 
 
 def clocked(call: Call[Value]) -> Call[Clocked[Value]]:
-    """The same call, which also tells the clock of the stream's owner."""
+    """The same call, which also returns the clock of the stream's owner."""
     clock = None
     try:
         request = next(call)
@@ -105,7 +105,7 @@ def clock_of(response: Response) -> int | None:
 def create_stream(
     stream: str, segments: int | Sequence[NewSegment] | Literal["open"], config: StreamConfig | None = None
 ) -> Call[bool]:
-    """Creates a stream; returns whether it is new. Raises StreamExists where there is another one of that name."""
+    """Creates a stream; returns whether it is new. Raises StreamExists if a different stream has that name."""
     asked = segments if isinstance(segments, int | str) else [streams.new_segment_body(new) for new in segments]
     settings = streams.settings_by_name(config if config is not None else StreamConfig())
     return (yield from ask_whether_new("PUT", stream_path(stream), {"segments": asked, **settings}))
@@ -127,7 +127,7 @@ def seal(stream: str, final: Mapping[str, int]) -> Call[None]:
 
 
 def truncate(stream: str, head: Mapping[str, int]) -> Call[None]:
-    """Moves the head: what lies below it is gone from the log."""
+    """Moves the head: the log has removed the events below it."""
     yield from tell("POST", f"{stream_path(stream)}/truncate", {"head": dict(head)})
 
 
@@ -143,8 +143,8 @@ def tail(stream: str, reporter: str, time: int, position: Mapping[str, int]) -> 
 
 
 def register(stream: str, writer: str, keys: Iterable[str] = (), registration: str | None = None) -> Call[Registered]:
-    """Registers a writer. Repeated under the same `registration`, a name made up for it, it is the same registration;
-    without one it gives a higher epoch still, and fences the one before."""
+    """Registers a writer. A repeat with the same `registration`, a name made up for it, is the same registration.
+    Without a name, a repeat gets a higher epoch, and fences the registration before it."""
     named = [check_key(key) for key in keys]
     body: JsonObject | None = {"keys": named} if named else None
     if registration is not None:
@@ -162,8 +162,8 @@ def note(stream: str, note: Note) -> Call[NoteAnswer]:
 
 
 def notes(stream: str, notes: Sequence[Note]) -> Call[tuple[NoteAnswer | StrandlineError, ...]]:
-    """Many notes in one request: an answer or an error for each, in order. Raises TooMany for more than one request
-    takes, with none of them sent."""
+    """Many notes in one request: an answer or an error for each, in order. Raises TooMany, and sends none, if they are
+    more than one request takes."""
     body = {"notes": [streams.note_body(each) for each in _not_too_many(notes)]}
     path = f"{stream_path(stream)}/notes"
     return (yield from ask("POST", path, _results_of(notes), body))
@@ -242,26 +242,26 @@ def journal(stream: str, *, after: int = 0, limit: int | None = None) -> Call[Jo
 
 
 def health() -> Call[None]:
-    """Whether the process answers; raises what it fails with."""
+    """Whether the process answers; raises the error if not."""
     yield from tell("GET", "/healthz")
 
 
 def ready() -> Call[None]:
-    """Whether it can serve: its store is reachable and current; raises what it fails with."""
+    """Whether it can serve: its store is reachable and current. Raises the error if not."""
     yield from tell("GET", "/readyz")
 
 
 def status(
     streams: Sequence[str] = (), *, after: str = "", limit: int | None = None, trouble: bool = False
 ) -> Call[StatusPage]:
-    """How streams, reader groups and the controller are: all streams, by name, or these. With `trouble` those that are
-    in trouble, the worst first, at most `limit` of them."""
+    """The status of streams, reader groups and the controller: of all streams, by name, or of these. With `trouble`, of
+    streams in trouble, the worst first, at most `limit` of them."""
     return (
         yield from ask("GET", status_path(streams, after=after, limit=limit, trouble=trouble), reader_of(StatusPage))
     )
 
 
-# -- what all calls are made of --------------------------------------------------------------------------------
+# -- parts of all calls ----------------------------------------------------------------------------------------
 
 
 def stream_path(stream: str) -> str:
@@ -283,7 +283,7 @@ def status_path(
 
 
 def query(**asked: int | str | None) -> str:
-    """What stands behind the path: numbers, and keys that were checked, so that nothing needs escaping."""
+    """The query: numbers, and keys that were checked, so that nothing needs escaping."""
     given = [f"{name}={value}" for name, value in asked.items() if value is not None]
     return f"?{'&'.join(given)}" if given else ""
 
@@ -297,7 +297,7 @@ def ask(
     repeatable: bool = True,
     wait_ms: int = 0,
 ) -> Call[Value]:
-    """One request, whose answer is read by `read`; raises the typed error, or UnexpectedAnswer."""
+    """One request. `read` reads its answer. Raises the typed error, or UnexpectedAnswer."""
     request = Request(method=method, path=path, body=body, repeatable=repeatable, wait_ms=wait_ms)
     response = yield request
     if not 200 <= response.status < 300:
@@ -309,7 +309,7 @@ def ask(
 
 
 def tell(method: str, path: str, body: JsonObject | None = None) -> Call[None]:
-    """One request, whose answer says no more than that it was done."""
+    """One request, whose answer has no content."""
     request = Request(method=method, path=path, body=body, repeatable=True)
     response = yield request
     if not 200 <= response.status < 300:
@@ -317,7 +317,7 @@ def tell(method: str, path: str, body: JsonObject | None = None) -> Call[None]:
 
 
 def ask_whether_new(method: str, path: str, body: JsonObject) -> Call[bool]:
-    """One request that creates something, or finds that it is there already."""
+    """One request that creates something unless it exists; returns whether it is new."""
     request = Request(method=method, path=path, body=body, repeatable=True)
     response = yield request
     if response.status not in (200, 201):
@@ -326,7 +326,7 @@ def ask_whether_new(method: str, path: str, body: JsonObject) -> Call[bool]:
 
 
 def error_of(request: Request, response: Response) -> StrandlineError:
-    """The error that a response tells of; an UnexpectedAnswer where it tells of none that is known."""
+    """The error of a response; UnexpectedAnswer if it has none that is known."""
     try:
         problem = _json(response.body)
     except ValueError as error:

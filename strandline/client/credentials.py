@@ -1,4 +1,4 @@
-"""What a client shows, and whom it trusts: tokens and certificates, from arguments, files and the environment."""
+"""The token that a client sends, and the certificates that it trusts, from arguments, files and the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CA_FILE_VARIABLE: Final = "STRANDLINE_CA_FILE"
 def find_token(
     token: str | None, token_file: str | None = None, environment: Mapping[str, str] = os.environ
 ) -> str | None:
-    """The token to show: the one given, or that of the file, or else what the environment names in the same order.
+    """The token to send: the given one, or that of the file, or else what the environment names in the same order.
 
     Raises InvalidConfig for both at once, a file that cannot be read, and a token that cannot be sent.
     """
@@ -33,14 +33,14 @@ def find_token(
 
 
 def check_token(token: str) -> str:
-    """The token itself; raises InvalidConfig, which does not tell it, for one that cannot be sent."""
+    """The token itself; raises InvalidConfig, which does not show it, for a token that cannot be sent."""
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise InvalidConfig(name="token", value="…", wanted="visible ASCII characters, as it was given out")
     return token
 
 
 def trust(ca_file: str | None = None, environment: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:
-    """Trust in the certificates of a file, and in no other; None for those that the machine trusts.
+    """Trust in the certificates of a file alone; None: trust in those that the machine trusts.
 
     httpx takes SSL_CERT_FILE and SSL_CERT_DIR into account for these. Raises InvalidConfig for a file without any.
     """

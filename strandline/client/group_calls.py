@@ -29,13 +29,13 @@ def create_group(group: str, settings: GroupSettings) -> Call[bool]:
 
 
 def change_group(group: str, changes: Mapping[str, object], start: Start | None = None) -> Call[GroupDescription]:
-    """Changes settings of a reader group; `start` is where streams that are added begin. Returns what it is now."""
+    """Changes settings of a reader group; `start` is where added streams begin. Returns its new description."""
     body = dict(changes) if start is None else {**changes, "start": groups.start_body(start)}
     return (yield from ask("PATCH", group_path(group), reader_of(GroupDescription), body))
 
 
 def describe_group(group: str) -> Call[GroupDescription]:
-    """What a group reads, and who reads it."""
+    """The description of a group: its streams, settings and readers."""
     return (yield from ask("GET", group_path(group), reader_of(GroupDescription)))
 
 
@@ -61,8 +61,8 @@ def register_reader(group: str, reader: str, positions: Positions) -> Call[Reade
 def report(
     group: str, reader: str, epoch: int, positions: Positions, settled: Positions | None = None
 ) -> Call[ReaderAnswer]:
-    """The reader has read this far, and settled all of it, or so much. Raises Fenced for an old epoch, or a segment
-    that another took over."""
+    """Reports how far a reader has read, and how far that is settled: all of it by default. Raises Fenced for an old
+    epoch, or for a segment that another reader took over."""
     path, body = reader_path(group, reader), {"epoch": epoch, **_read_and_settled(positions, settled)}
     return (yield from ask("PUT", path, reader_of(ReaderAnswer), body))
 
@@ -70,8 +70,8 @@ def report(
 def acquire(group: str, reader: str, epoch: int, most: int) -> Call[ReaderAnswer]:
     """Takes up to `most` free segments, those furthest behind first.
 
-    Not repeatable: made twice, it takes more. Where the outcome is not known, a report of no positions answers what
-    the reader owns.
+    Not repeatable: a second call takes more. If the outcome is unknown, a report without positions returns the segments
+    that the reader owns.
     """
     path, body = f"{reader_path(group, reader)}/acquire", {"epoch": epoch, "max": most}
     return (yield from ask("POST", path, reader_of(ReaderAnswer), body, repeatable=False))
@@ -80,13 +80,13 @@ def acquire(group: str, reader: str, epoch: int, most: int) -> Call[ReaderAnswer
 def release(
     group: str, reader: str, epoch: int, positions: Positions, settled: Positions | None = None
 ) -> Call[ReaderAnswer]:
-    """Gives segments up, each at a position, or at what is settled of it."""
+    """Gives segments up, each at a position, or at its settled one."""
     path, body = f"{reader_path(group, reader)}/release", {"epoch": epoch, **_read_and_settled(positions, settled)}
     return (yield from ask("POST", path, reader_of(ReaderAnswer), body))
 
 
 def offline(group: str, reader: str, positions: Positions) -> Call[GroupWindow]:
-    """Puts a dead reader's segments back to where they were processed; returns where the group stands then."""
+    """Puts a dead reader's segments back to the processed positions; returns the group's window after that."""
     body = {"positions": _checked(positions)}
     return (yield from ask("POST", f"{reader_path(group, reader)}/offline", groups.read_offline, body))
 

@@ -1,7 +1,7 @@
-"""Connections: calls driven over a transport; and httpx as one, in the only module that imports it.
+"""Connections make calls over a transport. The transports here use httpx; no other module imports it.
 
-A transport sends one request and says what came of it; below this seam sit httpx, a faster client, or a test. It
-never raises for a controller that is away: that is an outcome. What is repeated is decided in `retry.py`.
+A transport sends one request and returns its outcome; it may use httpx, a faster client, or a test's script. It never
+raises for a controller that is away: that is an outcome. `retry.py` decides what is repeated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from strandline.limits import ANSWER_BYTES, CONNECT_MS, CONNECTIONS, IDLE_CONNEC
 
 Value = TypeVar("Value")
 
-# What an attempt fails with before anything of the request was sent.
+# The errors of an attempt that sent no part of the request.
 UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
@@ -58,7 +58,7 @@ def _monotonic_ms() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Seams:
-    """Where the loops meet the world: a clock that never steps back, sleep in seconds, numbers from 0 to 1."""
+    """What the loops need from outside: a clock that never steps back, sleep in seconds, random numbers from 0 to 1."""
 
     now_ms: Callable[[], float] = _monotonic_ms
     sleep: Callable[[float], None] = time.sleep
@@ -67,7 +67,7 @@ class Seams:
 
 
 class _Connection(Generic[AnyTransport]):
-    """What the waiting and the awaiting connection share."""
+    """The part that the blocking and the asyncio connection share."""
 
     def __init__(
         self,
@@ -119,12 +119,12 @@ class Connection(_Connection[Transport]):
         super().__init__(controller, transport, patience, seams)
 
     def with_patience(self, patience: Patience) -> Connection:
-        """The same connection, and the same transport, for calls that are kept up for longer or less long."""
+        """A connection over the same transport, whose calls try for a longer or shorter time."""
         return Connection(self.controller, patience=patience, transport=self._transport, seams=self._seams)
 
     def run(self, call: Call[Value]) -> Value:
-        """Makes a call; returns or raises what it does, or ControllerAway or OutcomeUnknown. Raises UsedAfterFork in a
-        process that was forked from the one that made the connection."""
+        """Makes a call; returns its result, or raises its error, ControllerAway or OutcomeUnknown. Raises UsedAfterFork
+        in a process that was forked from the one that made the connection."""
         return drive(self._steps(call), self._take)
 
     def _take(self, step: Step) -> Told:
@@ -140,7 +140,7 @@ class Connection(_Connection[Transport]):
         return Told(outcome, self._seams.now_ms())
 
     def close(self) -> None:
-        if self._origin.is_here:  # else the parent goes on with it
+        if self._origin.is_here:  # otherwise the parent still uses it
             self._transport.close()
 
     def __enter__(self) -> Self:
@@ -207,8 +207,8 @@ class AsyncConnection(_Connection[AsyncTransport]):
 def reach(
     controller: str | Sequence[str] | Connection, *, token: str | None, token_file: str | None, ca_file: str | None
 ) -> tuple[Connection, Callable[[], None]]:
-    """The connection of a client, and how it lets go of that: to URLs it has its own and closes it; one that is
-    shared brings its own token and stays open."""
+    """A client's connection, and the function that releases it. For URLs, the client makes its own and closes it. A
+    shared one has its own token, and stays open."""
     if isinstance(controller, Connection):
         return controller, lambda: None
     own = Connection(controller, token=token, token_file=token_file, ca_file=ca_file)
@@ -230,7 +230,7 @@ async def _stay_open() -> None:
 
 
 class _Exchange:
-    """A request to one address in httpx's terms, and how much of its answer is taken."""
+    """A request to one address in httpx's terms, and the part of its answer that has been read."""
 
     __slots__ = ("_answer_bytes", "_body", "_late_at", "_request", "content", "headers", "method", "timeout", "url")
 
@@ -252,7 +252,7 @@ class _Exchange:
 
     def add(self, chunk: bytes, answer: httpx.Response) -> None:
         """Takes a part of the answer's body. Raises ReadTimeout if it is late, UnexpectedAnswer if it is too much."""
-        if self._body and time.monotonic() > self._late_at:  # whoever was stopped meanwhile finds it all there
+        if self._body and time.monotonic() > self._late_at:  # after a pause of this process, the first part may be late
             raise httpx.ReadTimeout(f"only {len(self._body)} bytes of the answer came in time")
         self._body += chunk
         if len(self._body) > self._answer_bytes:

@@ -1,10 +1,10 @@
-"""Jobs, and the two loops that do them: a job yields steps, each is taken, and what came of it goes back into the job.
+"""Jobs, and the two loops that run them: a job yields steps; the loop takes each and sends its result into the job.
 
-So what a client does is written once, for those who wait and for those who await. Two kinds of steps every client has;
-what others there are, and how they are taken, is its own affair.
+So the work of a client is written once, for blocking and for asyncio use. Every client has these two kinds of steps; it
+may have others, and takes those itself.
 
     Remote(call)     makes a call of the controller
-    Local(work)      runs what may wait without one, a log for example
+    Local(work)      runs work that may wait without a call, such as a log's
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def local(work: Callable[[], Value]) -> Generator[Local, Any, Value]:
 
 
 def drive(job: Generator[Step, Any, Value], take: Callable[[Step], Any]) -> Value:
-    """Does a job, waiting for each step. What a step raises is raised within the job, which decides what it means."""
+    """Runs a job, and waits for each step. The error of a step is raised within the job, which handles it."""
     try:
         step = next(job)
         while True:

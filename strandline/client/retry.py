@@ -1,16 +1,16 @@
-"""What is sent again, when, and what is raised in the end: decided here, without a clock, by a generator.
+"""Decides what is sent again and when, and which error is raised in the end: a generator, without a clock.
 
-    persist(call, …) yields      and is told
-      Send(request, timeout)       a Response, NotReached or AnswerLost, and what the time is now
-      Pause(pause)                 nothing but the time
+    persist(call, …) yields      and receives
+      Send(request, timeout)       a Response, NotReached or AnswerLost, and the time
+      Pause(pause)                 the time
 
     outcome of an attempt                      the request is sent again …       and in the end
-    NotReached: nothing of it got there        always                            ControllerAway
+    NotReached: no part of it arrived          always                            ControllerAway
     408, 503 with a code of ours: not done     always, after Retry-After         that error
-    AnswerLost, or 502, 503, 504 of a proxy    only where that is harmless       OutcomeUnknown
+    AnswerLost, or 502, 503, 504 of a proxy    only if that is harmless          OutcomeUnknown
     any other response                         never: it is the answer           –
 
-"It failed" and "we do not know" stay apart: once an answer was lost, only an answer to a repetition settles it.
+"It failed" and "we do not know" stay different: after a lost answer, only the answer to a repetition settles it.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ RETRY_AFTER_DIGITS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long a call is kept up, an attempt may take, and the pauses between attempts grow.
+    """How long a call may try, how long one attempt may take, and how the pauses between attempts grow.
 
-    What the controller takes on purpose (`wait_ms`) comes on top of the deadline and of the attempt's time.
+    The time that the controller waits on purpose (`wait_ms`) is added to the deadline and to the attempt's time.
     """
 
     deadline_ms: int = CALL_DEADLINE_DEFAULT_MS
@@ -54,14 +54,14 @@ class Patience:
             check_whole(name, getattr(self, name), least=1)
 
     def pause_ms(self, failures: int, random: float, *, bound_ms: int | None = None) -> float:
-        """The pause after so many failures in a row; `bound_ms` is for a caller that is in a hurry."""
+        """The pause after so many failures in a row; `bound_ms` shortens it."""
         bound_ms = self.pause_bound_ms if bound_ms is None else bound_ms
         return backoff_ms(failures, first_ms=self.first_pause_ms, bound_ms=bound_ms, random=random)
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send this, and wait for the answer so long."""
+    """A step: send this, and wait so long for the answer."""
 
     request: Request
     timeout_ms: float
@@ -74,14 +74,14 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class NotReached:
-    """Nothing of the request got to the controller."""
+    """No part of the request reached the controller."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerLost:
-    """The request may have got there, and no answer came back in time."""
+    """The request may have arrived, and no answer came in time."""
 
     reason: str
 
@@ -92,7 +92,7 @@ Outcome: TypeAlias = Response | NotReached | AnswerLost
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What came of a step (nothing, of a pause), and the time after it, on a clock that never steps back."""
+    """The result of a step (None for a pause), and the time after it, on a clock that never steps back."""
 
     outcome: Outcome | None
     now_ms: float
@@ -104,10 +104,10 @@ Steps: TypeAlias = Generator[Step, Told, Value]
 def persist(
     call: Call[Value], *, patience: Patience, random: Callable[[], float], controller: str, now_ms: float
 ) -> Steps[Value]:
-    """Keeps a call up until it has an answer or its time is over; returns or raises what the call does.
+    """Repeats a call until it has an answer or its time is over; returns the call's result, or raises its error.
 
-    `random` gives numbers from 0 to 1 and spreads the pauses; `controller` is named in errors. Raises ControllerAway
-    or OutcomeUnknown where there is no answer.
+    `random` gives numbers from 0 to 1 and spreads the pauses; `controller` is named in errors. Raises ControllerAway or
+    OutcomeUnknown if there is no answer.
     """
     attempts = _Attempts(patience, random, controller, now_ms)
     try:
@@ -164,7 +164,7 @@ class _Attempts:
         return told.outcome
 
     def _give_up(self, request: Request, outcome: Outcome, lost: str | None) -> Response:
-        """The last response, where that settles it; else raises what is known."""
+        """The last response, if that settles the call; otherwise raises the error for what is known."""
         tried_ms = round(self._now_ms - self._start_ms)
         if lost is not None:
             raise OutcomeUnknown(call=request.name, reason=lost, tried_ms=tried_ms, repeatable=request.repeatable)

@@ -1,1 +1,1 @@
-"""What goes over the wire: streams, groups, journals and problems as JSON objects, and back."""
+"""The shapes on the wire: streams, groups, journals and problems as JSON objects."""

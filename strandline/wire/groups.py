@@ -1,4 +1,4 @@
-"""Reader groups: their settings, where they stand, how far they are behind, and what their readers are told."""
+"""Reader groups: their settings, windows and lags, and the answers to their readers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FromTime:
 
 @dataclass(frozen=True, slots=True)
 class FromPositions:
-    """A group starts where it is told to, in each stream."""
+    """A group starts at these positions."""
 
     positions: Positions
 
@@ -87,7 +87,7 @@ class KeyWindow(msgspec.Struct, frozen=True):
 
 
 class StreamWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a group stands in one of its streams: the bounds of the key "", and of every key in `keys`."""
+    """A group's window in one of its streams: the bounds of the key "", and of every key in `keys`."""
 
     lower: Time | None
     upper: Time | None
@@ -100,9 +100,9 @@ class StreamWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a group stands. `watermarks` are, by key, the least of its streams that are not `idle`, and `held_by` names
-    the stream that has it. `idle` are the streams that are left out: idle, or read to their end. `complete`: every mark
-    that counts left no writer out, and no stream is left out for writers that were excluded."""
+    """A group's window. `watermarks` has, by key, the least bound of its streams that are not `idle`, and `held_by`
+    names the stream that has it. `idle` lists the streams that are left out: idle, or read to their end. `complete`:
+    every mark that counts left no writer out, and no stream is left out because its writers were excluded."""
 
     streams: Mapping[str, StreamWindow]
     watermarks: ByKey
@@ -114,20 +114,21 @@ class GroupWindow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lower(self) -> int | None:
-        """Everything older was read, in the default key; null where no mark says it yet."""
+        """Everything older was read, in the default key; null before the first mark."""
         return self.watermarks.get("")
 
     @property
     def upper(self) -> int | None:
-        """The greatest upper bound of its streams; null where one of them has none."""
+        """The greatest upper bound of its streams; null if one of them has none."""
         uppers = [each.upper for each in self.streams.values()]
         known = [upper for upper in uppers if upper is not None]
         return max(known, default=None) if len(known) == len(uppers) else None
 
 
 class ReaderAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """To a reader: its epoch, the segments it owns with their positions by stream, its even share of the segments that
-    can be read now or are owned and not read to their end, how many readable ones are free, and the group's window."""
+    """The answer to a reader: its epoch, the segments it owns with their positions by stream, its even share of the
+    segments that can be read now or are owned and not read to their end, how many readable ones are free, and the
+    group's window."""
 
     epoch: int
     owned: Positions
@@ -137,13 +138,13 @@ class ReaderAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OfflineReply(msgspec.Struct, frozen=True):
-    """Where the group stands once a reader's segments were put back."""
+    """The group's window after a reader's segments were put back."""
 
     window: GroupWindow
 
 
 class SegmentLag(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a segment that can be read is behind: the clock, and the newest mark. Null where no mark says it yet."""
+    """How far a readable segment is behind the clock, and behind the newest mark. Null before the first mark."""
 
     offset: int
     reader: str | None
@@ -152,15 +153,14 @@ class SegmentLag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupLag(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a group is behind in time: as a whole, and in each segment that can be read now, by stream."""
+    """How far a group is behind in time, as a whole and in each readable segment, by stream."""
 
     lag_ms: int | None
     streams: Mapping[str, Mapping[str, SegmentLag]]
 
 
 class GroupMember(msgspec.Struct, frozen=True):
-    """A registered reader of a group, and the segments that it owns: how far it has read them, and how far that is
-    settled."""
+    """A registered reader of a group, and the segments that it owns, with the read and the settled position of each."""
 
     reader: str
     epoch: int
@@ -170,14 +170,14 @@ class GroupMember(msgspec.Struct, frozen=True):
 
 
 class StartShape(msgspec.Struct, frozen=True):
-    """Where a group starts that does not start at the head: at a time, or at positions."""
+    """The start of a group that does not start at the head: a time, or positions."""
 
     time: Time | UnsetType = UNSET
     positions: Positions | UnsetType = UNSET
 
 
 class GroupDescription(GroupOptions, frozen=True, kw_only=True):
-    """A reader group: its streams, its settings and its readers. `start` is where it began."""
+    """A reader group: its streams, its settings and its readers. `start` is where it began to read."""
 
     group: str
     start: StartShape | Literal["head"]
@@ -186,7 +186,7 @@ class GroupDescription(GroupOptions, frozen=True, kw_only=True):
 
 
 class GroupNames(msgspec.Struct, frozen=True):
-    """Names in order; `next` is the one to go on after, null where there is no more."""
+    """Names in order. The next page begins after `next`; null: this is the last page."""
 
     groups: tuple[str, ...]
     next: str | None
@@ -205,7 +205,7 @@ def start_shape(start: Start) -> StartShape | Literal["head"]:
 
 
 def start_body(start: Start) -> object:
-    """Where a group starts, as JSON has it."""
+    """The start of a group, as JSON has it."""
     return msgspec.to_builtins(start_shape(start))
 
 

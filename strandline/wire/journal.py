@@ -11,9 +11,9 @@ from strandline.wire.shapes import Time
 
 
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened. `by` is the name of the token that was used, null where there was none.
+    """An event. `by` is the name of the token that was used, null without one.
 
-    What `details` has depends on the kind; a newer controller may tell more.
+    The fields of `details` depend on the kind; a newer controller may add some.
     """
 
     seq: int
@@ -25,8 +25,8 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JournalPage(msgspec.Struct, frozen=True):
-    """Entries, oldest first. `next` is the seq to go on after, null where there is no more. `omitted` counts what
-    came too fast to be told, by topic, and for refusals by code."""
+    """Entries, oldest first. The next page begins after the seq `next`; null: this is the last page. `omitted` counts
+    entries that came too fast to be recorded, by topic, and refusals by code."""
 
     entries: tuple[JournalEntry, ...]
     next: int | None

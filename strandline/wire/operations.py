@@ -1,4 +1,4 @@
-"""Whether a controller lives, and whether it can serve."""
+"""Whether a controller answers, and whether it can serve."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class ClockReply(msgspec.Struct, frozen=True, kw_only=True):
-    """How the controller's clock stands to its host's: its state, and by how much the host's is ahead of it."""
+    """The state of the controller's clock, and by how much the host's clock is ahead of it."""
 
     state: str
     host_ahead_ms: int

@@ -3,8 +3,9 @@
     to_problem(error)        {"type", "title", "status", "detail", "code", and the fields of the error}
     from_problem(problem)    the error: equal in class and values
 
-An error comes back as it was, except that what is unsafe or huge in it is cut short on the way out: texts, lists and
-numbers past a bound, what UTF-8 or JSON cannot hold, deep nesting. Secrets that a text quotes are hidden.
+The error that comes back is equal to the one sent, except for unsafe or huge values, which are cut short on the way
+out: texts, lists and numbers past a bound, characters that UTF-8 or JSON cannot hold, deep nesting. Secrets in texts
+are hidden.
 """
 
 from __future__ import annotations
@@ -71,12 +72,12 @@ RESERVED: Final = frozenset({"type", "title", "status", "detail", "instance", "c
 
 
 def status_of(error: StrandlineError) -> int:
-    """The HTTP status of an error; 500 for one that is not in the table."""
+    """The HTTP status of an error; 500 for an unknown one."""
     return error.status if type(error) in HINTS else 500
 
 
 def to_problem(error: StrandlineError) -> dict[str, Any]:
-    """The problem of an error. One that is not in the table goes as an InternalFailure that names its code."""
+    """The problem of an error. An unknown error becomes an InternalFailure that names its code."""
     if type(error) not in HINTS:
         error = errors.InternalFailure(reason=f"{error.code} has no place on the wire")
     safe = type(error)(**{name: _fit(hint, getattr(error, name)) for name, hint in HINTS[type(error)].items()})
@@ -92,8 +93,8 @@ def to_problem(error: StrandlineError) -> dict[str, Any]:
 
 
 def from_problem(problem: Mapping[str, Any], *, call: str | None = None) -> StrandlineError:
-    """The error that a problem tells of. A code this release does not know, or whose fields do not fit, becomes an
-    UnexpectedAnswer that has the code and the detail; it also names the `call`, where that is given."""
+    """The error of a problem. If this release does not know the code, or the fields do not fit, it is an
+    UnexpectedAnswer with the code and the detail, and with the `call` if that is given."""
     code, status = problem.get("code"), problem.get("status")
     kind = BY_CODE.get(code) if isinstance(code, str) else None
     if kind is not None:
@@ -116,7 +117,7 @@ def from_problem(problem: Mapping[str, Any], *, call: str | None = None) -> Stra
 
 
 def _fit(hint: object, value: object) -> object:
-    """What of a field's value may go out, in the type that the field has."""
+    """The part of a field's value that may go out, in the type of the field."""
     if value is None:
         return None
     options = _options(hint)
@@ -134,7 +135,7 @@ def _fit(hint: object, value: object) -> object:
 
 
 def _safe(value: object, depth: int) -> object:
-    """A JSON value that says as much of any value as is fit to be sent."""
+    """Any value as JSON, without the parts that may not be sent."""
     match value:
         case None | bool():
             return value
@@ -191,7 +192,7 @@ def _given(kind: type[StrandlineError], problem: Mapping[str, Any]) -> dict[str,
 
 
 def _take(hint: object, value: object, name: str) -> object:
-    """A field's value out of JSON, in the type that the field has."""
+    """A field's value from JSON, in the type of the field."""
     options = _options(hint)
     if Any in options:
         return value

@@ -1,8 +1,8 @@
-"""Shapes: what goes over the wire, declared once as typed values, and how JSON becomes one of them.
+"""Shapes: typed values that go over the wire, each declared once, and their decoders.
 
 A shape is a `msgspec.Struct`, or a value of the core that is a dataclass with the same fields. Clients decode it, the
-controller encodes it, and OpenAPI describes it. Fields that a shape does not have are passed over in answers: a newer
-controller may say more. No number is made of a text, and no whole number of a fraction.
+controller encodes it, and OpenAPI describes it. Unknown fields in answers are ignored, because a newer controller may
+add some. A text is no number, and a fraction is no whole number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from msgspec import Meta
 
 Value = TypeVar("Value")
 
-# What stands in many shapes. The descriptions are OpenAPI's.
+# Types of fields in many shapes. The descriptions are OpenAPI's.
 Time: TypeAlias = Annotated[int, Meta(description="whole milliseconds")]
 Offsets: TypeAlias = Annotated[Mapping[str, int], Meta(description="by segment, the next free offset")]
 Positions: TypeAlias = Annotated[Mapping[str, Mapping[str, int]], Meta(description="by stream and segment, the offset")]
@@ -35,8 +35,8 @@ _making = Lock()
 def decoder_of(kind: type[Value]) -> msgspec.json.Decoder[Value]:
     """The decoder of a type, made once. Any thread may ask for it at any time.
 
-    msgspec works out a type when a decoder for it is first made, and the process crashes where two threads do that for
-    one type at the same moment: hence the lock, and hence no decoder is made elsewhere.
+    msgspec analyses a type when its first decoder is made, and the process crashes if two threads do that for one type
+    at the same moment. So there is a lock, and no decoder is made elsewhere.
     """
     found = _decoders.get(kind)
     if found is None:
@@ -48,8 +48,8 @@ def decoder_of(kind: type[Value]) -> msgspec.json.Decoder[Value]:
 
 
 def convert(value: object, kind: type[Value]) -> Value:
-    """A value that was decoded already, as one of a type. Raises msgspec.ValidationError."""
-    decoder_of(kind)  # which works the type out
+    """A decoded value, converted to a type. Raises msgspec.ValidationError."""
+    decoder_of(kind)  # it analyses the type
     return msgspec.convert(value, kind)
 
 
@@ -69,8 +69,8 @@ def reader_of(kind: type[Value]) -> Callable[[bytes], Value]:
 
 
 class Misfit(NamedTuple):
-    """What is wrong with JSON that has not the shape of its type. `path` is where, "" for the whole; entries of an
-    object stand there as `[...]`. `missing` and `unknown` name a field of what stands there."""
+    """An error in JSON of the wrong shape. `path` is its place, "" for the whole, with `[...]` for an entry of an
+    object. `missing` and `unknown` name a field of the value at that place."""
 
     path: str
     what: str
@@ -85,7 +85,7 @@ class Misfit(NamedTuple):
 
 
 def misfit_of(error: msgspec.ValidationError) -> Misfit:
-    """What msgspec says is wrong, and where."""
+    """The error that msgspec reports, and its place."""
     matched = _MESSAGE.fullmatch(str(error))
     what, path = (matched["what"], matched["path"] or "$") if matched else (str(error), "$")
     path = path.removeprefix("$").removeprefix(".")
@@ -99,7 +99,7 @@ def misfit_of(error: msgspec.ValidationError) -> Misfit:
 
 
 def _renew() -> None:
-    """In a forked child: whichever thread held the lock is not there any more."""
+    """In a forked child: makes a new lock, because the thread that held the old one does not exist there."""
     global _making
     _making = Lock()
 

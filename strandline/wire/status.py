@@ -1,4 +1,4 @@
-"""How streams, reader groups and the controller are."""
+"""The status of streams, reader groups and the controller."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ class KeyStatusReply(msgspec.Struct, frozen=True, kw_only=True):
 
     time: Annotated[
         int | None,
-        Meta(description="that readers are told: of the newest mark, or of its rest; a new writer's floor"),
+        Meta(description="the time of the newest mark or of the idle advance; the floor of a new writer"),
     ]
-    resting: Annotated[int | None, Meta(description="the time that it has reached at rest")]
+    resting: Annotated[int | None, Meta(description="the time that its idle advance has reached")]
     lag_ms: Annotated[int | None, Meta(description="how far its time is behind the clock")]
-    event_time_lag_ms: Annotated[int | None, Meta(description="the same of the greatest noted time")]
-    mark_seq: Annotated[int, Meta(description="of the newest mark; 0 without one")]
+    event_time_lag_ms: Annotated[int | None, Meta(description="how far the greatest noted time is behind the clock")]
+    mark_seq: Annotated[int, Meta(description="the seq of the newest mark; 0 without one")]
     marked_at: Annotated[int | None, Meta(description="when the newest mark was made")]
     marks_per_second: Annotated[float, Meta(description="over the last minute")]
-    complete: Annotated[bool, Meta(description="whether the newest mark leaves nobody out")]
+    complete: Annotated[bool, Meta(description="whether the newest mark leaves no writer out")]
     excluded: Annotated[tuple[str, ...], Meta(description="the first of the writers that it leaves out")]
     excluded_writers: Annotated[int, Meta(description="how many it leaves out")]
     incomplete_marks: Annotated[int, Meta(description="since the controller started")]
     writers: Annotated[Mapping[str, int], Meta(description="by state")]
     trouble: Annotated[str | None, Meta(description="`stuck`, `held`, `incomplete`, or null")]
-    since: Annotated[int | None, Meta(description="when the trouble began, where that is known")]
+    since: Annotated[int | None, Meta(description="when the trouble began, if that is known")]
 
 
 class StreamStatusReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A stream, as it was a moment ago."""
+    """The status of a stream, up to a moment old."""
 
     stream: str
     seen_at: Annotated[int, Meta(description="when that was, by the controller's clock")]
     trouble: Annotated[str | None, Meta(description="the worst of its keys: `stuck`, `held`, `incomplete`, or null")]
-    since: Annotated[int | None, Meta(description="when that began, where that is known")]
+    since: Annotated[int | None, Meta(description="when that began, if that is known")]
     sealed: bool
     time_domain: str
     lag_ms: Annotated[int | None, Meta(description="the greatest of its keys")]
@@ -54,7 +54,7 @@ class StreamStatusReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupStatusReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A reader group, as it was a moment ago."""
+    """The status of a reader group, up to a moment old."""
 
     group: str
     seen_at: int
@@ -70,16 +70,16 @@ class GroupStatusReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TroubleCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many streams are in which trouble."""
+    """The number of streams in each kind of trouble."""
 
-    stuck: Annotated[int, Meta(description="time stands still, because of a writer that is silent")]
+    stuck: Annotated[int, Meta(description="time stands still, and the writer that holds it is silent")]
     held: Annotated[int, Meta(description="time stands still: a writer is far behind, or too few have noted")]
-    incomplete: Annotated[int, Meta(description="marks leave somebody out")]
+    incomplete: Annotated[int, Meta(description="marks leave writers out")]
     none: int
 
 
 class StatusCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there is. What was noted and refused is counted since the controller started."""
+    """The numbers of streams, groups and calls. Notes and refusals are counted since the controller started."""
 
     streams: int
     in_memory: Annotated[int, Meta(description="of these; the others are not in `trouble` and what follows")]
@@ -102,7 +102,7 @@ class ControllerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
-    """One census of all that the caller may see, or of the streams that were named."""
+    """The status of everything that the caller may see, or of the named streams."""
 
     at: Annotated[int, Meta(description="the controller's clock")]
     controller: ControllerStatus

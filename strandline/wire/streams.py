@@ -1,8 +1,8 @@
 """Streams, writers, notes, marks and time windows.
 
-A shape is what goes over the wire, field by field. Those that clients hand out as they are have the name of the value
-(`WireMark`, `MarksPage`); the others are a `…Reply`, and a function makes the value. On the wire a cut is its frontier:
-encoding one takes the graph of the stream's segments, and who decodes it keeps the frontier as a plain dict.
+Shapes that clients return as they are have the name of the value (`WireMark`, `MarksPage`). The others are named
+`…Reply`, and a function makes the value. On the wire a cut is its frontier: encoding one takes the graph of the
+stream's segments, and a client keeps the frontier as a plain dict.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ JsonObject: TypeAlias = dict[str, Any]
 
 
 class WireMark(msgspec.Struct, frozen=True, kw_only=True):
-    """A mark as a reader gets it: every event older than `time` lies below `cut`, but for those of the writers in
+    """A mark as a reader gets it: every event older than `time` lies below `cut`, except events of the writers in
     `excluded`. `upper` bounds every time that had been noted for anything below the cut."""
 
     seq: int
@@ -54,7 +54,7 @@ class MarksPage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MarksAt(msgspec.Struct, frozen=True, kw_only=True):
-    """The marks around a time, and `start`, where reading from that time begins. Not `exact`: something at or after
+    """The marks around a time, and `start`, where reading from that time begins. Unless `exact`, an event at or after
     the time may lie below the start."""
 
     floor: WireMark | None
@@ -64,7 +64,7 @@ class MarksAt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HolderReply(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds time back, and until when. Without a writer: fewer than `min_writers` have noted yet."""
+    """The writer that holds time back, and until when. Without a name: fewer than `min_writers` have noted yet."""
 
     writer: str | None
     state: str
@@ -89,7 +89,7 @@ class Evaluated:
 
 
 class TimeIndexPage(msgspec.Struct, frozen=True):
-    """Entries of a segment's time index, rising; the next call goes on with the token."""
+    """Entries of a segment's time index, rising; with the token, the next call continues behind them."""
 
     entries: tuple[IndexEntry, ...]
     token: int
@@ -137,8 +137,8 @@ def read_evaluated(body: bytes) -> Evaluated:
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """The new epoch, and the time at or above which nothing that the writer has is late: that of the default key, and
-    by key."""
+    """The new epoch, and the floor of the default key and of each key: no event of the writer at or above it is
+    late."""
 
     epoch: int
     floor: Time | None
@@ -146,7 +146,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoteReply(msgspec.Struct, frozen=True, kw_only=True):
-    """To a note with `time`. Late: what the writer wrote below `floor`. `held_by` is there only where time is held."""
+    """The answer to a note with `time`. Events that the writer wrote below `floor` are late. `held_by` is there only if
+    time is held."""
 
     late: bool
     floor: Time | None
@@ -155,7 +156,7 @@ class NoteReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyedNoteReply(msgspec.Struct, frozen=True, kw_only=True):
-    """To a note with `times`: as to one with `time`, but by key."""
+    """The answer to a note with `times`: the same, by key."""
 
     late: bool
     floor: Time | None
@@ -165,7 +166,7 @@ class KeyedNoteReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoteResults(msgspec.Struct, frozen=True):
-    """To many notes at once: an answer or a problem for each, in order."""
+    """The answer to many notes at once: an answer or a problem for each, in order."""
 
     results: tuple[
         Annotated[
@@ -184,8 +185,8 @@ class NoteResults(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class NoteAnswer:
-    """The answer to a note, as a writer gets it: `strandline.core.changes.NoteResult` with the marks off the wire, and
-    who holds time back, by key. A key in `floors` with a time: what the writer wrote below that is late."""
+    """The answer to a note, as a writer gets it: `strandline.core.changes.NoteResult` with the marks as they came over
+    the wire, and the holder of each key. Events that the writer wrote below a time in `floors` are late."""
 
     late: bool
     floors: Mapping[str, int | None]
@@ -198,8 +199,8 @@ class NoteAnswer:
 
 
 class WriterReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A writer: its state over all of its keys and in each, the greatest time that it noted in each, and the keys that
-    it holds back."""
+    """A writer: its state in all of its keys and in each, the greatest time that it noted in each, and the keys that it
+    holds back."""
 
     writer: str
     state: State
@@ -212,7 +213,7 @@ class WriterReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WritersPage(msgspec.Struct, frozen=True):
-    """Writers in the order of their names; `next` is the name to go on after, null where there is no more."""
+    """Writers in the order of their names. The next page begins after the name `next`; null: this is the last page."""
 
     writers: tuple[WriterReply, ...]
     next: str | None
@@ -232,12 +233,12 @@ def read_registered(body: bytes) -> Registered:
 
 
 def is_keyed(note: Note) -> bool:
-    """Whether a note has `times` on the wire, and so an answer by key."""
+    """Whether a note has `times` on the wire, and therefore gets an answer by key."""
     return tuple(note.times) != (DEFAULT_KEY,) or not note.newest.keys() <= {DEFAULT_KEY}
 
 
 def note_body(note: Note) -> JsonObject:
-    """A note of the default key alone has `time`, any other `times`; what is not known is left out."""
+    """A note of the default key alone has `time`, any other has `times`. Unknown values are left out."""
     body: JsonObject = {"writer": note.writer, "position": dict(note.position)}
     if is_keyed(note):
         body["times"] = dict(note.times)
@@ -255,8 +256,7 @@ def note_body(note: Note) -> JsonObject:
 def note_reply(
     answer: NoteResult, graph: SegmentGraph, held_by: Mapping[str, Holder | None], *, keyed: bool
 ) -> NoteReply | KeyedNoteReply:
-    """The answer to a note with `time`, or, `keyed`, to one with `times`. `held_by` is there only where time is
-    held."""
+    """The answer to a note with `time` or, if `keyed`, with `times`. `held_by` is there only if time is held."""
     marks = tuple([wire_mark(mark, graph) for mark in answer.marks]) if answer.marks else ()
     if keyed:
         held = {key: holder_reply(each) for key, each in held_by.items() if each is not None}
@@ -287,7 +287,7 @@ def read_note_answer(body: bytes, *, keyed: bool = False) -> NoteAnswer:
 
 
 def encoded_results(results: Sequence[NoteReply | KeyedNoteReply | StrandlineError]) -> bytes:
-    """Answers and problems as they stand within the list of results."""
+    """Answers and problems, encoded for the list of results."""
     shaped = [to_problem(each) if isinstance(each, StrandlineError) else each for each in results]
     return _encoder.encode(shaped)[1:-1]
 
@@ -335,13 +335,13 @@ class SegmentsReply(msgspec.Struct, frozen=True):
 
 
 class HeadReply(msgspec.Struct, frozen=True):
-    """From where on the log still has its events."""
+    """Where the log begins now in each segment."""
 
     head: Offsets
 
 
 class StreamNames(msgspec.Struct, frozen=True):
-    """Names in order; `next` is the one to go on after, null where there is no more."""
+    """Names in order. The next page begins after `next`; null: this is the last page."""
 
     streams: tuple[str, ...]
     next: str | None
@@ -351,7 +351,7 @@ class _NamedStream(msgspec.Struct, frozen=True, kw_only=True):
     stream: str
 
 
-# The settings stand beside the rest, as in the body that creates a stream. An older controller may not know them all.
+# The settings are fields of the stream, as in the body that creates it. An older controller may not know them all.
 if TYPE_CHECKING:
 
     class _StreamSettings(_NamedStream, frozen=True, kw_only=True):
@@ -390,8 +390,7 @@ class SegmentDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDescription:
-    """All that the controller tells of a stream. `writers` counts them by state, `held_by` says by key who holds
-    time back."""
+    """The description of a stream. `writers` counts them by state, `held_by` has the holder of each key."""
 
     config: StreamConfig
     segments: tuple[SegmentDescription, ...]
@@ -442,7 +441,7 @@ def segment_description(reply: SegmentReply) -> SegmentDescription:
 
 
 def read_stream(body: bytes) -> StreamDescription:
-    """Raises InvalidConfig for settings that cannot be."""
+    """Raises InvalidConfig for invalid settings."""
     reply = read(StreamReply, body)
     return StreamDescription(
         config=StreamConfig(**{name: getattr(reply, name) for name in SETTINGS}),
