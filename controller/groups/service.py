@@ -316,7 +316,7 @@ class Groups:
         return window
 
     async def window_so_far(self, group: str) -> GroupWindow:
-        """The same for people who look at it: it waits for no commit of a reader's report."""
+        """The same for operators: it does not wait for the commit of a reader's report."""
         window, _ = await self._window(group)
         return window
 

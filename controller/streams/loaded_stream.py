@@ -108,7 +108,7 @@ class LoadedStream:
         return self._recorder.held_since(key)
 
     def incomplete_since(self, key: str) -> int | None:
-        """From when on a key's marks have left out whom they leave out now, as far as that is known."""
+        """Since when a key's marks have left out the writers that they leave out now, if that is known."""
         return self._recorder.incomplete_since(key)
 
     def drop_segment(self, segment: str, now: int) -> None:

@@ -22,7 +22,7 @@ from strandline.errors import PositionWentBack, Refused, StrandlineError, TimeWe
 
 
 class Noted(NamedTuple):
-    """The answer to a note and, by key, who holds time back if the note led to no mark."""
+    """The answer to a note and, by key, the holder of time if the note led to no mark."""
 
     answer: NoteResult
     graph: SegmentGraph  # for the cuts of the marks

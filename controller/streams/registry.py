@@ -228,7 +228,7 @@ class Streams:
         await self._committer.join(loaded)
 
     async def evaluate(self, name: str, key: str) -> tuple[Mark | None, Holder | None, SegmentGraph]:
-        """Makes a mark now if possible; else names who holds time back. Returns when it is durable."""
+        """Makes a mark now if possible; otherwise names the writer that holds time back. Returns when it is durable."""
         loaded = await self.get(name)
         self._committer.admit()
         now = self._clock.now()
