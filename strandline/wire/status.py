@@ -34,10 +34,10 @@ class KeyStatusReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamStatusReply(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of a stream, up to a moment old."""
+    """The status of a stream at `seen_at`."""
 
     stream: str
-    seen_at: Annotated[int, Meta(description="when that was, by the controller's clock")]
+    seen_at: Annotated[int, Meta(description="the moment of this status, by the controller's clock")]
     trouble: Annotated[str | None, Meta(description="the worst of its keys: `stuck`, `held`, `incomplete`, or null")]
     since: Annotated[int | None, Meta(description="when that began, if that is known")]
     sealed: bool
@@ -54,7 +54,7 @@ class StreamStatusReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupStatusReply(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of a reader group, up to a moment old."""
+    """The status of a reader group at `seen_at`."""
 
     group: str
     seen_at: int

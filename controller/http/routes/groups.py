@@ -118,7 +118,9 @@ async def delete(group: str, controller: Served, by: Caller) -> Response:
     return Response(status_code=204)
 
 
-@router.declare("GET /{group}/time-window", "Where a group stands", Role.READER, RuleScope.GROUP, gives=[GroupWindow])
+@router.declare(
+    "GET /{group}/time-window", "The time window of a group", Role.READER, RuleScope.GROUP, gives=[GroupWindow]
+)
 async def time_window(group: str, controller: Served) -> Response:
     return answer(await controller.groups.window(group))
 

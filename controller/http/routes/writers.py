@@ -42,27 +42,27 @@ async def list_writers(stream: str, controller: Served, after: After = "", limit
     return answer(WritersPage(replies, names[limit - 1] if len(names) > limit else None))
 
 
-@router.declare("POST /{writer}/idle", "The writer writes nothing for now", Role.WRITER, gives=[MarksPage])
+@router.declare("POST /{writer}/idle", "Make a writer idle", Role.WRITER, gives=[MarksPage])
 async def idle(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> Response:
     answered = await _change(controller, stream, lambda each, now: each.idle(writer, epoch, now))
     log_event("writer_idle", stream=stream, writer=writer)
     return answered
 
 
-@router.declare("DELETE /{writer}", "The writer is done", Role.WRITER, gives=[MarksPage])
+@router.declare("DELETE /{writer}", "Close a writer", Role.WRITER, gives=[MarksPage])
 async def close(stream: str, writer: str, controller: Served, epoch: Epoch = None) -> Response:
     answered = await _change(controller, stream, lambda each, now: each.close(writer, epoch, now))
     log_event("writer_closed", stream=stream, writer=writer)
     return answered
 
 
-@router.declare("POST /{writer}/exclude", "Set a writer aside", Role.ADMIN, gives=[MarksPage])
+@router.declare("POST /{writer}/exclude", "Exclude a writer", Role.ADMIN, gives=[MarksPage])
 async def exclude(stream: str, writer: str, controller: Served, by: Caller) -> Response:
     act = Act("excluded", by, {"writer": writer})
     return await _change(controller, stream, lambda each, now: each.exclude(writer, now), act)
 
 
-@router.declare("DELETE /{writer}/exclude", "Bring a writer back", Role.ADMIN, gives=[MarksPage])
+@router.declare("DELETE /{writer}/exclude", "Include an excluded writer again", Role.ADMIN, gives=[MarksPage])
 async def include(stream: str, writer: str, controller: Served, by: Caller) -> Response:
     act = Act("included", by, {"writer": writer})
     return await _change(controller, stream, lambda each, now: each.include(writer, now), act)
