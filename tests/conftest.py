@@ -62,8 +62,8 @@ def new_postgres() -> Iterator[Callable[..., Postgres]]:
         skip_but_under_ci("PostgreSQL's server is not installed", installing("postgresql"))
     started: list[Postgres] = []
 
-    def start(*given: str) -> Postgres:
-        started.append(Postgres(folder, *given))
+    def start(*given: str, primary: Postgres | None = None) -> Postgres:
+        started.append(Postgres(folder, *given, primary=primary))
         return started[-1]
 
     yield start

@@ -42,8 +42,8 @@ def programs() -> Path | None:
 class Postgres:
     """A server of its own. `url` names one of its databases."""
 
-    def __init__(self, programs: Path, *settings: str) -> None:
-        """`settings` are given to the server as they are: "fsync=off"."""
+    def __init__(self, programs: Path, *settings: str, primary: Postgres | None = None) -> None:
+        """`settings` are given to the server as they are: "fsync=off". With a `primary` it is that one's standby."""
         self._programs = programs
         self._settings = settings
         self._user = _unprivileged_user() if os.geteuid() == 0 else None
@@ -54,7 +54,12 @@ class Postgres:
         if self._user is not None:
             os.chown(self._folder, self._user.pw_uid, self._user.pw_gid)
         data = str(self._folder / "data")
-        self._run("initdb", "--pgdata", data, "--username", "strandline", "--auth", "trust", "--no-sync", "-E", "UTF8")
+        who = ("--username", "strandline")
+        if primary is None:
+            self._run("initdb", "--pgdata", data, *who, "--auth", "trust", "--no-sync", "-E", "UTF8")
+        else:
+            of = ("--host", "127.0.0.1", "--port", str(primary.port), "--write-recovery-conf", "--checkpoint", "fast")
+            self._run("pg_basebackup", "--pgdata", data, *who, *of, "--no-sync")
         self._server: subprocess.Popen[bytes]
         self.start()
 

@@ -24,6 +24,7 @@ RUN_BY = {
 }
 TASKS = "tests/readme/test_pages.py::test_a_task_can_be_done_as_its_page_says"
 SPARK_TASKS = "tests/spark/test_documents.py::test_a_task_for_spark_can_be_done_as_its_page_says"
+DEPLOYING = "tests/deploy/test_pages.py::test_what_a_page_about_deploying_shows_is_there"
 EXPLANATIONS = "tests/readme/test_explanations.py::test_the_code_of_an_explanation_prints_what_the_page_says"
 # Every page with blocks, and the tests that run them all.
 RUN = {
@@ -48,9 +49,16 @@ RUN = {
         "tests/logs/test_kafka_page.py::test_the_page_about_an_existing_topic_makes_its_windows_exact",
     ),
     "docs/how-to/clocks.md": (TASKS,),
+    "docs/how-to/deploy-on-kubernetes.md": (DEPLOYING,),
+    "docs/how-to/deploy-with-compose.md": (DEPLOYING,),
+    "docs/how-to/deploy-with-systemd.md": (DEPLOYING,),
     "docs/how-to/join-two-streams.md": (TASKS,),
     "docs/how-to/keep-it-running.md": (
         "tests/readme/test_pages.py::test_the_page_about_running_a_controller_rescues_a_store_that_was_removed",
+    ),
+    "docs/how-to/postgresql-failover.md": (
+        DEPLOYING,
+        "tests/deploy/test_failover.py::test_nothing_answered_is_lost_when_a_synchronous_standby_is_promoted",
     ),
     "docs/how-to/scale-segments.md": (TASKS,),
     "docs/how-to/retention.md": (TASKS,),

@@ -1,0 +1,108 @@
+"""The manifests keep the schemas of Kubernetes and fit the product and each other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from controller.app import create_app
+from controller.limits import DRAIN_DEADLINE_S, READY_WAIT_S, START_DEADLINE_S
+from controller.settings import PORT_DEFAULT, Settings
+from tests.deploy.deployed import KUBERNETES, PROJECT, ROOT, check_command, manifest, variables
+
+OLDEST, NEWEST = "1.25", "1.37"
+PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
+
+
+def pods() -> list[Any]:
+    return [manifest("deployment")["spec"]["template"]["spec"], manifest("tools")["spec"]]
+
+
+def controller() -> Any:
+    (found,) = pods()[0]["containers"]
+    return found
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@pytest.mark.parametrize("file", KUBERNETES, ids=lambda file: file.stem)
+def test_a_manifest_keeps_the_schema_of_kubernetes(file: Path, version: str) -> None:
+    assert kubernetes_validate.validate(yaml.safe_load(file.read_text()), version, strict=True) == version
+
+
+def test_a_field_that_kubernetes_does_not_know_is_found() -> None:
+    wrong = manifest("deployment")
+    wrong["spec"]["template"]["spec"]["terminationGraceSeconds"] = 30
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, NEWEST, strict=True)
+
+
+def test_one_controller_ends_before_the_next_begins() -> None:
+    spec = manifest("deployment")["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    assert manifest("disruption-budget")["spec"]["maxUnavailable"] == 1
+
+
+def test_service_and_budget_select_the_controller_and_no_tools() -> None:
+    spec = manifest("deployment")["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"] == labels
+    assert manifest("service")["spec"]["selector"] == labels
+    assert manifest("disruption-budget")["spec"]["selector"]["matchLabels"] == labels
+    assert manifest("tools")["metadata"]["labels"] != labels
+
+
+def test_ports_are_the_products() -> None:
+    assert controller()["ports"] == [{"name": "http", "containerPort": PORT_DEFAULT}]
+    (port,) = manifest("service")["spec"]["ports"]
+    assert (port["port"], port["targetPort"]) == (PORT_DEFAULT, "http")
+
+
+def test_probes_ask_where_the_application_answers_and_wait_for_it() -> None:
+    paths = create_app(Settings()).openapi()["paths"]
+    for name in PROBES:
+        probe = controller()[name]
+        assert probe["httpGet"]["path"] in paths
+        assert probe["httpGet"]["port"] == "http"
+        assert probe["timeoutSeconds"] > READY_WAIT_S
+    assert controller()["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert controller()["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    start = controller()["startupProbe"]
+    assert start["periodSeconds"] * start["failureThreshold"] > START_DEADLINE_S
+
+
+def test_kubernetes_waits_longer_than_the_controller_takes_to_end() -> None:
+    assert pods()[0]["terminationGracePeriodSeconds"] > DRAIN_DEADLINE_S
+
+
+def test_variables_and_arguments_are_known_to_the_command() -> None:
+    check_command(controller()["args"])
+    for pod in pods():
+        assert {each["name"] for each in pod["containers"][0]["env"]} <= variables("serve") & variables("migrate")
+
+
+def test_images_are_of_this_version_and_users_of_the_container() -> None:
+    for pod in pods():
+        assert pod["containers"][0]["image"] == f"strandline:{PROJECT['version']}"
+        user = pod["securityContext"]["runAsUser"]
+        assert f"useradd --system --uid {user} " in (ROOT / "container" / "Containerfile").read_text()
+
+
+def test_the_services_own_variable_would_be_refused_and_is_switched_off() -> None:
+    variable = f"{manifest('service')['metadata']['name'].upper()}_PORT"
+    assert variable in variables("serve")
+    done = subprocess.run(
+        [sys.executable, "-m", "controller", "serve"],
+        env={**os.environ, variable: f"tcp://127.0.0.1:{PORT_DEFAULT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2 and variable in done.stderr
+    assert [pod["enableServiceLinks"] for pod in pods()] == [False, False]
