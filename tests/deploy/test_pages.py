@@ -15,7 +15,18 @@ from yamllint.config import YamlLintConfig
 
 from controller.app import create_app
 from controller.settings import PORT_DEFAULT, Settings
-from tests.deploy.deployed import COMPOSE, KUBERNETES, ROOT, UNIT, check_command, compose, manifest, unit, variables
+from tests.deploy.deployed import (
+    COMPOSE,
+    KUBERNETES,
+    PROJECT,
+    ROOT,
+    UNIT,
+    check_command,
+    compose,
+    manifest,
+    unit,
+    variables,
+)
 from tests.readme.pages import blocks_of, commands_of
 
 PAGES = ["deploy-with-systemd", "deploy-with-compose", "deploy-on-kubernetes", "postgresql-failover"]
@@ -63,7 +74,7 @@ def check(words: list[str]) -> None:
             check_command(until_redirected(words, rest))
         case ["kubectl", *rest]:
             check_names(rest)
-        case ["docker", "compose", "run", "--rm", service, *rest]:
+        case ["docker", "compose", "run", "--rm", "--no-TTY", service, *rest]:
             assert service in compose()["services"]
             check_command(until_redirected(words, rest))
         case ["docker", "compose", *rest]:
@@ -78,7 +89,9 @@ def check(words: list[str]) -> None:
             assert address.removeprefix(f"localhost:{PORT_DEFAULT}") in create_app(Settings()).openapi()["paths"]
         case ["python3", "-m", "venv", folder] | ["install", *_, folder]:
             assert folder.startswith("/")
-        case [program, "install", *_]:
+        case [program, "install", *_, what]:
+            extras = what.removeprefix(".[").removesuffix("]").split(",")
+            assert set(extras) <= set(PROJECT["optional-dependencies"])
             assert Path(program).parent == Path(unit()["ExecStart"][0].split()[0]).parent
         case [program, *_]:
             assert program in OF_THE_HOST, program
