@@ -43,7 +43,7 @@ def test_it_builds_and_runs_the_image_of_this_version() -> None:
     assert (context / controller["build"]["dockerfile"]).is_file()
 
 
-def test_the_controller_waits_for_a_healthy_database_and_has_a_check() -> None:
+def test_the_controller_waits_for_a_healthy_database() -> None:
     services = compose()["services"]
     assert services["strandline"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
     assert services["postgres"]["healthcheck"]["test"][1] == "pg_isready"

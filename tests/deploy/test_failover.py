@@ -20,6 +20,7 @@ from tests.served import AT_ONCE, OwnProcess
 PAGE = "docs/how-to/postgresql-failover.md"
 ANSWERED = 40  # notes, before the primary is gone and after that
 DEADLINE_S = 60
+WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 
 class Notes:
@@ -104,7 +105,10 @@ def test_nothing_answered_is_lost_when_a_synchronous_standby_is_promoted(
     notes = Notes(controller.url)
     try:
         notes.wait_for(ANSWERED)
+        standby.stop()
+        wait_until(lambda: primary.execute(WAITING) != [])  # a commit that the primary has, and the standby lacks
         primary.stop(signal.SIGQUIT)
+        standby.start()
         standby.execute("SELECT pg_promote()")
         notes.wait_for(len(notes.times) + ANSWERED)
     finally:

@@ -94,7 +94,7 @@ def test_images_are_of_this_version_and_users_of_the_container() -> None:
         assert f"useradd --system --uid {user} " in (ROOT / "container" / "Containerfile").read_text()
 
 
-def test_the_services_own_variable_would_be_refused_and_is_switched_off() -> None:
+def test_variables_that_kubernetes_would_set_are_switched_off() -> None:
     variable = f"{manifest('service')['metadata']['name'].upper()}_PORT"
     assert variable in variables("serve")
     done = subprocess.run(

@@ -52,7 +52,7 @@ def test_what_a_page_about_deploying_shows_is_there(page: str) -> None:
             check(shlex.split(line.partition(" #")[0]))
 
 
-def test_the_drop_in_for_tls_sets_options_that_the_unit_leaves_free() -> None:
+def test_the_drop_in_for_tls_fits_the_unit() -> None:
     (text,) = (block.text for block in blocks_of("docs/how-to/deploy-with-systemd.md") if block.language == "ini")
     drop_in = unit(text)
     named = {each.partition("=")[0] for each in drop_in["Environment"]}

@@ -78,7 +78,7 @@ def test_systemd_waits_longer_than_the_controller_takes_to_end() -> None:
     assert int(given) > DRAIN_DEADLINE_S
 
 
-def test_every_variable_of_the_unit_and_the_example_is_an_option() -> None:
+def test_every_variable_of_unit_and_example_is_an_option() -> None:
     named = assignments(unit()["Environment"]) | environment_file(with_comments=True)
     assert named.keys() <= variables("serve")
 
@@ -91,7 +91,7 @@ def test_the_example_changes_no_default_by_itself() -> None:
     }
 
 
-def test_the_script_runs_commands_as_the_units_user_on_its_store() -> None:
+def test_the_script_has_the_units_user_and_store() -> None:
     settings = unit()
     given = [each.split("=", 1) for each in script_properties()]
     assert [(name, value) for name, value in given if settings[name] != [value]] == []
