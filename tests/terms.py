@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from controller.cluster.records import Kind
 from controller.storage.save import Commit
-from controller.storage.tenure import Kind, Tenure
+from controller.storage.tenure import Tenure
 from controller.storage.terms import OneTerm, Term, TermCheck
 from strandline.core.served_time import Unserved
 

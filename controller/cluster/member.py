@@ -31,6 +31,7 @@ from controller.cluster.actions import (
 )
 from controller.cluster.lease import Lease
 from controller.cluster.membership import Membership
+from controller.cluster.owned_shards import OwnedShard, OwnedShards
 from controller.cluster.records import (
     Adopt,
     Beat,
@@ -49,7 +50,6 @@ from controller.cluster.records import (
 from controller.cluster.shards import shards_to_hand_over, shards_to_take
 from controller.cluster.silence import served_until
 from controller.cluster.store_clock import StoreClock
-from controller.cluster.tenures import Tenure, Tenures
 from controller.limits import (
     BEAT_MS,
     BEAT_RETRY_MS,
@@ -78,7 +78,7 @@ class Member:
         self.phase = Phase.BEGINNING
         self.draining = False
         self.clock = StoreClock()
-        self.tenures = Tenures()
+        self.owned = OwnedShards()
         self._new_id = new_id
         self._begin: Begin | None = None  # to be sent until it is answered
         self._begin_sent: int | None = None  # when it was sent, while it is under way
@@ -129,7 +129,7 @@ class Member:
             if self._unsettled or self._may_leave():
                 yield self._retry_at
         if self._surplus():
-            may_close = self.draining or self.tenures.closing()
+            may_close = self.draining or self.owned.closing()
             yield max(self._hand_over_at, 0 if may_close else self._membership.quiet_at)
 
     def _decide(self, monotonic: int) -> None:
@@ -159,16 +159,16 @@ class Member:
         if not self._looked:
             return None
         takers = self._membership.takers
-        free = [shard for shard in self._membership.free() if shard not in self.tenures]
+        free = [shard for shard in self._membership.free() if shard not in self.owned]
         place = takers.index(self.id) if self.id in takers else 0
-        wanted = shards_to_take(free, len(self.tenures), self._membership.share, place, len(takers) or 1)
+        wanted = shards_to_take(free, len(self.owned), self._membership.share, place, len(takers) or 1)
         if not wanted:
             return None
         self._looked = False
         return Take(self.id, wanted)
 
     def _may_leave(self) -> bool:
-        return self.draining and not self.tenures and self._commit is None
+        return self.draining and not self.owned and self._commit is None
 
     # -- beginning and ending ------------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class Member:
         self.clock.hear(answer.store_now, monotonic)
         self.clock.grant(own.clock_bound)
         self._membership = Membership(self.id, answer, monotonic)
-        self.tenures.take(self._membership.shards_of(self.id))
+        self.owned.take(self._membership.shards_of(self.id))
         self._looked = True
         self._beat_at = sent + BEAT_MS
 
@@ -215,8 +215,8 @@ class Member:
         """
         if self.phase is not Phase.SERVING:
             return
-        self._drop(self.tenures.shards())
-        self.tenures.clear()
+        self._drop(self.owned.shards())
+        self.owned.clear()
         self.phase = Phase.BEGINNING
         self._commit = self._asked = self._beat_sent = None
         self._unsettled = False  # a begin waits for what the lost session had under way
@@ -263,7 +263,7 @@ class Member:
         self.clock.hear(answer.store_now, monotonic)
         self.clock.grant(own.clock_bound)
         self._membership.hear(answer, monotonic)
-        self.tenures.adopt_newer(self._membership.shards_of(self.id))
+        self.owned.adopt_newer(self._membership.shards_of(self.id))
         self._looked = True
         if self._waits_for_shards():
             self._beat_at = min(self._beat_at, sent + FREE_SHARDS_LOOK_MS)
@@ -288,14 +288,14 @@ class Member:
             self.clock.hear(answer.store_now, monotonic)
             for row in answer.shards:
                 self._membership.was_taken(row)
-            self.tenures.adopt_newer(answer.shards)
+            self.owned.adopt_newer(answer.shards)
 
     def adopted(self, monotonic: int, adopt: Adopt, answer: Taken) -> None:
         """The answer to an adopt: what the lost session had under way is over, and these are the own shards."""
         if self._answered(monotonic, adopt):
             self._unsettled = False
             self.clock.hear(answer.store_now, monotonic)
-            self.tenures.take(answer.shards)
+            self.owned.take(answer.shards)
 
     def left(self, monotonic: int, leave: Leave) -> None:
         """The answer to a leave."""
@@ -318,22 +318,22 @@ class Member:
     def _surplus(self) -> int:
         """How many shards are to go to others, or are about to."""
         share = 0 if self.draining else self._membership.share
-        return len(self.tenures) - share if len(self.tenures) > share else len(self.tenures.closing())
+        return len(self.owned) - share if len(self.owned) > share else len(self.owned.closing())
 
     def _waits_for_shards(self) -> bool:
         """Whether others have shards that this controller is to get soon."""
         some = self._membership.free() or self._membership.some_will_be_free()
-        return not self.draining and len(self.tenures) < self._membership.share and bool(some)
+        return not self.draining and len(self.owned) < self._membership.share and bool(some)
 
     def _hand_over(self, monotonic: int) -> None:
         """Closes shards, unless some are closing already: their commit may have failed, and is wanted again."""
-        if not self.tenures.closing():
+        if not self.owned.closing():
             if self.draining:
-                self.tenures.close(shards_to_hand_over(self.tenures.shards(), 0, DRAINED_SHARDS))
+                self.owned.close(shards_to_hand_over(self.owned.shards(), 0, DRAINED_SHARDS))
             elif self._membership.is_quiet(monotonic):
                 share = self._membership.share
-                self.tenures.close(shards_to_hand_over(self.tenures.shards(), share, HANDED_OVER_SHARDS))
-        closing = self.tenures.closing()
+                self.owned.close(shards_to_hand_over(self.owned.shards(), share, HANDED_OVER_SHARDS))
+        closing = self.owned.closing()
         if closing:
             self._hand_over_at = monotonic + BEAT_MS
             self._told.append(HandOver(tuple(tenure.shard for tenure in closing)))
@@ -346,8 +346,8 @@ class Member:
         """
         if not self._may_serve(monotonic) or self._unsettled or self._commit is not None:
             return None
-        closing = [tenure.shard for tenure in self.tenures.closing()]
-        tenures = [self.tenures.get(shard) for shard in sorted({*shards, *closing})]
+        closing = [tenure.shard for tenure in self.owned.closing()]
+        tenures = [self.owned.get(shard) for shard in sorted({*shards, *closing})]
         owned = [tenure for tenure in tenures if tenure is not None]
         if len(owned) < len(tenures):
             return None
@@ -383,7 +383,7 @@ class Member:
         return self._unsettled
 
     def _let_go(self, shards: tuple[int, ...]) -> None:
-        self.tenures.release(shards)
+        self.owned.release(shards)
         self._drop(list(shards))
 
     def _drop(self, shards: list[int]) -> None:
@@ -402,7 +402,7 @@ class Member:
             return Refuse(Refusal.NOT_SERVING)
         if passed_on_to is not None and passed_on_to != self.id:
             return Refuse(Refusal.NOT_OWNER)
-        tenure = self.tenures.get(shard)
+        tenure = self.owned.get(shard)
         if tenure is not None and tenure.fence >= fence:
             return Hold(monotonic + HELD_CALL_MS) if tenure.closing else Serve(tenure.fence)
         if passed_on_to is not None:
@@ -417,20 +417,20 @@ class Member:
         if self._may_serve(monotonic):
             self._beat_at = min(self._beat_at, monotonic + FREE_SHARDS_LOOK_MS)
 
-    def begin_load(self, monotonic: int, shard: int) -> Tenure | None:
+    def begin_load(self, monotonic: int, shard: int) -> OwnedShard | None:
         """The tenure in which a stream of this shard may be loaded now; None if it may not."""
         if not self._may_serve(monotonic) or self._unsettled:
             return None
-        tenure = self.tenures.get(shard)
+        tenure = self.owned.get(shard)
         return None if tenure is None or tenure.closing else tenure
 
-    def load_counts(self, monotonic: int, loaded: Tenure) -> bool:
+    def load_counts(self, monotonic: int, loaded: OwnedShard) -> bool:
         """Whether what was loaded in a tenure may be used: the shard was not lost in between, not even for a while."""
-        tenure = self.tenures.get(loaded.shard)
+        tenure = self.owned.get(loaded.shard)
         return self._may_serve(monotonic) and tenure is not None and tenure.fence == loaded.fence
 
     def now(self, monotonic: int, shard: int) -> int:
         """The time to show for an own shard."""
-        tenure = self.tenures.get(shard)
+        tenure = self.owned.get(shard)
         now = self.clock.now(monotonic)
         return now if tenure is None else max(now, tenure.clock_floor)

@@ -7,6 +7,14 @@ streams has two parts (`Check`, then its rows).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What belongs to a shard, and what a controller can have the right to serve."""
+
+    STREAM = "stream"
+    GROUP = "group"
 
 
 @dataclass(frozen=True, slots=True)

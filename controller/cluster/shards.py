@@ -7,15 +7,9 @@ store decides. This is even to two shards, and a controller that joins or leaves
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from enum import StrEnum
 from zlib import crc32
 
-
-class Kind(StrEnum):
-    """What belongs to a shard."""
-
-    STREAM = "stream"
-    GROUP = "group"
+from controller.cluster.records import Kind
 
 
 def shard_of(kind: Kind, name: str, shards: int) -> int:

@@ -6,12 +6,13 @@ import logging
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from controller.cluster.records import Kind
 from controller.limits import DAMAGED_ROWS_KEPT
 from controller.records.operator_log import log_event
 from controller.storage import schema
 from controller.storage.save import Commit
 from controller.storage.session import StoreTable
-from controller.storage.tenure import Kind, Tenure
+from controller.storage.tenure import Tenure
 from strandline.errors import StoreCorrupt
 
 Place: TypeAlias = tuple[str | None, str | None, str | None, str | None]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from controller.cluster.records import Kind
 from controller.groups.membership import Membership, Positions, Reader, Touched
 from controller.limits import JOURNAL_NAMES
 from controller.records.journal import STATES, Act, Journal, log_entries
@@ -14,7 +15,7 @@ from controller.storage import schema
 from controller.storage.groups import StoredGroup, group_values
 from controller.storage.journal import JOURNAL_OF_GROUP
 from controller.storage.save import Commit
-from controller.storage.tenure import Kind, Tenure
+from controller.storage.tenure import Tenure
 from strandline.core.backlog import BacklogDetector
 from strandline.core.cut import Cut
 from strandline.core.order import SegmentRef

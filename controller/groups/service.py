@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from controller.clock import Clock
+from controller.cluster.records import Kind
 from controller.commit.damaged_rows import Damaged
 from controller.commit.group_commit import Committer, Durable
 from controller.commit.store import Store, kept
@@ -20,7 +21,7 @@ from controller.limits import METRICS_LAGGING_SEGMENTS
 from controller.records.journal import Act, record_refused
 from controller.records.operator_log import log_event
 from controller.storage.groups import group_streams, load_group
-from controller.storage.tenure import Kind, Tenure, Tenures
+from controller.storage.tenure import Tenure, Tenures
 from controller.streams.cache import LoadingCache
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams

@@ -10,12 +10,13 @@ from typing import Protocol
 from sqlalchemy import Connection, RootTransaction, Table, func, select, update
 from sqlalchemy.exc import DBAPIError
 
+from controller.cluster.records import Kind
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, with_checksum
 from controller.storage.dialect import RowStatement, StoreDialect, dialect_of
 from controller.storage.rows import Values, cut_json, cut_of
 from controller.storage.statements import StatementRunner
-from controller.storage.tenure import Kind, Tenure
+from controller.storage.tenure import Tenure
 from controller.storage.transaction import abandon, decided, transaction
 
 

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
+from controller.cluster.records import Kind
 from strandline.core.served_time import Moment, Unserved
-
-
-class Kind(StrEnum):
-    """What a controller can have the right to serve."""
-
-    STREAM = "stream"
-    GROUP = "group"
 
 
 class NotOwner(Exception):

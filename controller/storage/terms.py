@@ -9,13 +9,14 @@ from typing import Final
 
 from sqlalchemy import Connection, bindparam, delete, false, func, insert, select, update
 
+from controller.cluster.records import Kind
 from controller.limits import CLOCK_LEAD_MS, FENCES_SINCE_S
 from controller.storage import schema
 from controller.storage.diagnosis import Cause, StoreTrouble
 from controller.storage.dialect import StoreDialect
 from controller.storage.save import Claim
 from controller.storage.statements import StatementRunner
-from controller.storage.tenure import Kind, Tenure
+from controller.storage.tenure import Tenure
 from controller.storage.transaction import transaction
 from strandline.core.served_time import Unserved
 

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from controller.storage.tenure import Kind, Tenure, Tenures
+from controller.cluster.records import Kind
+from controller.storage.tenure import Tenure, Tenures
 
 
 class Loadable(Protocol):

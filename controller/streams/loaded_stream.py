@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
+from controller.cluster.records import Kind
 from controller.commit.writer_log import WriterLog
 from controller.limits import NOTED_AT_MS, RECENT_MARKS
 from controller.records.counts import StreamCounts
@@ -22,7 +23,7 @@ from controller.storage.rows import (
     stream_values,
 )
 from controller.storage.save import Commit
-from controller.storage.tenure import Kind, Tenure
+from controller.storage.tenure import Tenure
 from controller.storage.writer_states import StoredLog
 from strandline.core.chain import MarkChain
 from strandline.core.changes import Changes

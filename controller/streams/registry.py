@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from controller.clock import Clock
+from controller.cluster.records import Kind
 from controller.commit.damaged_rows import Damaged
 from controller.commit.group_commit import Committer
 from controller.commit.store import Store
@@ -17,7 +18,7 @@ from controller.records.journal import REGISTRATIONS, Act, record_refused
 from controller.records.operator_log import log_event
 from controller.storage.load import missing_mark, stream_names, stream_steps
 from controller.storage.rows import StreamOrigin
-from controller.storage.tenure import Kind, Tenure, Tenures
+from controller.storage.tenure import Tenure, Tenures
 from controller.streams.cache import LoadingCache, StillLoading
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.timers import Timers

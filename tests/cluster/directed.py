@@ -19,7 +19,7 @@ class Pair:
         self.wait()
         self.wait()
         processes = list(self.world.processes.values())
-        self.owner, self.other = sorted(processes, key=lambda process: 0 not in process.member.tenures)
+        self.owner, self.other = sorted(processes, key=lambda process: 0 not in process.member.owned)
 
     def wait(self, ms: float = STEP_MS) -> None:
         self.world.run_until(self.world.time + ms)
@@ -29,7 +29,7 @@ class Pair:
         self.wait(200)
         taker.enter(taker.look)
         self.wait(300)
-        assert 0 in taker.member.tenures
+        assert 0 in taker.member.owned
 
     def call(self, process: Process, writer: int | None, time: int = 0) -> None:
         until = self.world.time + CALL_MS

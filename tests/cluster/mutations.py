@@ -13,9 +13,9 @@ import pytest
 from controller.cluster import member, membership
 from controller.cluster.actions import Hold, Refusal, Refuse, Route, Serve
 from controller.cluster.member import Member, Phase
+from controller.cluster.owned_shards import OwnedShard, OwnedShards
 from controller.cluster.records import Beat, BeatAnswer, Begin, Identity, NameTaken, Taken
 from controller.cluster.store_clock import StoreClock
-from controller.cluster.tenures import Tenure, Tenures
 from controller.limits import LEASE_MS
 from tests.cluster import process as process_module
 from tests.cluster import store as store_module
@@ -116,29 +116,29 @@ def lapse_anew(patch: Patch) -> None:
 
 
 def adopt_newer(patch: Patch) -> None:
-    patch.setattr(Tenures, "adopt_newer", Tenures.take)
+    patch.setattr(OwnedShards, "adopt_newer", OwnedShards.take)
 
 
 def drain_first(patch: Patch) -> None:
     route = Member.route
 
     def go_on(self: Member, monotonic: int, shard: int, **named: Any) -> Route:
-        found, tenure = route(self, monotonic, shard, **named), self.tenures.get(shard)
+        found, tenure = route(self, monotonic, shard, **named), self.owned.get(shard)
         return Serve(tenure.fence) if isinstance(found, Hold) and tenure is not None else found
 
     patch.setattr(Member, "route", go_on)
 
 
 def same_tenure(patch: Patch) -> None:
-    def broken(self: Member, monotonic: int, loaded: Tenure) -> bool:
-        return self._may_serve(monotonic) and loaded.shard in self.tenures
+    def broken(self: Member, monotonic: int, loaded: OwnedShard) -> bool:
+        return self._may_serve(monotonic) and loaded.shard in self.owned
 
     patch.setattr(Member, "load_counts", broken)
 
 
 def settle_first(patch: Patch) -> None:
-    def at_once(self: Member, monotonic: int, shard: int) -> Tenure | None:
-        tenure = self.tenures.get(shard)
+    def at_once(self: Member, monotonic: int, shard: int) -> OwnedShard | None:
+        tenure = self.owned.get(shard)
         return tenure if self._may_serve(monotonic) and tenure is not None and not tenure.closing else None
 
     patch.setattr(Member, "begin_load", at_once)
@@ -187,7 +187,7 @@ def load_after_take(patch: Patch) -> None:
     def look_ahead(self: Process) -> None:
         tick(self)
         for shard, data in enumerate(self.world.store.data):
-            if shard not in self.member.tenures:
+            if shard not in self.member.owned:
                 ahead.setdefault(self, {}).setdefault(shard, data.copy())
 
     def use(self: Process, shard: int) -> None:
@@ -202,7 +202,7 @@ def load_after_take(patch: Patch) -> None:
 
 
 def drop_on_release(patch: Patch) -> None:
-    patch.setattr(Member, "_let_go", lambda self, shards: self.tenures.release(shards))
+    patch.setattr(Member, "_let_go", lambda self, shards: self.owned.release(shards))
 
 
 def discard_failed(patch: Patch) -> None:

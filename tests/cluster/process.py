@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.cluster.actions import Drop, HandOver, Hold, Outcome, PassOn, Refuse, Serve, Stop
 from controller.cluster.member import Member, Phase
+from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, Identity, Leave, Take
 from controller.cluster.silence import heard_after_load
-from controller.cluster.tenures import Tenure
 from tests.cluster.store import Data, Session
 from tests.cluster.truth import WRITER_TIMEOUT_MS
 
@@ -145,9 +145,9 @@ class Process:
                 self.world.stopped(self)
 
     def hand_over(self, random: Random) -> None:
-        shards = self.member.tenures.shards()
+        shards = self.member.owned.shards()
         if shards and isinstance(self.member.route(self.monotonic, shards[0]), Serve):
-            self.member.tenures.close([random.choice(shards)])
+            self.member.owned.close([random.choice(shards)])
             self.member._looked = False  # it does not take the shard again before another one had its turn
             self.member._beat_at = self.monotonic + 700
             self._wants_commit = True
@@ -342,13 +342,13 @@ class Process:
             lambda: self._loading.discard(shard),
         )
 
-    def loaded(self, tenure: Tenure, data: Data) -> None:
+    def loaded(self, tenure: OwnedShard, data: Data) -> None:
         shard = tenure.shard
         self._loading.discard(shard)
         if shard not in self.memory and self.member.load_counts(self.monotonic, tenure):
             self.remember(tenure, data)
 
-    def remember(self, tenure: Tenure, data: Data) -> None:
+    def remember(self, tenure: OwnedShard, data: Data) -> None:
         now = max(data.clock, self.member.now(self.monotonic, tenure.shard))
         data.heard = [heard_after_load(heard, tenure.unserved_ms, data.unserved, now) for heard in data.heard]
         data.unserved, data.clock = tenure.unserved_ms, now

@@ -331,9 +331,9 @@ def test_a_load_counts_only_in_the_tenure_in_which_it_began() -> None:
     tenure = driver.member.begin_load(10, 0)
     assert tenure is not None
     assert driver.member.load_counts(20, tenure)
-    driver.member.tenures.release([0])
+    driver.member.owned.release([0])
     assert not driver.member.load_counts(30, tenure)
-    driver.member.tenures.take([shard(0, 1, 3)])
+    driver.member.owned.take([shard(0, 1, 3)])
     assert not driver.member.load_counts(40, tenure)
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from controller.cluster.lease import TRUSTED_LEASE_MS, Lease
 from controller.cluster.membership import Membership
-from controller.cluster.records import BeatAnswer, ControllerRow, ShardRow
-from controller.cluster.shards import Kind, fair_share, shard_of, shards_to_hand_over, shards_to_take
+from controller.cluster.owned_shards import OwnedShards
+from controller.cluster.records import BeatAnswer, ControllerRow, Kind, ShardRow
+from controller.cluster.shards import fair_share, shard_of, shards_to_hand_over, shards_to_take
 from controller.cluster.silence import heard_after_load, served_until
 from controller.cluster.store_clock import StoreClock
-from controller.cluster.tenures import Tenures
 from controller.limits import LEASE_MS, LEAST_SHARDS, MOST_SHARDS, QUIET_MEMBERSHIP_MS, SHARDS, STORE_CLOCK_MS
 
 shard_counts = st.integers(LEAST_SHARDS, MOST_SHARDS)
@@ -210,7 +210,7 @@ def test_shards_stay_as_they_were_while_their_version_stands() -> None:
 
 
 def test_a_shard_that_was_released_comes_back_only_with_a_higher_fence() -> None:
-    tenures = Tenures()
+    tenures = OwnedShards()
     tenures.take([shard(0, 1, fence=3)])
     tenures.close([0])
     tenures.release([0])
@@ -222,7 +222,7 @@ def test_a_shard_that_was_released_comes_back_only_with_a_higher_fence() -> None
 
 @pytest.mark.parametrize("fence", [3, 5])
 def test_what_is_owned_already_stays_as_it_is(fence: int) -> None:
-    tenures = Tenures()
+    tenures = OwnedShards()
     tenures.take([shard(0, 1, fence=4)])
     tenures.take([shard(0, 1, fence=fence)])
     tenure = tenures.get(0)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.storage.tenure import Kind, Tenure
+from controller.cluster.records import Kind
+from controller.storage.tenure import Tenure
 from controller.storage.terms import OneTerm
 from controller.streams.cache import LoadingCache, StillLoading
 from strandline.core.served_time import Unserved

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.clock import Clock
+from controller.cluster.records import Kind
 from controller.commit.group_commit import Committer, Durable
 from controller.commit.store import Store
 from controller.groups.service import Groups
@@ -20,7 +21,7 @@ from controller.storage.dialect import StoreDialect
 from controller.storage.load import load_stream
 from controller.storage.save import Claim
 from controller.storage.statements import StatementRunner
-from controller.storage.tenure import Kind, NotOwner, Tenure
+from controller.storage.tenure import NotOwner, Tenure
 from controller.streams.cache import LoadingCache
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import Reads

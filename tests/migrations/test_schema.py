@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, inspect, select, text
 
-from controller.cluster.shards import Kind, shard_of
+from controller.cluster.records import Kind
+from controller.cluster.shards import shard_of
 from controller.limits import SHARDS
 from controller.storage import upgrade
 from controller.storage.checksums import CHECKSUMS

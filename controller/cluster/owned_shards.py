@@ -9,7 +9,7 @@ from controller.cluster.records import ShardRow
 
 
 @dataclass(slots=True)
-class Tenure:
+class OwnedShard:
     """One time in which this controller owns a shard."""
 
     shard: int
@@ -19,11 +19,11 @@ class Tenure:
     closing: bool = False  # it is being released: nothing is answered for it
 
 
-class Tenures:
+class OwnedShards:
     """All own shards. Times of one that was released come back only with a higher fence."""
 
     def __init__(self) -> None:
-        self._tenures: dict[int, Tenure] = {}
+        self._tenures: dict[int, OwnedShard] = {}
         self._released: dict[int, int] = {}  # the fence with which each shard was released last, or may have been
 
     def __len__(self) -> int:
@@ -32,20 +32,20 @@ class Tenures:
     def __contains__(self, shard: int) -> bool:
         return shard in self._tenures
 
-    def get(self, shard: int) -> Tenure | None:
+    def get(self, shard: int) -> OwnedShard | None:
         return self._tenures.get(shard)
 
     def shards(self) -> list[int]:
         return list(self._tenures)
 
-    def closing(self) -> list[Tenure]:
+    def closing(self) -> list[OwnedShard]:
         return [tenure for tenure in self._tenures.values() if tenure.closing]
 
     def take(self, rows: Iterable[ShardRow]) -> None:
         """Records shards that a take got, or of which it is certain that they are owned now."""
         for row in rows:
             if row.id not in self._tenures:
-                self._tenures[row.id] = Tenure(row.id, row.fence, row.clock_floor, row.unserved_ms)
+                self._tenures[row.id] = OwnedShard(row.id, row.fence, row.clock_floor, row.unserved_ms)
 
     def adopt_newer(self, rows: Iterable[ShardRow]) -> None:
         """Records shards that a beat shows as owned: the answer to their take was lost.
