@@ -26,7 +26,7 @@ from typing import Protocol
 from controller.commit.health import StoreHealth
 from controller.commit.serving import ServingRecord
 from controller.limits import FLUSH_NOTES, STOP_DEADLINE_S, WAITING_CALLS
-from controller.storage.diagnosis import diagnose
+from controller.storage.diagnosis import StoreTrouble, diagnose
 from controller.storage.save import Commit
 from controller.storage.transaction import CommitUnknown
 from strandline.errors import Overloaded, StoreUnavailable, StoreUndecided, StrandlineError
@@ -160,6 +160,7 @@ class Committer:
         try:
             while True:
                 await self._wanted.wait()
+                await self._serving.ready()
                 self._wanted.clear()
                 batch = self._next_batch()
                 self._writing = batch
@@ -182,8 +183,12 @@ class Committer:
             if kept.discarded:
                 _refuse(batch, StoreUnavailable(reason="this controller no longer serves what was to be written"))
                 return
-        commit = Commit(self._serving.begin())
         began = self._health.begin()
+        try:
+            commit = Commit(self._serving.begin())
+        except StoreTrouble as error:
+            self._fail(batch, error, began)
+            return
         try:
             written = [(kept, kept.write(commit)) for kept in batch.kept.values()]
             await self._commit(commit)
@@ -193,7 +198,7 @@ class Committer:
             batch.done.give_up()
             raise
         except Exception as error:
-            self._serving.fail()
+            self._serving.fail(error)
             self._fail(batch, error, began)
         else:
             self._publish(written)

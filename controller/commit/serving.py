@@ -13,13 +13,17 @@ from controller.storage.terms import Term, TermCheck
 class ServingRecord(Protocol):
     """Accompanies the commits, of which one is under way at a time."""
 
+    async def ready(self) -> None:
+        """Returns when a commit may begin."""
+
     def begin(self) -> ServingCheck:
-        """Records that a commit begins; returns the check that goes with it."""
+        """Records that a commit begins; returns the check that goes with it. Raises StoreTrouble if this controller may
+        not write at present."""
 
     def succeed(self) -> None:
         """Records that the commit succeeded."""
 
-    def fail(self) -> None:
+    def fail(self, error: Exception) -> None:
         """Records that the commit failed, or that its outcome is not known."""
 
     def stop(self) -> None:
@@ -35,6 +39,9 @@ class TermRecord:
         self._lead_ms = CLOCK_LEAD_MS
         self._began = 0
 
+    async def ready(self) -> None:
+        """At once: the store waits for a commit whose outcome is not known."""
+
     def begin(self) -> TermCheck:
         self._began, unserved = self._clock.now(), self._clock.unserved
         if not self._clock.by_hand:  # else a commit takes no time, however far the clock is moved meanwhile
@@ -49,7 +56,7 @@ class TermRecord:
     def succeed(self) -> None:
         self._clock.unserved.succeed(self._clock.now())
 
-    def fail(self) -> None:
+    def fail(self, error: Exception) -> None:
         self._clock.unserved.begin(self._began)
         self._clock.unserved.fail()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from heapq import nlargest
 from itertools import islice
 from typing import Any
@@ -94,13 +94,20 @@ class Groups:
         """All loaded groups, in no order."""
         return self._cache.items()
 
+    def release_readers(self, tenures: Collection[Tenure]) -> None:
+        """Does nothing: no caller waits within a group."""
+
+    def forget(self, tenures: Collection[Tenure]) -> None:
+        """Discards all groups under tenures that are about to end."""
+        for loaded in self._cache.forget(tenures):
+            loaded.discard()
+
     async def create(self, name: str, settings: GroupSettings, by: str | None = None) -> bool:
         """Creates a group; False if it exists already. Raises GroupExists if its settings differ."""
         check_name("group", name)
         _check(settings)
         starts = {stream: await self._start(settings, stream) for stream in settings.streams}
-        tenure = self._tenures.of(Kind.GROUP, name)
-        found = await self._find(name)
+        tenure, found = await self._find_under(name)
         self._committer.admit()
         if found is not None:
             differs = _differences(found.membership.settings, settings)
@@ -122,6 +129,14 @@ class Groups:
         self._cache.put(name, loaded)
         await self._committer.join(loaded)
         return True
+
+    async def _find_under(self, name: str) -> tuple[Tenure, LoadedGroup | None]:
+        """The present tenure of a group, and what the store has of it in that tenure."""
+        while True:
+            tenure = self._tenures.of(Kind.GROUP, name)
+            found = await self._find(name)
+            if self._tenures.of(Kind.GROUP, name) is tenure:
+                return tenure, found
 
     async def configure(
         self, name: str, changes: Mapping[str, Any], start: Start | None, by: str | None = None
@@ -193,7 +208,7 @@ class Groups:
         now = tenure.moment(self._clock.now()).now
         loaded = LoadedGroup.loaded(stored, settings_of(stored.settings), tenure, now)
         restored_at = tenure.restored_at(stored.fence)
-        if restored_at is not None and not loaded.discarded:
+        if restored_at is not None and not loaded.discarded and self._tenures.serves(tenure):
             loaded.begin_anew(restored_at, now)
             self._committer.keep(loaded)
         return loaded

@@ -40,6 +40,9 @@ class ServingCheck(Protocol):
         the transaction ends.
         """
 
+    def finish(self, runner: StatementRunner) -> None:
+        """Runs the statements that follow the rows of the commit."""
+
 
 @dataclass(slots=True)
 class Commit:
@@ -164,6 +167,7 @@ class CommitWriter:
                     statements.puts[table].run_all(runner, commit.put[table])
                 if table in commit.added:
                     statements.adds[table].run_all(runner, commit.added[table])
+            commit.serving.finish(runner)
             runner.commit()
 
     def _remove(self, commit: Commit) -> None:

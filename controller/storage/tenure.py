@@ -34,6 +34,8 @@ class Tenure:
     clock_floor: int  # no time of a stream or group is below: an earlier owner may have told every time up to it
     unserved: Unserved  # for the served time of all streams and groups under it
     restores: Sequence[tuple[int, int]] = ()  # fence and time of each restore of the store, in order
+    shard: int | None = None  # None if it is for the whole store
+    closing: bool = False  # it is being handed over: nothing is answered under it, and what has changed is written
     over: bool = False  # set when it ends: from then on nothing that was loaded under it is served or written
 
     def restored_at(self, fence: int) -> int | None:
@@ -51,3 +53,6 @@ class Tenures(Protocol):
 
     def of(self, kind: Kind, name: str) -> Tenure:
         """The present tenure of a stream or reader group, which need not exist; raises NotOwner without one."""
+
+    def serves(self, tenure: Tenure) -> bool:
+        """Whether what was loaded under a tenure may be answered from, and changed, at this moment."""

@@ -95,6 +95,9 @@ class OneTerm:
     def of(self, kind: Kind, name: str) -> Tenure:
         return self._tenure
 
+    def serves(self, tenure: Tenure) -> bool:
+        return True
+
 
 _KEEP_SERVING = (
     update(schema.served)
@@ -178,6 +181,9 @@ class TermCheck:
                 raise OwnershipLost(lost)
 
         return confirm
+
+    def finish(self, runner: StatementRunner) -> None:
+        """Nothing is left to say: `ask` has extended the term."""
 
     def _over(self, runner: StatementRunner, statements: _Statements, newest: int | None) -> TermOver | TermGone:
         """The error for a term that is not the newest."""

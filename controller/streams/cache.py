@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -20,6 +20,10 @@ class Loadable(Protocol):
 
     ending: asyncio.Future[None] | None  # set while its deletion is not durable
 
+    @property
+    def tenure(self) -> Tenure:
+        """Under which it was loaded."""
+
 
 Item = TypeVar("Item", bound=Loadable)
 
@@ -31,8 +35,8 @@ class StillLoading(Exception):
 class LoadingCache(Generic[Item]):
     """Holds each item at most once. A caller must not keep an item across an `await`, but find it again.
 
-    An item whose tenure is over is never returned: it is loaded again under the next one. While there is none, finding
-    it raises NotOwner.
+    An item whose tenure is over is never returned: it is loaded again under the next one. While there is none, or while
+    it is being handed over, finding the item raises NotOwner.
     """
 
     def __init__(self, kind: Kind, tenures: Tenures, load: Callable[[str, Tenure], Awaitable[Item | None]]) -> None:
@@ -46,13 +50,16 @@ class LoadingCache(Generic[Item]):
         return len(self._items)
 
     def items(self) -> list[Item]:
-        """All items that are neither discarded nor being deleted."""
-        return [item for item in self._items.values() if not item.discarded and item.ending is None]
+        """All items that are served, and neither discarded nor being deleted."""
+        return [item for item in self._items.values() if self._is_served(item)]
 
     def find_loaded(self, name: str) -> Item | None:
         """The item if it is in memory; never waits."""
         item = self._items.get(name)
-        return item if item is not None and not item.discarded and item.ending is None else None
+        return item if item is not None and self._is_served(item) else None
+
+    def _is_served(self, item: Item) -> bool:
+        return not item.discarded and item.ending is None and self._tenures.serves(item.tenure)
 
     async def find(self, name: str, wait_s: float | None = None) -> Item | None:
         """The item, loaded if necessary; None if the store has none. The result is valid until the next `await`.
@@ -65,6 +72,7 @@ class LoadingCache(Generic[Item]):
         while True:
             item = self._items.get(name)
             if item is not None and not item.discarded:
+                self._tenures.of(self._kind, name)  # raises NotOwner while it is not served
                 if item.ending is None:
                     return item
                 await asyncio.wait([item.ending])  # then it is discarded, and the store shows whether it is gone
@@ -80,6 +88,17 @@ class LoadingCache(Generic[Item]):
             await loading
             if name not in self._items:
                 return None
+
+    def under(self, tenures: Collection[Tenure]) -> list[Item]:
+        """All items that were loaded under one of these tenures."""
+        return [item for item in self._items.values() if item.tenure in tenures]
+
+    def forget(self, tenures: Collection[Tenure]) -> list[Item]:
+        """Removes all items that were loaded under one of these tenures, and returns them."""
+        forgotten = [(name, item) for name, item in self._items.items() if item.tenure in tenures]
+        for name, _ in forgotten:
+            del self._items[name]
+        return [item for _, item in forgotten]
 
     async def stop(self) -> None:
         """Cancels all loading."""

@@ -236,7 +236,7 @@ class LoadedStream:
             self._wake(mark.key)
         self.sealed = sealed
         if sealed:
-            self._wake_all()  # no further mark will come
+            self.release_readers()  # no further mark will come
 
     def next_mark(self, key: str) -> asyncio.Future[None]:
         """Done when the key has another mark, or when this object is discarded."""
@@ -248,9 +248,10 @@ class LoadedStream:
     def discard(self) -> None:
         """Marks this object as outdated, and wakes all waiting readers, which must get the stream again."""
         self._discarded = True
-        self._wake_all()
+        self.release_readers()
 
-    def _wake_all(self) -> None:
+    def release_readers(self) -> None:
+        """Wakes all waiting readers, which must get the stream again."""
         for key in list(self._listeners):
             self._wake(key)
 

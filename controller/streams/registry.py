@@ -44,7 +44,7 @@ class Streams:
         self._tenures = tenures
         self._cache: LoadingCache[LoadedStream] = LoadingCache(Kind.STREAM, tenures, self._load)
         self.load_wait_ms = LOAD_WAIT_MS
-        self.timers = Timers(clock, committer.keep)
+        self.timers = Timers(clock, committer.keep, tenures.serves)
         self._holding: set[StreamCounts] = set()
         self._counts: dict[str, StreamCounts] = {}  # by name, kept while a stream is loaded again
         self.aging: set[str] = set()  # loaded streams with a `mark_retention_ms`
@@ -112,6 +112,17 @@ class Streams:
         except StillLoading:
             raise StreamLoading(stream=name) from None
 
+    def release_readers(self, tenures: Collection[Tenure]) -> None:
+        """Wakes everyone who waits for marks under tenures that are being handed over."""
+        for loaded in self._cache.under(tenures):
+            loaded.release_readers()
+
+    def forget(self, tenures: Collection[Tenure]) -> None:
+        """Discards all streams under tenures that are about to end."""
+        for loaded in self._cache.forget(tenures):
+            loaded.discard()
+            self.aging.discard(loaded.name)
+
     async def stop(self) -> None:
         """Cancels all loading."""
         await self._cache.stop()
@@ -127,7 +138,7 @@ class Streams:
             changed = self._bring_up(loaded, stored.fence, began, moment)
         else:
             changed = await self._store.aside(self._bring_up, loaded, stored.fence, began, moment)
-        if not loaded.discarded:
+        if not loaded.discarded and self._tenures.serves(tenure):
             if changed:
                 self._committer.keep(loaded)
             self._watch(loaded)
@@ -251,12 +262,11 @@ class Streams:
         `segments` is None for an open stream. Raises StreamExists if they differ, InvalidConfig, InvalidScale.
         """
         check_name("stream", name)
-        tenure = self._tenures.of(Kind.STREAM, name)
-        now = tenure.moment(self._clock.now()).now
+        now = self._tenures.of(Kind.STREAM, name).moment(self._clock.now()).now
         config = StreamConfig(**settings)
         graph = _graph(segments, now)
         origin = StreamOrigin(created_at=now, segments=None if graph.open else _ranges(graph))
-        found = await self._find(name)
+        tenure, found = await self._find_under(name)
         self._committer.admit()
         if found is not None:
             differs = "segments" if found.origin.segments != origin.segments else "time domain"
@@ -269,13 +279,21 @@ class Streams:
                 raise exists
             await self._committer.join(found)
             return False
-        stream = Stream(name, config, graph, now=now, unserved=tenure.unserved)
+        stream = Stream(name, config, graph, now=max(now, tenure.clock_floor), unserved=tenure.unserved)
         counts = self._counts_of(name)
         loaded = LoadedStream(stream, origin, tenure, stored_fence=None, watch=self._watch, counts=counts)
         loaded.journal.act(Act("created", by, settings_by_name(config)), now)
         self._cache.put(name, loaded)
         await self._committer.join(loaded)
         return True
+
+    async def _find_under(self, name: str) -> tuple[Tenure, LoadedStream | None]:
+        """The present tenure of a stream, and what the store has of it in that tenure."""
+        while True:
+            tenure = self._tenures.of(Kind.STREAM, name)
+            found = await self._find(name)
+            if self._tenures.of(Kind.STREAM, name) is tenure:
+                return tenure, found
 
     async def delete(self, name: str, by: str | None = None) -> None:
         """Deletes a stream with everything about it, including its journal. Works for a damaged stream too."""

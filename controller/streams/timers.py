@@ -10,6 +10,7 @@ from typing import Final
 
 from controller.clock import Clock
 from controller.limits import ADVANCE_PAUSE_MS, HEARTBEAT_MS
+from controller.storage.tenure import Tenure
 from controller.streams.loaded_stream import LoadedStream
 
 log = logging.getLogger(__name__)
@@ -20,9 +21,11 @@ ROOM_ENTRIES: Final = 1_024
 class Timers:
     """The deadlines of loaded streams."""
 
-    def __init__(self, clock: Clock, changed: Callable[[LoadedStream], None]) -> None:
-        """`changed` is called with a stream that time has changed, so that it is written."""
+    def __init__(self, clock: Clock, changed: Callable[[LoadedStream], None], serves: Callable[[Tenure], bool]) -> None:
+        """`changed` is called with a stream that time has changed, so that it is written. What is not served is left
+        to whoever serves it next."""
         self._clock = clock
+        self._serves = serves
         self._changed = changed
         self._heap: list[tuple[int, int, LoadedStream]] = []
         self._count = 0
@@ -49,7 +52,7 @@ class Timers:
         now = self._clock.now()
         while self._heap and self._heap[0][0] <= now:
             moment, _, loaded = heappop(self._heap)
-            if loaded.wake != moment or loaded.discarded:
+            if loaded.wake != moment or loaded.discarded or not self._serves(loaded.tenure):
                 continue
             loaded.wake = None
             self._advance(loaded, now)

@@ -61,21 +61,29 @@ class Shards:
         return shard in self._present
 
     def of(self, kind: Kind, name: str) -> Tenure:
-        if name[-1] not in self._present:
+        tenure = self._present.get(name[-1])
+        if tenure is None or tenure.closing:
             raise NotOwner(kind, name)
-        return self._present[name[-1]]
+        return tenure
+
+    def serves(self, tenure: Tenure) -> bool:
+        return not tenure.over and not tenure.closing
+
+    async def ready(self) -> None: ...
 
     def begin(self) -> Shards:
         return self
 
     def ask(self, runner: StatementRunner, dialect: StoreDialect, claims: Sequence[Claim]) -> Callable[[], None]:
         for claim in claims:
-            assert self.of(claim.kind, claim.name) is claim.tenure
+            assert self._present[claim.name[-1]] is claim.tenure
         return lambda: None
+
+    def finish(self, runner: StatementRunner) -> None: ...
 
     def succeed(self) -> None: ...
 
-    def fail(self) -> None: ...
+    def fail(self, error: Exception) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -85,7 +93,8 @@ class World:
 
     def __init__(self, database: Database, shards: Shards) -> None:
         self.shards = shards
-        clock = Clock(ManualClock(NOON), by_hand=True)
+        self.clock = ManualClock(NOON)
+        clock = Clock(self.clock, by_hand=True)
         self.store = Store(database, FIRST)
         self.committer = Committer(self.store.commit, shards)
         self.streams = Streams(self.store, self.committer, clock, shards)
@@ -182,6 +191,50 @@ def test_a_waiting_reader_finds_the_stream_again_when_a_tenure_ends(store_url: s
         world.shards.lose("0")
         await mark
         assert loaded.chains == {} and world.streams.find_loaded("a0") is None
+
+    play(store_url, scene)
+
+
+def test_what_is_being_handed_over_is_not_found_but_still_written(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        await world.streams.create("a0", 1, CONFIG)
+        done = await world.note("a0", 5)
+        tenure = world.shards.of(Kind.STREAM, "a0")
+        tenure.closing = True
+
+        assert world.streams.find_loaded("a0") is None and world.streams.in_memory() == []
+        with pytest.raises(NotOwner):
+            await world.streams.get("a0")
+        await done
+        world.streams.forget({tenure})
+        world.shards.lose("0")
+        world.shards.take("0")
+        assert await world.time("a0") == 5
+
+    play(store_url, scene)
+
+
+def test_waiting_readers_are_woken_when_their_stream_is_handed_over(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        for stream in ("a0", "b1"):
+            await world.streams.create(stream, 1, CONFIG)
+        marks = [(await world.streams.get(stream)).next_mark("") for stream in ("a0", "b1")]
+        world.streams.release_readers({world.shards.of(Kind.STREAM, "a0")})
+        assert [mark.done() for mark in marks] == [True, False]
+
+    play(store_url, scene)
+
+
+def test_time_changes_nothing_that_is_being_handed_over(store_url: str) -> None:
+    async def scene(world: World) -> None:
+        await world.streams.create("a0", 1, {**CONFIG, "mark_interval_ms": 1_000})
+        await (await world.note("a0", 5))
+        loaded = await world.streams.get("a0")
+        assert loaded.wake is not None
+        world.shards.of(Kind.STREAM, "a0").closing = True
+        world.clock.now += 60_000
+        world.streams.timers.run_due()
+        assert world.committer.pending(loaded) is None
 
     play(store_url, scene)
 
