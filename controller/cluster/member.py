@@ -99,7 +99,7 @@ class Member:
 
     def due(self, monotonic: int) -> tuple[Action, ...]:
         """What to do now. Call it after every event, and at `next_due`. A request that is returned counts as sent."""
-        serving = self._may_serve(monotonic)
+        serving = self.may_serve(monotonic)
         if serving:
             self._decide(monotonic)
         actions, self._told = self._told, []
@@ -242,8 +242,8 @@ class Member:
         self.phase = Phase.STOPPED
         self._told.append(Stop(replaced_by))
 
-    def _may_serve(self, monotonic: int) -> bool:
-        """Every entry looks at the lease first: the process may just have been stopped for any time."""
+    def may_serve(self, monotonic: int) -> bool:
+        """Whether this member has a lease. Every entry asks first: the process may have been stopped for any time."""
         if self.phase is Phase.SERVING and not self._lease.runs(monotonic):
             self.begin_anew()
         return self.phase is Phase.SERVING
@@ -252,7 +252,7 @@ class Member:
 
     def beat_answered(self, monotonic: int, beat: Beat, answer: BeatAnswer) -> None:
         """The answer to a beat. An answer that comes when the lease is over does not bring it back."""
-        if not self._may_serve(monotonic) or beat.id != self.id or self._beat_sent is None:
+        if not self.may_serve(monotonic) or beat.id != self.id or self._beat_sent is None:
             return
         sent, self._beat_sent = self._beat_sent, None
         own = answer.row_of(self.id)
@@ -308,7 +308,7 @@ class Member:
             self._retry_at = monotonic + BEAT_RETRY_MS
 
     def _answered(self, monotonic: int, request: End | Take | Adopt | Leave) -> bool:
-        if not self._may_serve(monotonic) or self._asked is not request:
+        if not self.may_serve(monotonic) or self._asked is not request:
             return False
         self._asked = None
         return True
@@ -344,7 +344,7 @@ class Member:
         None if it would be refused: the lease is over, a lost session is not settled, or a shard is not owned. What
         was to be committed is dropped then, as after a commit that failed.
         """
-        if not self._may_serve(monotonic) or self._unsettled or self._commit is not None:
+        if not self.may_serve(monotonic) or self._unsettled or self._commit is not None:
             return None
         closing = [tenure.shard for tenure in self.owned.closing()]
         tenures = [self.owned.get(shard) for shard in sorted({*shards, *closing})]
@@ -359,7 +359,7 @@ class Member:
 
     def commit_ended(self, monotonic: int, commit: Commit, outcome: Outcome) -> None:
         """How a commit ended. One that is done is answered even if the lease is over."""
-        if not self._may_serve(monotonic) or self._commit is not commit:
+        if not self.may_serve(monotonic) or self._commit is not commit:
             return
         self._commit = None
         released = commit.release.shards if commit.release is not None else ()
@@ -398,7 +398,7 @@ class Member:
         `fence` is the greatest one that the caller saw on this shard's answers. `passed_on_to` is the id of the
         controller that another one meant, on a call that it passed on.
         """
-        if not self._may_serve(monotonic):
+        if not self.may_serve(monotonic):
             return Refuse(Refusal.NOT_SERVING)
         if passed_on_to is not None and passed_on_to != self.id:
             return Refuse(Refusal.NOT_OWNER)
@@ -414,12 +414,12 @@ class Member:
 
     def look_soon(self, monotonic: int) -> None:
         """A controller that a call was passed on to is not the owner: a beat tells who is."""
-        if self._may_serve(monotonic):
+        if self.may_serve(monotonic):
             self._beat_at = min(self._beat_at, monotonic + FREE_SHARDS_LOOK_MS)
 
     def begin_load(self, monotonic: int, shard: int) -> OwnedShard | None:
         """The tenure in which a stream of this shard may be loaded now; None if it may not."""
-        if not self._may_serve(monotonic) or self._unsettled:
+        if not self.may_serve(monotonic) or self._unsettled:
             return None
         tenure = self.owned.get(shard)
         return None if tenure is None or tenure.closing else tenure
@@ -427,7 +427,7 @@ class Member:
     def load_counts(self, monotonic: int, loaded: OwnedShard) -> bool:
         """Whether what was loaded in a tenure may be used: the shard was not lost in between, not even for a while."""
         tenure = self.owned.get(loaded.shard)
-        return self._may_serve(monotonic) and tenure is not None and tenure.fence == loaded.fence
+        return self.may_serve(monotonic) and tenure is not None and tenure.fence == loaded.fence
 
     def now(self, monotonic: int, shard: int) -> int:
         """The time to show for an own shard."""

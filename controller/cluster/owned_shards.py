@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from controller.cluster.records import ShardRow
@@ -34,6 +34,9 @@ class OwnedShards:
 
     def get(self, shard: int) -> OwnedShard | None:
         return self._tenures.get(shard)
+
+    def all(self) -> Collection[OwnedShard]:
+        return self._tenures.values()
 
     def shards(self) -> list[int]:
         return list(self._tenures)

@@ -68,11 +68,20 @@ class Store:
     change what was read, and memory would then differ from the store.
     """
 
-    def __init__(self, database: Database, term: Term, health: StoreHealth | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        term: Term | None,
+        health: StoreHealth | None = None,
+        settle: Callable[[StoreConnection], object] | None = None,
+    ) -> None:
+        """`term` is None for a controller that serves together with others. Then `settle` waits for a commit of which
+        it is not known how it ended."""
         self._database = database
         self._term = term
         self._health = health if health is not None else StoreHealth(time.perf_counter)
         self._commit_writer = CommitWriter(database.writer)
+        self._settle_last = self._commit_writer.settle if settle is None else partial(settle, database.writer)
         self._writer = Lane("store-writer", database.sessions.writer)
         self._reader = Lane("store-reader", database.sessions.reader)
         self._loader = Lane("store-loader", database.sessions.loader)
@@ -111,7 +120,7 @@ class Store:
 
     def _settle(self) -> None:
         if not self._settled:  # else another call has settled it meanwhile
-            self._commit_writer.settle()
+            self._settle_last()
             self._settled = True
 
     async def read(
@@ -250,8 +259,10 @@ class Store:
 
     async def _who_has_the_lock(self) -> StoreTrouble:
         """TermOver if another controller has begun to serve since; else LockHeld."""
+        if self._term is None:
+            return LockHeld()
         try:
-            found = await self._reader.call(READ_DEADLINE_S, lambda: taken_over(self._database.reader, self._term))
+            found = await self._reader.call(READ_DEADLINE_S, partial(taken_over, self._database.reader, self._term))
         except (StoreFailed, StoreTrouble):
             return LockHeld()
         return found if found is not None else LockHeld()

@@ -41,7 +41,8 @@ from controller.cluster.records import (
 from controller.limits import ENDED_KEPT_MS, FENCES_SINCE_S, IDLE_BEGIN_MS, LEASE_MS
 from controller.storage import schema
 from controller.storage.diagnosis import Cause, StoreTrouble
-from controller.storage.dialect import dialect_of
+from controller.storage.dialect import StoreDialect, dialect_of
+from controller.storage.save import Claim
 from controller.storage.statements import Prepared, StatementRunner
 from controller.storage.terms import end_terms
 from controller.storage.transaction import decided, transaction
@@ -362,7 +363,7 @@ def put_check(runner: StatementRunner, request: Check) -> Callable[[], None]:
     """Adds the check of a commit to the statements of a runner; call what it returns once they have run.
 
     That raises ControllerEnded or ShardsLost if the commit may not be written. Else nobody can end this controller, or
-    take its shards, before the transaction ends. `CommitWriter` would use it so, in place of `_keep`:
+    take its shards, before the transaction ends. `ShardCheck` uses it so:
 
         begun = connection.begin()
         with runner.together():
@@ -394,6 +395,25 @@ def put_release(runner: StatementRunner, controller: int, request: Release) -> N
     bounds = {"served_until": request.served_until, "clock_floor": request.clock_floor}
     runner.run(_prepared(_LOCK_SHARDS), given)  # in order, as a take does
     runner.run(_prepared(_RELEASE), {**given, **bounds})
+
+
+@dataclass(slots=True)
+class ShardCheck:
+    """The check of a commit, as `CommitWriter` makes it, and perhaps a release of shards. See `ServingCheck`."""
+
+    check: Check  # its shards are checked besides those of the claims
+    release: Release | None
+
+    def ask(self, runner: StatementRunner, dialect: StoreDialect, claims: Sequence[Claim]) -> Callable[[], None]:
+        """What it returns raises ControllerEnded and ShardsLost."""
+        fences = dict(self.check.fences)
+        fences.update((claim.tenure.shard, claim.tenure.fence) for claim in claims if claim.tenure.shard is not None)
+        return put_check(runner, Check(self.check.id, tuple(sorted(fences.items()))))
+
+    def finish(self, runner: StatementRunner) -> None:
+        """Nobody owns the released shards once the commit is durable."""
+        if self.release is not None:
+            put_release(runner, self.check.id, self.release)
 
 
 # -- restoring -------------------------------------------------------------------------------------------------------

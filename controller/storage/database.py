@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +14,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from controller.storage import upgrade
 from controller.storage.diagnosis import Cause, diagnose
-from controller.storage.postgresql import reading_engine, writing_engine
-from controller.storage.refusals import BadDatabaseUrl, NoStore, NotKnown, StoreAway, StoreRefused
+from controller.storage.postgresql import joint_engine, reading_engine, writing_engine
+from controller.storage.refusals import BadDatabaseUrl, NoStore, NotKnown, OneController, StoreAway, StoreRefused
 from controller.storage.rewind import Rewound, rewind
 from controller.storage.schema import REVISION
 from controller.storage.session import SocketStoreSession, StoreSession
@@ -100,11 +101,7 @@ def open_database(url: str) -> Database:
             with transaction(writer):
                 if parsed.get_backend_name() == "sqlite":
                     check_no_backup(writer, str(parsed.database))
-                upgrade.check_ours(writer, shown(parsed))
-                fresh = upgrade.is_empty(writer)
-                if fresh:
-                    upgrade.make(writer)
-                upgrade.check(writer)
+                fresh = _make_if_empty(writer, parsed)
             reader = opened.enter_context(sides.reading.connect())
             files = ServedFiles(str(parsed.database)) if parsed.get_backend_name() == "sqlite" else None
             return Database(writer, reader, sides.loading, opened.pop_all(), fresh, sides.sessions, files)
@@ -114,6 +111,59 @@ def open_database(url: str) -> Database:
             raise NotKnown(shown(parsed), error.reason) from error
         except UnicodeDecodeError as error:  # raised by the driver for damage in the database's own catalog
             raise StoreAway(shown(parsed), "it is damaged: restore a backup") from error
+
+
+def _make_if_empty(writer: Connection, url: URL) -> bool:
+    """Creates the schema in an empty database, and checks it in any other one; returns whether it was empty."""
+    upgrade.check_ours(writer, shown(url))
+    fresh = upgrade.is_empty(writer)
+    if fresh:
+        upgrade.make(writer)
+    upgrade.check(writer)
+    return fresh
+
+
+@dataclass(slots=True)
+class JointSessions:
+    """The connections of a controller that serves a store together with others: for its beats, and for its other
+    requests about shards. Each is used by one thread."""
+
+    beat_connection: Connection
+    request_connection: Connection
+    beats: StoreSession
+    requests: StoreSession
+    _open: ExitStack
+
+    def close(self) -> None:
+        self._open.close()
+
+
+def open_joint(url: str) -> tuple[Database, JointSessions]:
+    """Opens a PostgreSQL store to serve it together with other controllers; creates its schema if it is empty.
+
+    Raises what `open_database` raises, and OneController for a store that takes no second one.
+    """
+    parsed = parse_url(url)
+    if parsed.get_backend_name() != "postgresql":
+        raise OneController(shown(parsed))
+    with ExitStack() as opened, ExitStack() as joint:
+        try:
+            writing, reading, loading = joint_engine(parsed), reading_engine(parsed), reading_engine(parsed)
+            sessions = Sessions(*_sessions_of((writing, reading, loading), opened))
+            writer = opened.enter_context(writing.connect())
+            with transaction(writer):
+                upgrade.one_at_a_time(writer)
+                fresh = _make_if_empty(writer, parsed)
+            reader = opened.enter_context(reading.connect())
+            engines = joint_engine(parsed), joint_engine(parsed)
+            beats, requests = _sessions_of(engines, joint)
+            first, second = (joint.enter_context(engine.connect()) for engine in engines)
+            database = Database(writer, reader, loading, opened.pop_all(), fresh, sessions)
+            return database, JointSessions(first, second, beats, requests, joint.pop_all())
+        except DBAPIError as error:
+            raise away(parsed, error) from error
+        except CommitUnknown as error:
+            raise NotKnown(shown(parsed), error.reason) from error
 
 
 def check_store(url: str) -> bool:
@@ -180,11 +230,15 @@ def _opening(url: URL, opened: ExitStack, **more: int) -> _Sides:
         opened.callback(engine.dispose)
         return _Sides(engine, engine, engine, Sessions())
     engines = writing_engine(url, **more), reading_engine(url), reading_engine(url)
-    sessions = Sessions(*map(SocketStoreSession, engines))
+    return _Sides(*engines, Sessions(*_sessions_of(engines, opened)))
+
+
+def _sessions_of(engines: Sequence[Engine], opened: ExitStack) -> list[SocketStoreSession]:
+    sessions = [SocketStoreSession(engine) for engine in engines]
     for engine, session in zip(engines, sessions, strict=True):
         opened.callback(engine.dispose)
         opened.callback(session.close)
-    return _Sides(*engines, sessions)
+    return sessions
 
 
 def away(url: URL, error: DBAPIError) -> StoreRefused:

@@ -78,6 +78,17 @@ class CannotRewind(StoreRefused):
         )
 
 
+class OneController(StoreRefused):
+    """More than one controller was to serve a store that takes only one."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(store)
+        self.store = store
+
+    def __str__(self) -> str:
+        return f"{self.store} is an SQLite file, which one controller serves alone: several need PostgreSQL"
+
+
 class StoreAway(StoreRefused):
     """The database could not be opened."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from controller.cluster.records import Kind
+from controller.storage.rows import ALONE, InShard
 from strandline.core.served_time import Moment, Unserved
 
 
@@ -37,6 +38,11 @@ class Tenure:
     shard: int | None = None  # None if it is for the whole store
     closing: bool = False  # it is being handed over: nothing is answered under it, and what has changed is written
     over: bool = False  # set when it ends: from then on nothing that was loaded under it is served or written
+
+    @property
+    def place(self) -> InShard:
+        """What rows keep of the shard."""
+        return ALONE if self.shard is None else InShard(self.shard, self.unserved.total_ms)
 
     def restored_at(self, fence: int) -> int | None:
         """When the store was last restored after the tenure with this fence; None if it was not."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import Column, Connection, MetaData, PrimaryKeyConstraint, String, Table, insert, inspect, select
+from sqlalchemy import Column, Connection, MetaData, PrimaryKeyConstraint, String, Table, insert, inspect, select, text
 
 import migrations
 from controller.limits import SHARDS
@@ -50,6 +50,12 @@ def revision(connection: Connection) -> str | None:
 def is_empty(connection: Connection) -> bool:
     """Whether the database has no tables at all."""
     return not inspect(connection).get_table_names()
+
+
+def one_at_a_time(connection: Connection) -> None:
+    """PostgreSQL: waits until no other controller creates the schema, and lets none begin to before this transaction
+    ends."""
+    connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('schema'), 1)"))
 
 
 def check_ours(connection: Connection, store: str) -> None:

@@ -151,7 +151,7 @@ class LoadedStream:
             return self.discard
         fence = self.tenure.fence
         if self._stored_fence != fence or changes.stream:  # the row's checksum covers its owner and fence
-            row = stream_values(self.stream, self.origin, self.tenure.owner, fence)
+            row = stream_values(self.stream, self.origin, self.tenure.owner, fence, self.tenure.place)
             if self._stored_fence is None:
                 commit.add_row(schema.stream, row)
                 changes.segments = {segment.id: segment for segment in self.stream.graph}

@@ -110,7 +110,7 @@ def lapse_anew(patch: Patch) -> None:
         yield from islice(moments(self), 1, None)
         yield FOR_EVER
 
-    patch.setattr(Member, "_may_serve", lambda self, monotonic: self.phase is Phase.SERVING)
+    patch.setattr(Member, "may_serve", lambda self, monotonic: self.phase is Phase.SERVING)
     patch.setattr(Member, "_moments", without_lapse)
     patch.setattr(Member, "route", refuse)
 
@@ -131,7 +131,7 @@ def drain_first(patch: Patch) -> None:
 
 def same_tenure(patch: Patch) -> None:
     def broken(self: Member, monotonic: int, loaded: OwnedShard) -> bool:
-        return self._may_serve(monotonic) and loaded.shard in self.owned
+        return self.may_serve(monotonic) and loaded.shard in self.owned
 
     patch.setattr(Member, "load_counts", broken)
 
@@ -139,7 +139,7 @@ def same_tenure(patch: Patch) -> None:
 def settle_first(patch: Patch) -> None:
     def at_once(self: Member, monotonic: int, shard: int) -> OwnedShard | None:
         tenure = self.owned.get(shard)
-        return tenure if self._may_serve(monotonic) and tenure is not None and not tenure.closing else None
+        return tenure if self.may_serve(monotonic) and tenure is not None and not tenure.closing else None
 
     patch.setattr(Member, "begin_load", at_once)
 

@@ -1,0 +1,87 @@
+"""What commits say of a controller with shards: it has not ended, and the shards are its own."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from controller.cluster.actions import Commit, Outcome
+from controller.cluster.member import Member
+from controller.joint.shard_tenures import ShardTenures
+from controller.storage.cluster import ControllerEnded, ShardCheck, ShardsLost
+from controller.storage.diagnosis import Cause, StoreTrouble
+from controller.storage.transaction import CommitUnknown
+
+
+class NoLease(StoreTrouble):
+    """This controller may not write at present: it begins anew, or has stopped."""
+
+    cause = Cause.AWAY
+
+    def __str__(self) -> str:
+        return "this controller has no lease at present: it could not reach the store in time, or is about to begin"
+
+
+class ShardRecord:
+    """Tells a member when commits begin and how they end. A release of shards goes with the next commit."""
+
+    def __init__(
+        self,
+        member: Member,
+        tenures: ShardTenures,
+        monotonic: Callable[[], int],
+        told: Callable[[], None],
+        changed: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`told` is called after the member was told of a commit: it may have something to do. `changed` waits for its
+        next event."""
+        self._member = member
+        self._tenures = tenures
+        self._monotonic = monotonic
+        self._told = told
+        self._changed = changed
+        self._commit: Commit | None = None
+
+    async def ready(self) -> None:
+        """Returns when it is known how the commit before has ended, or this controller has begun anew."""
+        while self._member.settling:
+            await self._changed()
+
+    def begin(self) -> ShardCheck:
+        commit = self._member.begin_commit(self._monotonic(), set())
+        if commit is None:
+            self._told()
+            raise NoLease
+        self._commit = commit
+        now = self._now()
+        for tenure in self._tenures.all():
+            tenure.unserved.begin(now)
+        return ShardCheck(commit.check, commit.release)
+
+    def succeed(self) -> None:
+        now = self._now()
+        for tenure in self._tenures.all():
+            tenure.unserved.succeed(now)
+        self._end(Outcome.DONE)
+
+    def fail(self, error: Exception) -> None:
+        for tenure in self._tenures.all():
+            tenure.unserved.fail()
+        match error:
+            case ControllerEnded() | ShardsLost():
+                self._end(Outcome.REFUSED)
+            case CommitUnknown():
+                self._end(Outcome.LOST)
+            case _:
+                self._end(Outcome.FAILED)
+
+    def stop(self) -> None:
+        """Nothing changes: no time that is shown reaches the bound that the store has."""
+
+    def _end(self, outcome: Outcome) -> None:
+        commit, self._commit = self._commit, None
+        if commit is not None:
+            self._member.commit_ended(self._monotonic(), commit, outcome)
+            self._told()
+
+    def _now(self) -> int:
+        return self._member.clock.now(self._monotonic())

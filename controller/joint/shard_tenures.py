@@ -1,0 +1,70 @@
+"""The tenures of a controller that serves some shards of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from controller.cluster.owned_shards import OwnedShard
+from controller.cluster.records import Kind
+from controller.cluster.shards import shard_of
+from controller.storage.tenure import NotOwner, Tenure
+from strandline.core.served_time import Unserved
+
+
+class ShardTenures:
+    """A tenure for each shard, from the moment when its streams and groups may be loaded to the end of the tenure.
+
+    Nothing is served without a lease, whatever the shards.
+    """
+
+    def __init__(self, owner: str, has_lease: Callable[[], bool]) -> None:
+        """`owner` is the name of this controller in the rows."""
+        self.shards = 1  # of the store, once a controller has begun there
+        self._owner = owner
+        self._has_lease = has_lease
+        self._present: dict[int, Tenure] = {}
+
+    def __len__(self) -> int:
+        return len(self._present)
+
+    def of(self, kind: Kind, name: str) -> Tenure:
+        tenure = self._present.get(shard_of(kind, name, self.shards))
+        if tenure is None or not self.serves(tenure):
+            raise NotOwner(kind, name)
+        return tenure
+
+    def serves(self, tenure: Tenure) -> bool:
+        return not tenure.closing and not tenure.over and self._has_lease()
+
+    def all(self) -> Collection[Tenure]:
+        """Those that are not over."""
+        return self._present.values()
+
+    def has(self, owned: OwnedShard) -> bool:
+        """Whether an owned shard has its tenure here."""
+        tenure = self._present.get(owned.shard)
+        return tenure is not None and tenure.fence == owned.fence
+
+    def begin(self, owned: OwnedShard, restores: Sequence[tuple[int, int]]) -> None:
+        """Begins the tenure of a shard that is owned. `restores` are those of the store, for this shard."""
+        self._present[owned.shard] = Tenure(
+            owned.fence, self._owner, owned.clock_floor, Unserved(owned.unserved_ms), restores, shard=owned.shard
+        )
+
+    def close(self, shards: Collection[int]) -> list[Tenure]:
+        """Marks the tenures of these shards as being handed over, and returns them."""
+        closing = [tenure for shard, tenure in self._present.items() if shard in shards]
+        for tenure in closing:
+            tenure.closing = True
+        return closing
+
+    def under(self, shards: Collection[int]) -> list[Tenure]:
+        """The tenures of these shards, which are about to end."""
+        return [tenure for shard, tenure in self._present.items() if shard in shards]
+
+    def end(self, shards: Collection[int]) -> None:
+        """Ends the tenures of these shards. What was loaded under them is discarded before."""
+        for shard in shards:
+            tenure = self._present.pop(shard, None)
+            if tenure is not None:
+                tenure.over = True

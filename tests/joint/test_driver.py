@@ -1,0 +1,164 @@
+"""Several controllers serve one PostgreSQL together: with real sessions, commits, streams and leases."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from controller.limits import LEASE_MS
+from controller.storage.database import open_joint
+from controller.storage.refusals import OneController
+from controller.storage.tenure import NotOwner
+from tests.joint.nodes import AWAY, PATIENCE_S, Nodes, nodes
+from tests.postgres import Postgres
+
+STREAMS = [f"s{number}" for number in range(12)]
+
+
+def play(url: str, scene: Callable[[Nodes], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with nodes(url) as all_nodes:
+            await scene(all_nodes)
+
+    asyncio.run(whole())
+
+
+def test_a_controller_alone_takes_every_shard(postgres_url: str) -> None:
+    async def scene(all_nodes: Nodes) -> None:
+        (one,) = await all_nodes.start("one")
+        await all_nodes.until_even()
+        assert one.shards == one.driver.tenures.shards == 256
+        await all_nodes.create(STREAMS)
+        for time in (1, 2):
+            assert await all_nodes.note("s0", time) is one
+
+    play(postgres_url, scene)
+
+
+def test_three_controllers_share_the_shards_evenly(postgres_url: str) -> None:
+    async def scene(all_nodes: Nodes) -> None:
+        await all_nodes.start("one")
+        await all_nodes.create(STREAMS)
+        for stream in STREAMS:
+            await all_nodes.note(stream, 1)
+        await all_nodes.start("two", "three")
+        await all_nodes.until_even()
+        for stream in STREAMS:
+            assert sum(node.owns(stream) for node in all_nodes.live) == 1
+            owner = await all_nodes.note(stream, 2)
+            others = [node for node in all_nodes.live if node is not owner]
+            for node in others:
+                with pytest.raises(NotOwner):
+                    await node.note(stream, 3)
+            assert await owner.marks(stream) == [1, 2]
+
+    play(postgres_url, scene)
+
+
+def test_the_others_go_on_when_a_controller_is_killed(postgres_url: str) -> None:
+    async def scene(all_nodes: Nodes) -> None:
+        one, *_ = await all_nodes.start("one", "two", "three")
+        await all_nodes.create(STREAMS)
+        for time in (1, 2):
+            for stream in STREAMS:
+                await all_nodes.note(stream, time)
+        await all_nodes.crash(one)
+        for stream in STREAMS:
+            owner = await all_nodes.note(stream, 3)
+            assert await owner.marks(stream) == [1, 2, 3]
+        await all_nodes.until_even()
+
+    play(postgres_url, scene)
+
+
+def test_a_controller_that_stops_hands_everything_over(postgres_url: str) -> None:
+    async def scene(all_nodes: Nodes) -> None:
+        one, two = await all_nodes.start("one", "two")
+        await all_nodes.create(STREAMS)
+        for stream in STREAMS:
+            await all_nodes.note(stream, 1)
+        await all_nodes.stop(one)
+        assert one.shards == 0
+        for stream in STREAMS:
+            assert await all_nodes.note(stream, 2) is two
+            assert await two.marks(stream) == [1, 2]
+
+    play(postgres_url, scene)
+
+
+def test_a_controller_that_was_paused_answers_nothing_from_memory(postgres_url: str) -> None:
+    async def scene(all_nodes: Nodes) -> None:
+        (one,) = await all_nodes.start("one")
+        await all_nodes.create(["s0"])
+        await all_nodes.note("s0", 1)
+        before, id_before = one.streams.find_loaded("s0"), one.member.id
+        assert before is not None
+
+        one.host.paused_ms += LEASE_MS
+        assert one.streams.find_loaded("s0") is None and one.streams.in_memory() == []
+        with pytest.raises(NotOwner):
+            await one.streams.get("s0")
+
+        await all_nodes.note("s0", 2)
+        assert one.member.id != id_before
+        assert one.streams.find_loaded("s0") is not before
+        assert await one.marks("s0") == [1, 2]
+
+    play(postgres_url, scene)
+
+
+def test_a_controller_that_was_ended_meanwhile_writes_nothing(postgres_url: str) -> None:
+    async def scene(all_nodes: Nodes) -> None:
+        one, two = await all_nodes.start("one", "two")
+        await all_nodes.until_even()
+        stream = next(name for name in STREAMS if one.owns(name))
+        await all_nodes.create([stream])
+        await all_nodes.note(stream, 1)
+        await one.driver.close()  # no beat any more
+        all_nodes.live.remove(one)
+        await all_nodes.until(lambda: two.owns(stream))
+        await all_nodes.note(stream, 2)
+
+        one.host.paused_ms -= 2 * PATIENCE_S * 1000  # it believes that its lease runs
+        assert one.streams.find_loaded(stream) is not None
+        with pytest.raises(AWAY):
+            await one.note(stream, 3)
+        assert await two.marks(stream) == [1, 2]
+        await one.crash()
+
+    play(postgres_url, scene)
+
+
+def test_all_begin_anew_after_the_sessions_were_ended(postgres: Postgres, postgres_url: str) -> None:
+    async def scene(all_nodes: Nodes) -> None:
+        await all_nodes.start("one", "two")
+        await all_nodes.create(STREAMS)
+        for time in range(1, 4):
+            postgres.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()",
+                postgres_url,
+            )
+            for stream in STREAMS:
+                owner = await all_nodes.note(stream, time)
+                assert await owner.marks(stream) == list(range(1, time + 1))
+
+    play(postgres_url, scene)
+
+
+def test_two_that_start_on_an_empty_database_make_one_store(postgres_url: str) -> None:
+    async def scene(all_nodes: Nodes) -> None:
+        opened = await asyncio.gather(*(asyncio.to_thread(open_joint, postgres_url) for _ in range(3)))
+        assert sorted(database.fresh for database, _ in opened) == [False, False, True]
+        for database, sessions in opened:
+            sessions.close()
+            database.close()
+
+    play(postgres_url, scene)
+
+
+def test_sqlite_is_served_by_one_controller() -> None:
+    with pytest.raises(OneController, match="one controller serves alone: several need PostgreSQL"):
+        open_joint("sqlite:///store.db")
