@@ -165,7 +165,8 @@ class Driver:
                     memory.forget(ending)
                 self.tenures.end(shards)
             case Stop(replaced_by):
-                self.stopped.set_result(replaced_by)
+                if not self.stopped.done():  # whoever waited may have given up
+                    self.stopped.set_result(replaced_by)
             case _:
                 assert_never(action)
 

@@ -40,6 +40,7 @@ class ShardRecord:
         self._told = told
         self._changed = changed
         self._commit: Commit | None = None
+        self._grown: dict[int, int] = {}  # what the commit under way says of time in which nobody could be heard
 
     async def ready(self) -> None:
         """Returns when it is known how the commit before has ended, or this controller has begun anew."""
@@ -55,12 +56,14 @@ class ShardRecord:
         now = self._now()
         for tenure in self._tenures.all():
             tenure.unserved.begin(now)
-        return ShardCheck(commit.check, commit.release)
+        self._grown = self._tenures.grown()
+        return ShardCheck(commit.check, commit.release, self._grown)
 
     def succeed(self) -> None:
         now = self._now()
         for tenure in self._tenures.all():
             tenure.unserved.succeed(now)
+        self._tenures.stored(self._grown)
         self._end(Outcome.DONE)
 
     def fail(self, error: Exception) -> None:

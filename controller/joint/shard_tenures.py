@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Kind
@@ -23,6 +23,7 @@ class ShardTenures:
         self._owner = owner
         self._has_lease = has_lease
         self._present: dict[int, Tenure] = {}
+        self._stored: dict[int, int] = {}  # by shard, its unserved time as the store has it
 
     def __len__(self) -> int:
         return len(self._present)
@@ -50,6 +51,16 @@ class ShardTenures:
         self._present[owned.shard] = Tenure(
             owned.fence, self._owner, owned.clock_floor, Unserved(owned.unserved_ms), restores, shard=owned.shard
         )
+        self._stored[owned.shard] = owned.unserved_ms
+
+    def grown(self) -> dict[int, int]:
+        """By shard, its unserved time where the store has less: commits failed or hung, and callers were not heard."""
+        totals = ((shard, tenure.unserved.total_ms) for shard, tenure in self._present.items())
+        return {shard: total for shard, total in totals if total > self._stored[shard]}
+
+    def stored(self, unserved: Mapping[int, int]) -> None:
+        """Records that a commit has stored these unserved times."""
+        self._stored.update((shard, total) for shard, total in unserved.items() if shard in self._present)
 
     def close(self, shards: Collection[int]) -> list[Tenure]:
         """Marks the tenures of these shards as being handed over, and returns them."""

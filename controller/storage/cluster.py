@@ -14,7 +14,7 @@ Locks are taken in this order: rows of controllers by id, shards by id, the row 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -144,6 +144,11 @@ _READ_NOW: Final = f"SELECT {_NOW}"
 _READ_OWN: Final = f"""
 SELECT {_SHARD} FROM shard JOIN controller ON controller.id = shard.owner
 WHERE controller.id = :me AND controller.ended_at IS NULL ORDER BY shard.id"""
+
+_ADD_UNSERVED: Final = """
+UPDATE shard SET unserved_ms = greatest(shard.unserved_ms, given.unserved_ms)
+FROM unnest(CAST(:shards AS integer[]), CAST(:unserved AS bigint[])) AS given (id, unserved_ms)
+WHERE shard.id = given.id AND shard.owner = :me"""
 
 _RELEASE: Final = f"""
 WITH released AS (
@@ -403,6 +408,7 @@ class ShardCheck:
 
     check: Check  # its shards are checked besides those of the claims
     release: Release | None
+    unserved: Mapping[int, int]  # by shard, how long nobody could be heard, if that has grown since the last commit
 
     def ask(self, runner: StatementRunner, dialect: StoreDialect, claims: Sequence[Claim]) -> Callable[[], None]:
         """What it returns raises ControllerEnded and ShardsLost."""
@@ -412,6 +418,11 @@ class ShardCheck:
 
     def finish(self, runner: StatementRunner) -> None:
         """Nobody owns the released shards once the commit is durable."""
+        if self.unserved:
+            released = self.release.shards if self.release is not None else ()
+            given = {"me": self.check.id, "shards": _array(self.unserved), "unserved": _array(self.unserved.values())}
+            runner.run(_prepared(_LOCK_SHARDS), {**given, "shards": _array(sorted({*self.unserved, *released}))})
+            runner.run(_prepared(_ADD_UNSERVED), given)
         if self.release is not None:
             put_release(runner, self.check.id, self.release)
 

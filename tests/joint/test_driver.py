@@ -11,6 +11,7 @@ from controller.limits import LEASE_MS
 from controller.storage.database import open_joint
 from controller.storage.refusals import OneController
 from controller.storage.tenure import NotOwner
+from strandline.limits import COMMIT_HANGS_MS
 from tests.joint.nodes import AWAY, PATIENCE_S, Nodes, nodes
 from tests.postgres import Postgres
 
@@ -144,6 +145,30 @@ def test_all_begin_anew_after_the_sessions_were_ended(postgres: Postgres, postgr
             for stream in STREAMS:
                 owner = await all_nodes.note(stream, time)
                 assert await owner.marks(stream) == list(range(1, time + 1))
+
+    play(postgres_url, scene)
+
+
+def test_time_in_which_commits_hang_is_no_silence_for_the_next_owner(postgres: Postgres, postgres_url: str) -> None:
+    async def scene(all_nodes: Nodes) -> None:
+        (one,) = await all_nodes.start("one")
+        await all_nodes.create(["s0"])
+        before = one.streams.find_loaded("s0")
+        assert before is not None
+        hang = f"BEGIN; LOCK TABLE mark; SELECT pg_sleep({(COMMIT_HANGS_MS + 500) / 1000}); COMMIT"
+        hanging = asyncio.create_task(asyncio.to_thread(postgres.execute, hang, postgres_url))
+        time = 0
+        while before.tenure.unserved.total_ms < COMMIT_HANGS_MS:
+            time += 1
+            await one.note("s0", time)
+        await hanging
+        await one.note("s0", time + 1)
+
+        (two,) = await all_nodes.start("two")
+        await all_nodes.stop(one)
+        await all_nodes.note("s0", time + 2)
+        after = two.streams.find_loaded("s0")
+        assert after is not None and after.tenure.unserved.total_ms >= before.tenure.unserved.total_ms
 
     play(postgres_url, scene)
 
