@@ -59,6 +59,7 @@ class Driver:
         self.record = ShardRecord(member, self.tenures, monotonic, self.step, self.changed)
         self._memories: Sequence[Memory] = ()
         self._commit_soon: Callable[[], object] = lambda: None
+        self._taken: Callable[[], object] = lambda: None
         self._monotonic = monotonic
         self._sessions = sessions
         self._beats = Lane("store-beats", sessions.beats)
@@ -71,10 +72,16 @@ class Driver:
 
     # -- from outside --------------------------------------------------------------------------------------------
 
-    async def begin(self, memories: Sequence[Memory], commit_soon: Callable[[], object]) -> None:
-        """Begins to serve what is loaded into these memories; `commit_soon` wants a commit, whether or not anything has
-        changed. Returns once this controller has a lease, or has been stopped."""
-        self._memories, self._commit_soon = memories, commit_soon
+    async def begin(
+        self,
+        memories: Sequence[Memory],
+        commit_soon: Callable[[], object],
+        taken: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Begins to serve what is loaded into these memories; returns once this controller has a lease, or has been
+        stopped. `commit_soon` wants a commit, whether or not anything has changed. `taken` is called when tenures have
+        begun."""
+        self._memories, self._commit_soon, self._taken = memories, commit_soon, taken
         self.step()
         while not self.member.may_serve(self._monotonic()) and not self.stopped.done():
             await self.changed()
@@ -192,6 +199,7 @@ class Driver:
             for owned in new:
                 if self.member.owned.get(owned.shard) is owned and not owned.closing:
                     self.tenures.begin(owned, found[owned.shard])
+            self._taken()
 
         def failed() -> None:
             self._learning = False

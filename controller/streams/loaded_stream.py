@@ -9,7 +9,7 @@ from functools import partial
 
 from controller.cluster.records import Kind
 from controller.commit.writer_log import WriterLog
-from controller.limits import NOTED_AT_MS, RECENT_MARKS
+from controller.limits import NEVER, NOTED_AT_MS, RECENT_MARKS
 from controller.records.counts import StreamCounts
 from controller.records.journal import Act, Journal, Told, log_entries
 from controller.records.journal_recorder import JournalRecorder
@@ -72,6 +72,7 @@ class LoadedStream:
         self._listeners: dict[str, asyncio.Future[None]] = {}
         self._recorder = JournalRecorder(self.journal, self.counts)
         self._settling = False
+        self._stored_wake_at = 0  # time alone changes nothing before it, as the store has it
         self._noted_until = stream.clock  # notes up to here have their segments' `last_noted_at` in the store
 
     @classmethod
@@ -150,8 +151,11 @@ class LoadedStream:
                 commit.remove(schema.stream, {"name": self.name})
             return self.discard
         fence = self.tenure.fence
-        if self._stored_fence != fence or changes.stream:  # the row's checksum covers its owner and fence
-            row = stream_values(self.stream, self.origin, self.tenure.owner, fence, self.tenure.place)
+        wake_at = self._wake_at
+        # The row's checksum covers its owner and fence.
+        if self._stored_fence != fence or changes.stream or wake_at < self._stored_wake_at:
+            self._stored_wake_at = wake_at
+            row = stream_values(self.stream, self.origin, self.tenure.owner, fence, self.tenure.place(wake_at))
             if self._stored_fence is None:
                 commit.add_row(schema.stream, row)
                 changes.segments = {segment.id: segment for segment in self.stream.graph}
@@ -171,6 +175,17 @@ class LoadedStream:
             commit.pruned += [{"stream": self.name, "key": key, "seq": seq} for key, seq in pruned.items()]
         self._watch(self)
         return partial(self._publish, changes, pruned, told, self.stream.sealed)
+
+    def tell_wake(self) -> None:
+        """Makes the next commit tell the store when time alone changes this stream next."""
+        self._stored_wake_at = NEVER + 1
+
+    @property
+    def _wake_at(self) -> int:
+        if self.tenure.shard is None:
+            return 0  # the store need not know it: no other controller looks
+        wake = self.stream.next_wake(exact=False)
+        return NEVER if wake is None else wake
 
     @property
     def _noted_at_is_due(self) -> bool:

@@ -21,6 +21,7 @@ from controller.storage.database import open_joint
 from controller.storage.load import load_stream
 from controller.storage.session import StoreConnection
 from controller.storage.tenure import NotOwner
+from controller.streams.due_streams import DueStreams
 from controller.streams.notes import Noted, Notes
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
@@ -62,15 +63,19 @@ class Node:
         indexing = TimeIndexes(self.streams, self.store)
         self.groups = Groups(self.store, self.committer, clock, self.streams, self.reading, indexing, tenures)
 
+        self.due = DueStreams(self.streams, self.store, self.committer, clock, tenures.all)
+
     def _settle(self, connection: StoreConnection) -> None:
         cluster.adopt(connection, Adopt(self.member.id))
 
     async def start(self) -> None:
         self.committer.start()
-        await self.driver.begin([self.streams, self.groups], self.committer.beat_soon)
+        self.due.start()
+        await self.driver.begin([self.streams, self.groups], self.committer.beat_soon, self.due.look_soon)
 
     async def crash(self) -> None:
         """Says nothing any more, as after kill -9. What has been sent may still arrive."""
+        await self.due.stop()
         self.streams.timers.stop()
         await self.driver.close()
         await self.committer.stop(0)
@@ -94,8 +99,8 @@ class Node:
             return False
         return True
 
-    async def note(self, stream: str, time: int) -> Noted:
-        return await self.notes.take(stream, Note(writer="w", times={"": time}, position={"0": time}))
+    async def note(self, stream: str, time: int, writer: str = "w") -> Noted:
+        return await self.notes.take(stream, Note(writer=writer, times={"": time}, position={"0": time}))
 
     async def marks(self, stream: str) -> list[int]:
         """The seqs of the marks that the store has."""

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from controller.limits import LEASE_MS
+from controller.limits import DUE_LOOK_MS, LEASE_MS
 from controller.storage.database import open_joint
 from controller.storage.refusals import OneController
 from controller.storage.tenure import NotOwner
 from strandline.limits import COMMIT_HANGS_MS
-from tests.joint.nodes import AWAY, PATIENCE_S, Nodes, nodes
+from tests.joint.nodes import AWAY, CONFIG, PATIENCE_S, Nodes, nodes
 from tests.postgres import Postgres
 
 STREAMS = [f"s{number}" for number in range(12)]
@@ -169,6 +169,42 @@ def test_time_in_which_commits_hang_is_no_silence_for_the_next_owner(postgres: P
         await all_nodes.note("s0", time + 2)
         after = two.streams.find_loaded("s0")
         assert after is not None and after.tenure.unserved.total_ms >= before.tenure.unserved.total_ms
+
+    play(postgres_url, scene)
+
+
+def test_time_moves_on_in_a_stream_that_nobody_calls_after_a_takeover(postgres_url: str) -> None:
+    """A silent writer times out at the next owner, which nobody has told of the stream."""
+
+    async def scene(all_nodes: Nodes) -> None:
+        (one,) = await all_nodes.start("one")
+        await all_nodes.until_even()
+        await one.streams.create("s0", 1, {**CONFIG, "writer_timeout_ms": 2_000})
+        await one.note("s0", 1, "silent")
+        for time in range(2, 100):  # the other one is heard for longer
+            await one.note("s0", time)
+        assert await one.marks("s0") == [1]
+        (two,) = await all_nodes.start("two")
+        await all_nodes.crash(one)
+        while await two.marks("s0") != [1, 2]:
+            await two.driver.changed()
+        loaded = two.streams.find_loaded("s0")
+        assert loaded is not None and loaded.chains[""].last is not None
+        assert loaded.chains[""].last.excluded == ("silent",)
+
+    play(postgres_url, scene)
+
+
+def test_a_look_for_due_streams_writes_nothing_for_loaded_ones(postgres_url: str) -> None:
+    async def scene(all_nodes: Nodes) -> None:
+        (one,) = await all_nodes.start("one")
+        await all_nodes.until_even()
+        await one.streams.create("s0", 1, {**CONFIG, "writer_timeout_ms": DUE_LOOK_MS // 2})
+        await one.note("s0", 1)
+        loaded = one.streams.find_loaded("s0")
+        assert loaded is not None
+        await one.due.look()
+        assert one.committer.pending(loaded) is None
 
     play(postgres_url, scene)
 
