@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -25,6 +26,8 @@ from controller.http import documentation
 from controller.http.auth import Rules
 from controller.http.browser_gate import BrowserGate
 from controller.http.declared import DeclaredRoute, Routes
+from controller.http.forwarding.directory import Directory
+from controller.http.forwarding.forwarding import Forwarding
 from controller.http.metrics_text import MetricsText
 from controller.http.middleware import Middleware
 from controller.http.notes import DECLARED as NOTE_ROUTES
@@ -60,10 +63,13 @@ class SystemClock:
 class Application(FastAPI):
     """FastAPI inside of the middleware: a note does not pass even through FastAPI's outermost layers."""
 
-    def __init__(self, gate: BrowserGate, rules: Rules, *, dashboard: bool, **settings: Any) -> None:
+    def __init__(
+        self, gate: BrowserGate, rules: Rules, *, dashboard: bool, forwarding: Forwarding | None, **settings: Any
+    ) -> None:
         super().__init__(**settings)
+        run_id = secrets.token_hex(4)
         self._envelope = Middleware(
-            super().__call__, self, gate, rules, run_id=secrets.token_hex(4), dashboard=dashboard
+            super().__call__, self, gate, rules, run_id, dashboard=dashboard, forwarding=forwarding
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,6 +96,8 @@ def create_app(
     dashboard: bool = False,
     by_hand: bool = False,
     routers: Sequence[Routes] = ROUTERS,
+    directory: Directory | None = None,
+    peer_tls: ssl.SSLContext | None = None,
 ) -> FastAPI:
     """The controller as an ASGI application.
 
@@ -97,7 +105,8 @@ def create_app(
     controller's never does. With a clock that is moved `by_hand`, nothing happens before `Controller.run_due`.
     `stopwatch` returns seconds, and measures how long the store takes. `owner` is the name of this controller in the
     store. The store is opened when the application starts. At most one application in a process can have the
-    `dashboard`. A request is looked up in the `routers` in this order.
+    `dashboard`. A request is looked up in the `routers` in this order. With a `directory`, calls for what other
+    controllers own are passed on to them; `peer_tls` says whom to trust there, None: whom this machine trusts.
     """
 
     host = SystemClock() if clock is None else clock
@@ -116,13 +125,17 @@ def create_app(
         try:
             yield
         finally:
+            if forwarding is not None:
+                await forwarding.close()
             await controller.stop()
 
     routes = declared_by(routers)
+    forwarding = None if directory is None else Forwarding(directory, routes, tls=peer_tls)
     app = Application(
         BrowserGate(settings.allowed_hosts, settings.host),
         Rules(routes),
         dashboard=dashboard,
+        forwarding=forwarding,
         title="Strandline",
         summary="Notes in, marks out: exact watermarks for partitioned logs.",
         version="1",

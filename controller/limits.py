@@ -204,3 +204,16 @@ NEVER: Final = 2**62  # the moment of what time alone does not change
 SHARDS: Final = 256  # of a new store
 LEAST_SHARDS: Final = 64  # of a store that more than one controller serves
 MOST_SHARDS: Final = 4_096  # the same, at most
+
+# Calls that are passed on to the controller that owns the stream or group
+PASS_ON_MS: Final = 2_000  # how long an owner is looked for that can be reached and takes the call
+PASS_ON_PAUSE_MS: Final = 100  # between two attempts, unless who owns what changes before
+PEER_CONNECT_MS: Final = 500  # how long connecting to another controller may take
+PEER_ANSWER_MS: Final = 20_000  # between two pieces of its answer, besides the `wait_ms` of the call
+PEER_CALLS: Final = 64  # under way to one other controller; further ones get 503 overloaded
+PEER_WAITING_CALLS: Final = 1_000  # the same of those that wait for marks
+PEER_IDLE_MS: Final = 3_000  # then an unused connection to another controller is closed
+PEERS_KEPT: Final = 64  # other controllers, by address, to which there may be unused connections
+PASSED_NOTES: Final = 1_024  # of several callers, in one request to their owner
+PASSED_NOTES_BYTES: Final = 512 * 1024  # of these notes; further ones wait for the next request
+WAITING_PASSED_NOTES: Final = 20_000  # for one owner; beyond it notes get 503 overloaded

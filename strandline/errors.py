@@ -481,6 +481,24 @@ def _moment(milliseconds: int) -> str:
 
 
 @dataclass(kw_only=True, eq=False)
+class NotOwner(Unavailable):
+    """Of several controllers on one store, the one that serves this stream or reader group was not found or reached in
+    time. Nothing was changed."""
+
+    code: ClassVar[str] = "not_owner"
+    status: ClassVar[int] = 503
+    stream: str | None = None
+    group: str | None = None
+    reason: str
+
+    @property
+    def detail(self) -> str:
+        whose = f"stream {self.stream!r}" if self.stream is not None else "this call"
+        whose = f"reader group {self.group!r}" if self.group is not None else whose
+        return f"no controller takes calls for {whose} just now ({self.reason}): nothing was changed, try again"
+
+
+@dataclass(kw_only=True, eq=False)
 class StoreCorrupt(StrandlineError):
     """A row of a stream or a reader group in the store is missing, or differs from what was written. Calls that depend
     on it are refused, all others are served. Waiting does not help."""
@@ -760,6 +778,26 @@ class StoreUndecided(Undecided):
         return (
             f"the store was told to commit and did not answer ({self.reason}): whether the call was carried out is not "
             f"known; if it is harmless to repeat, as a note is, make it again"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class OwnerUndecided(Undecided):
+    """A controller passed the call on to the one that serves the stream or reader group, which did not answer."""
+
+    code: ClassVar[str] = "owner_undecided"
+    status: ClassVar[int] = 504
+    stream: str | None = None
+    group: str | None = None
+    reason: str
+
+    @property
+    def detail(self) -> str:
+        whose = f"stream {self.stream!r}" if self.stream is not None else "this call"
+        whose = f"reader group {self.group!r}" if self.group is not None else whose
+        return (
+            f"the controller that serves {whose} got the call and did not answer ({self.reason}): whether the call was "
+            f"carried out is not known; if it is harmless to repeat, as a note is, make it again"
         )
 
 

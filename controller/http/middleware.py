@@ -18,16 +18,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controller.controller import Controller
 from controller.http.auth import Rules, check_group, guarded
 from controller.http.browser_gate import BrowserGate
-from controller.http.browser_policies import NAMED_PROTECTIONS, PROTECTIONS, protected
+from controller.http.browser_policies import NAMED_PROTECTIONS, protected
+from controller.http.forwarding.forwarding import Forwarding
 from controller.http.notes import hot_call
 from controller.http.problems import answer_with
+from controller.http.responses import JSON, headers_of
 from controller.limits import REQUEST_ID_CHARACTERS
 from controller.records.operator_log import REQUEST_ID, log_event
 from strandline.errors import BadRequest, InternalFailure, StoreUnavailable, StrandlineError
 
 REFUSAL: Final = "strandline.refusal"  # in a scope: the error that the connection has found in the request
 METHODS: Final = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"
-_JSON = (b"content-type", b"application/json")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,%d}" % REQUEST_ID_CHARACTERS)
 
 
@@ -35,15 +36,25 @@ class Middleware:
     """Wraps every request, notes too."""
 
     def __init__(
-        self, app: ASGIApp, owner: Starlette, gate: BrowserGate, rules: Rules, run_id: str, *, dashboard: bool = False
+        self,
+        app: ASGIApp,
+        owner: Starlette,
+        gate: BrowserGate,
+        rules: Rules,
+        run_id: str,
+        *,
+        dashboard: bool = False,
+        forwarding: Forwarding | None = None,
     ) -> None:
         """`app` answers everything but notes, `owner` has the controller, `rules` say who may call, and request ids
-        begin with `run_id`. A `dashboard` checks tokens for its own paths."""
+        begin with `run_id`. A `dashboard` checks tokens for its own paths. `forwarding` passes calls on to other
+        controllers; None if this is the only one."""
         self._gate = gate
         self._rules = rules
         self._dashboard = dashboard
         self._app = app
         self._owner = owner
+        self._forwarding = forwarding
         self._prefix = run_id.encode()
         self._count = itertools.count(1)
 
@@ -85,6 +96,11 @@ class Middleware:
             if controller.replaced is not None and not is_free:
                 raise StoreUnavailable(reason=str(controller.replaced))  # what is in memory is out of date
             group = None if is_free else self._rules.admit(scope, controller.tokens)
+            if self._forwarding is not None and not is_free:
+                its_own = await self._forwarding.answer(controller, scope, receive, send, request_id)
+                if its_own is None:
+                    return
+                receive = its_own
             call = hot_call(scope)
             if call is None:
                 if group is not None:
@@ -96,13 +112,7 @@ class Middleware:
                 await self._app(scope, receive, sending)
                 return
             body = await call(controller.notes, scope, receive)
-            headers = [
-                _JSON,
-                (b"content-length", b"%d" % len(body)),
-                *PROTECTIONS,
-                (b"strandline-time", b"%d" % clock.now()),
-                (b"x-request-id", request_id),
-            ]
+            headers = headers_of(JSON, len(body), clock.now(), request_id)
             counts.responses[200] += 1
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": body})

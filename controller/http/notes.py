@@ -35,6 +35,7 @@ from strandline.wire.streams import KeyedNoteReply, NoteReply, NoteResults, enco
 _body = decoder_of(NoteBody)
 _raw = decoder_of(RawNotesBody)
 _BEFORE, _AFTER = "/v1/streams/", "/notes"
+OF_SEVERAL_STREAMS: Final = "/v1/notes"
 DECLARED: Final = (
     DeclaredRoute(
         method="POST",
@@ -47,7 +48,7 @@ DECLARED: Final = (
     ),
     DeclaredRoute(
         method="POST",
-        path="/v1/notes",
+        path=OF_SEVERAL_STREAMS,
         summary="Note times in several streams",
         rule=Rule(Role.WRITER, RuleScope.EACH),
         takes=("StreamNotes",),
@@ -66,7 +67,7 @@ def hot_call(scope: Scope) -> HotCall | None:
         return None
     if path.startswith(_BEFORE) and (stream := path[len(_BEFORE) : -len(_AFTER)]) and "/" not in stream:
         return partial(take_notes, stream)
-    return partial(take_notes, None) if path == "/v1/notes" else None
+    return partial(take_notes, None) if path == OF_SEVERAL_STREAMS else None
 
 
 class AnsweredBefore:
@@ -83,13 +84,13 @@ async def take_notes(stream: str | None, notes: Notes, scope: Scope, receive: Re
         if len(body) <= SMALL_BODY_BYTES:
             given = read_well_made(body) or read_closely(body)
         else:
-            given = await _read_large(body, notes)
+            given = await read_large(body, notes)
         if isinstance(given, NoteBody) and given.notes is not UNSET:
-            given = _checked(given, given.notes)
+            given = checked(given, given.notes)
         if isinstance(given, list):
             return await take_many(notes, given, stream, scope, len(body))
         if stream is None:
-            raise InvalidNote(name="notes", value=None, wanted="a list of notes, each with its stream")
+            raise no_list()
         note = note_of(given, stream)
     except Refused as error:
         if stream is not None:
@@ -121,7 +122,7 @@ def read_closely(body: bytes) -> NoteBody | list[NoteBody | StrandlineError]:
     return given
 
 
-async def _read_large(body: bytes, notes: Notes) -> NoteBody | list[NoteBody | StrandlineError]:
+async def read_large(body: bytes, notes: Notes) -> NoteBody | list[NoteBody | StrandlineError]:
     """The content of a large body, read when its turn comes. A closer check takes long, so a thread does it."""
     async with notes.turns.work_on(len(body)) as turn:
         await turn.next()
@@ -129,12 +130,17 @@ async def _read_large(body: bytes, notes: Notes) -> NoteBody | list[NoteBody | S
         return await asyncio.to_thread(read_closely, body) if well_made is None else well_made
 
 
-def _checked(given: NoteBody, many: list[NoteBody]) -> list[NoteBody | StrandlineError]:
+def checked(given: NoteBody, many: list[NoteBody]) -> list[NoteBody | StrandlineError]:
     """The notes in a body; raises TooMany, or InvalidNote if the body has other fields."""
     if given != NoteBody(notes=many):
         raise InvalidNote(name="notes", value="…", wanted="alone in its body, or left out")
     _check_count(len(many))
     return list(many)
+
+
+def no_list() -> InvalidNote:
+    """What is wrong with one note where the path has no stream."""
+    return InvalidNote(name="notes", value=None, wanted="a list of notes, each with its stream")
 
 
 async def take_many(

@@ -43,6 +43,12 @@ async def read_body(scope: Scope, receive: Receive, limit: int = BODY_BYTES, *, 
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+async def until_left(receive: Receive) -> None:
+    """Waits until the client has left, once its body was read."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 def _check_media_type(scope: Scope) -> None:
     """Raises WrongMediaType for a body whose type is not JSON.
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
+from controller.http.browser_policies import PROTECTIONS, Header
 from controller.streams.reads import MarksAround
 from strandline.core.mark import Mark
 from strandline.core.segment import SegmentGraph
@@ -19,11 +20,23 @@ from strandline.wire.streams import (
 
 to_json: Final[Callable[[Any], bytes]] = msgspec.json.Encoder().encode  # of any value that msgspec can encode
 EVENTS: Final = b"text/event-stream"
+JSON: Final = b"application/json"
 
 
 def answer(value: Any, status: int = 200) -> Response:  # any value that msgspec can encode
 
     return Response(to_json(value), status_code=status, media_type="application/json")
+
+
+def headers_of(media_type: bytes, size_bytes: int, time: int, request_id: bytes) -> list[Header]:
+    """The headers of an answer that no route made."""
+    return [
+        (b"content-type", media_type),
+        (b"content-length", b"%d" % size_bytes),
+        *PROTECTIONS,
+        (b"strandline-time", b"%d" % time),
+        (b"x-request-id", request_id),
+    ]
 
 
 def event_of_end(reason: str) -> bytes:

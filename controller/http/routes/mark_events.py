@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 from controller.controller import Controller
 from controller.http.declared import Routes
 from controller.http.dependencies import Key, Seq, Served
+from controller.http.request_bodies import until_left
 from controller.http.responses import EVENTS, event_of_end, to_json
 from controller.limits import EVENT_SEND_DEADLINE_S
 from controller.streams.mark_feed import Event, FeedOver, NewMarks, Resting, StillHere
@@ -74,7 +75,7 @@ class _Events(Response):
         self._events = controller.following.events(stream, key, after, encode)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        gone = asyncio.ensure_future(_gone(receive))
+        gone = asyncio.ensure_future(until_left(receive))
         sending = asyncio.ensure_future(self._send(send))
         try:
             await asyncio.wait([gone, sending], return_when="FIRST_COMPLETED")
@@ -117,11 +118,6 @@ async def _framed(events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, 
 def encode(mark: Mark, graph: SegmentGraph) -> bytes:
     """A mark as an event."""
     return b"id: %d\nevent: mark\ndata: %s\n\n" % (mark.seq, to_json(wire_mark(mark, graph)))
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _seq(text: str) -> int:

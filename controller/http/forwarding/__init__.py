@@ -1,0 +1,9 @@
+"""Calls for a stream or reader group that another controller owns: they are passed on to it, once.
+
+directory.py    who owns what, as the cluster says
+subjects.py     which stream or group a call is about
+batches.py      notes of several streams, by owner, and their results in order
+peers.py        HTTP to the other controllers
+note_queue.py   notes of several callers that go to their owner together
+forwarding.py   what the middleware asks about each call
+"""

@@ -1,0 +1,36 @@
+"""Who owns what, as forwarding needs to know it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from controller.cluster.actions import Route
+from controller.cluster.shards import Kind
+
+
+class Directory(Protocol):
+    """What this controller knows about the owners of streams and reader groups.
+
+    `controller.cluster.member.Member` decides; an implementation adds the shard of the name and the clock.
+    """
+
+    @property
+    def me(self) -> int:
+        """The id of this controller, which changes when it begins anew."""
+        ...
+
+    def monotonic(self) -> int:
+        """Milliseconds of the clock that the moments of a `Hold` are on."""
+        ...
+
+    def route(self, kind: Kind, name: str, *, passed_on_to: int | None = None) -> Route:
+        """What to do with a call about this stream or group, see `Member.route`."""
+        ...
+
+    def refresh(self) -> None:
+        """Looks soon who owns what by now: a controller that was called is not the owner, or was not reached."""
+        ...
+
+    async def changed(self, until: int) -> bool:
+        """Waits until `route` may answer something else, and returns True; or until this moment, and returns False."""
+        ...

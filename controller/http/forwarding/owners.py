@@ -1,0 +1,77 @@
+"""The owner of what a call is about: found, waited for, and looked for again, each for a bounded time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar, assert_never
+
+from controller.cluster.actions import Hold, PassOn, Refusal, Refuse, Serve
+from controller.cluster.records import ControllerRow
+from controller.http.forwarding.directory import Directory
+from controller.http.forwarding.peers import NotTaken
+from controller.http.forwarding.subjects import Subject
+from controller.limits import PASS_ON_MS, PASS_ON_PAUSE_MS
+from strandline.errors import NotOwner, StoreUnavailable
+
+Value = TypeVar("Value")
+
+HELD: Final = "it is on its way from one controller to another"
+_REASONS: Final = {Refusal.NOT_OWNER: "the call was passed on to a controller that does not own it"}
+
+
+class Owners:
+    """Asks the directory. An owner of None is this controller."""
+
+    def __init__(self, directory: Directory) -> None:
+        self.directory = directory
+
+    def look(self, subject: Subject, passed_on_to: int | None) -> ControllerRow | Hold | None:
+        """The owner as known now, or a Hold. Raises NotOwner, or StoreUnavailable without a lease."""
+        route = self.directory.route(subject.kind, subject.name, passed_on_to=passed_on_to)
+        match route:
+            case Serve():
+                return None
+            case Hold():
+                return route
+            case PassOn(to):
+                return to
+            case Refuse(Refusal.NOT_SERVING):
+                raise StoreUnavailable(reason="this controller holds no lease of the store")
+            case Refuse(reason):
+                raise NotOwner(**subject.named, reason=_REASONS[reason])
+            case _:
+                assert_never(route)
+
+    async def find(self, subject: Subject, passed_on_to: int | None = None) -> ControllerRow | None:
+        """The owner. Waits while the subject is handed over; raises NotOwner when that takes too long."""
+        until: int | None = None
+        while isinstance(found := self.look(subject, passed_on_to), Hold):
+            until = found.until if until is None else until
+            if not await self.directory.changed(until):
+                raise NotOwner(**subject.named, reason=HELD)
+        return found
+
+    async def keep_up(self, subject: Subject, attempt: Callable[[ControllerRow], Awaitable[Value]]) -> Value | None:
+        """Makes an attempt with the owner, and again with whoever owns the subject by then, for as long as nothing was
+        done. Returns what it gives, or None where this controller has become the owner; raises NotOwner in the end."""
+        until = self.over_at()
+        while (owner := await self.find(subject)) is not None:
+            try:
+                return await attempt(owner)
+            except NotTaken as error:
+                if not await self.pause(until):
+                    raise NotOwner(**subject.named, reason=str(error)) from None
+        return None
+
+    def over_at(self) -> int:
+        """When a call that begins now is not tried again any more."""
+        return self.directory.monotonic() + PASS_ON_MS
+
+    async def pause(self, until: int) -> bool:
+        """Has the directory look again, and waits a little; False where it is too late for another attempt."""
+        self.directory.refresh()
+        now = self.directory.monotonic()
+        if now >= until:
+            return False
+        await self.directory.changed(min(until, now + PASS_ON_PAUSE_MS))
+        return True
