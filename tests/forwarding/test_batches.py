@@ -63,6 +63,6 @@ def test_an_answer_to_any_note_keeps_the_list_of_results(statuses: list[int | No
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 10)), max_size=5), st.integers(0, 10))
-def test_the_clock_of_a_batch_is_the_least_of_its_owners(times: list[int | None], own: int) -> None:
+def test_the_clock_of_a_batch_is_its_owners_least(times: list[int | None], own: int) -> None:
     told = [time for time in times if time is not None]
     assert least(times, own) == (min(told) if told else own)

@@ -52,7 +52,7 @@ def test_what_is_about_no_stream_is_answered_where_it_arrives(two: Two) -> None:
     assert first.ask("GET", "/healthz").is_success
 
 
-def test_the_answer_has_the_owners_clock_and_the_callers_request_id(cluster: Cluster, make: Make) -> None:
+def test_the_answer_has_the_owners_clock_and_the_request_id(cluster: Cluster, make: Make) -> None:
     first, second = make(1), make(2, clock=ManualClock())
     cluster.give("s", 2)
     second.ask("PUT", "/v1/streams/s", STREAM)
@@ -102,7 +102,7 @@ def test_a_hop_that_no_controller_makes_is_refused(two: Two, headers: dict[str, 
     assert second.ask("GET", "/v1/streams/s/marks").json()["marks"] == []
 
 
-def test_a_call_that_was_passed_on_is_never_passed_on_again(cluster: Cluster, make: Make) -> None:
+def test_a_passed_on_call_is_never_passed_on_again(cluster: Cluster, make: Make) -> None:
     first, _, third = make(1), make(2), make(3)
     third.ask("PUT", "/v1/streams/s", STREAM)
     cluster.give("s", 3, seen_by={2, 3})

@@ -46,7 +46,7 @@ def test_a_note_that_is_badly_made_harms_no_other(cluster: Cluster, make: Make) 
     assert codes(answer) == [None, "invalid_note", "invalid_note", "invalid_name", None]
 
 
-def test_notes_of_an_owner_that_is_away_are_problems_and_no_others(cluster: Cluster, make: Make) -> None:
+def test_only_notes_of_an_owner_away_are_problems(cluster: Cluster, make: Make) -> None:
     first, second, _ = three_streams(cluster, make)
     second.stop()
     notes = [note(1, stream="s1"), note(1, stream="s2"), note(1, stream="s3")]

@@ -1,0 +1,175 @@
+"""Owners that are gone, hang, or break off: 'nothing was done' and 'it is not known' stay apart."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import httpx
+import pytest
+
+from strandline.client import calls
+from strandline.client.http import Connection
+from strandline.client.retry import Patience
+from strandline.errors import NotOwner, OutcomeUnknown
+from tests.forwarding.conftest import STREAM, Cluster, Make, note
+
+Talk = Callable[[socket.socket], None]
+
+
+class FalseOwner:
+    """A server that takes connections and does with each what the test says; it counts what it was sent."""
+
+    def __init__(self, talk: Talk) -> None:
+        self.requests = 0
+        self.left = threading.Event()  # a caller closed its connection
+        self._talk = talk
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                taken, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(taken,), daemon=True).start()
+
+    def _serve(self, taken: socket.socket) -> None:
+        with taken, suppress(OSError):
+            if taken.recv(65_536):
+                self.requests += 1
+                self._talk(taken)
+                while taken.recv(65_536):
+                    pass
+                self.left.set()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # else whoever waits in accept takes one more connection
+        self._listener.close()
+
+
+@pytest.fixture
+def owner(cluster: Cluster) -> Iterator[Callable[[Talk], FalseOwner]]:
+    """Makes a server that is no controller the owner of `s`."""
+    made: list[FalseOwner] = []
+
+    def start(talk: Talk) -> FalseOwner:
+        made.append(FalseOwner(talk))
+        cluster.add(9, made[-1].url)
+        cluster.give("s", 9)
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+def closes(taken: socket.socket) -> None:
+    taken.shutdown(socket.SHUT_RDWR)
+
+
+def breaks_off(taken: socket.socket) -> None:
+    taken.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
+    taken.shutdown(socket.SHUT_RDWR)
+
+
+def says_nothing(taken: socket.socket) -> None:
+    """It keeps the connection open."""
+
+
+CALLS = [("GET", "/v1/streams/s", None), ("POST", "/v1/streams/s/notes", note(1)), ("POST", "/v1/streams/s/seal", None)]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), CALLS)
+def test_an_owner_that_refuses_connections_has_done_nothing(
+    make: Make, owner: Callable[[Talk], FalseOwner], method: str, path: str, body: object
+) -> None:
+    first = make(1)
+    owner(closes).close()
+    refused = first.ask(method, path, body)
+    assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (503, "not_owner", "1")
+    assert first.directory.looked > 1
+
+
+@pytest.mark.parametrize(("method", "path", "body"), CALLS)
+def test_a_lost_answer_is_not_known_and_never_repeated(
+    make: Make, owner: Callable[[Talk], FalseOwner], method: str, path: str, body: object
+) -> None:
+    first, away = make(1), owner(closes)
+    lost = first.ask(method, path, body)
+    assert (lost.status_code, lost.json()["code"]) == (504, "owner_undecided")
+    assert lost.json()["stream"] == "s"
+    assert away.requests == 1
+
+
+def test_an_answer_that_breaks_off_has_no_end(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:
+    first = make(1)
+    owner(breaks_off)
+    with pytest.raises(httpx.RemoteProtocolError):
+        first.ask("GET", "/v1/streams/s")
+    assert first.ask("GET", "/healthz").is_success
+
+
+def test_a_note_whose_answer_breaks_off_is_not_known(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:
+    first = make(1)
+    owner(breaks_off)
+    lost = first.ask("POST", "/v1/streams/s/notes", note(1))
+    assert (lost.status_code, lost.json()["code"]) == (504, "owner_undecided")
+
+
+def test_only_notes_of_the_lost_answer_are_unknown(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:
+    first = make(1)
+    owner(closes)
+    first.ask("PUT", "/v1/streams/own", STREAM)
+    answer = first.ask("POST", "/v1/notes", {"notes": [note(1, stream="s"), note(1, stream="own")]})
+    assert [each.get("code") for each in answer.json()["results"]] == ["owner_undecided", None]
+    alone = first.ask("POST", "/v1/notes", {"notes": [note(1, stream="s"), note(2, stream="s")]})
+    assert (alone.status_code, alone.json()["code"]) == (504, "owner_undecided")
+
+
+def test_a_client_that_leaves_ends_the_call_to_the_owner(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:
+    first, hanging = make(1), owner(says_nothing)
+    with pytest.raises(httpx.ReadTimeout):
+        first.client.get("/v1/streams/s", timeout=1)
+    assert hanging.left.wait(30)
+
+
+def test_notes_that_wait_when_a_controller_stops_are_unknown(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:
+    asked = threading.Event()
+    first, _ = make(1), owner(lambda _: asked.set())
+    heard: list[int] = []
+
+    def ask() -> None:
+        with suppress(httpx.TransportError):  # the connection may end before the answer
+            heard.append(first.ask("POST", "/v1/streams/s/notes", note(1)).status_code)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert asked.wait(30)
+    first.server.force_exit = True
+    first.stop()
+    asking.join(30)
+    assert not asking.is_alive()
+    assert heard in ([], [504])
+
+
+def test_our_clients_tell_nothing_done_from_not_known(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:
+    first, gone = make(1), owner(closes)
+    with Connection(first.url, patience=Patience(attempts=1)) as connection:
+        with pytest.raises(OutcomeUnknown):
+            connection.run(calls.scale("s", {"0": 1}, []))
+        gone.close()
+        with pytest.raises(NotOwner):
+            connection.run(calls.scale("s", {"0": 1}, []))
+
+
+def test_an_owner_with_an_invalid_address_is_away(cluster: Cluster, make: Make) -> None:
+    first = make(1)
+    for address in ("nonsense", "ftp://127.0.0.1", "http://[", "http://127.0.0.1:1"):
+        cluster.add(9, address)
+        cluster.give("s", 9)
+        refused = first.ask("GET", "/v1/streams/s")
+        assert (refused.status_code, refused.json()["code"]) == (503, "not_owner"), address
