@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+import uvloop
 
 from controller.app import create_app
 from controller.cluster.actions import Hold, PassOn, Refusal, Refuse, Route, Serve
@@ -102,14 +104,20 @@ class RealController:
         *,
         client_address: str | None = None,
         clock: ManualClock | None = None,
+        certificate: tuple[str, str] | None = None,
+        peer_tls: ssl.SSLContext | None = None,
     ) -> None:
+        """With a `certificate` and its key it serves TLS; `peer_tls` is whom it trusts, and whom the test does."""
         self.id = id_
         self.database = database
         self.directory = SeenDirectory(cluster, id_)
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        scheme = "http" if certificate is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self.listener.getsockname()[1]}"
         cluster.add(id_, self.url, client_address)
-        self.app = create_app(Settings(database=str(database)), directory=self.directory, clock=clock)
+        self.app = create_app(
+            Settings(database=str(database)), directory=self.directory, clock=clock, peer_tls=peer_tls
+        )
         config = uvicorn.Config(
             self.app,
             ws="none",
@@ -119,15 +127,17 @@ class RealController:
             proxy_headers=False,
             server_header=False,
             date_header=False,
+            ssl_certfile=None if certificate is None else certificate[0],
+            ssl_keyfile=None if certificate is None else certificate[1],
         )
         self.server = Server(config, self.app)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
-        self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+        self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False, verify=peer_tls or True)
         assert self.client.get("/readyz").is_success
 
     def _serve(self) -> None:
-        asyncio.run(self.server.serve([self.listener]))
+        uvloop.run(self.server.serve([self.listener]))  # the loop that `strandline serve` runs on
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
         named = {name.replace("_", "-"): value for name, value in headers.items()}

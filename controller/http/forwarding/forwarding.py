@@ -33,16 +33,15 @@ from controller.http.forwarding.owners import Owners
 from controller.http.forwarding.peers import (
     FOR,
     HOP,
+    NOT_ITS_OWN,
     ONE_HOP,
-    AnswerLost,
-    Headers,
-    NotTaken,
     PassedCall,
     PeerAnswer,
     Peers,
     told,
 )
 from controller.http.forwarding.subjects import Subject, Subjects
+from controller.http.forwarding.wire import AnswerLost, Headers, NotTaken
 from controller.http.notes import OF_SEVERAL_STREAMS, read_well_made
 from controller.http.request_bodies import read_body, until_left
 from controller.http.responses import JSON, headers_of, to_json
@@ -113,7 +112,7 @@ class Forwarding:
 
     async def close(self) -> None:
         await self._queue.close()
-        await self._peers.close()
+        self._peers.close()
 
     async def answer(
         self, controller: Controller, scope: Scope, receive: Receive, send: Send, request_id: bytes
@@ -131,7 +130,7 @@ class Forwarding:
             batch = await self._batches.take(controller, scope, receive, call.token, passed_on_to)
             await call.reply(batch.status, batch.body, batch.time, _when_to_retry(batch.status))
             return None
-        subject = self._subjects.of(scope["path"])
+        subject = self._subjects.of(scope["method"], scope["path"])
         if subject is None or await self._owners.find(subject, passed_on_to) is None:
             return receive
         body = await read_body(scope, receive, as_json=True)
@@ -153,7 +152,7 @@ class Forwarding:
         async def attempt(owner: ControllerRow) -> Passed:
             passed = await self._queue.send(owner, token, whose, encoded)
             if told(passed.bodies[0]).code == NotOwner.code:
-                raise NotTaken("the controller that was asked does not own it")
+                raise NotTaken(NOT_ITS_OWN)
             return passed
 
         try:
@@ -192,7 +191,7 @@ class Forwarding:
         scope = call.scope
         target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
         headers = [(name, value) for name, value in scope["headers"] if name in _SENT_ON]
-        sent = (*headers, (b"accept-encoding", b"identity"), (b"x-request-id", call.request_id))
+        sent = (*headers, (b"x-request-id", call.request_id))
         return PassedCall(scope["method"], target, sent, body, self._subjects.wait_ms(scope))
 
 

@@ -15,7 +15,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from controller.cluster.records import ControllerRow
-from controller.http.forwarding.peers import AnswerLost, Headers, NotTaken, PassedCall, Peers
+from controller.http.forwarding.peers import PassedCall, Peers
+from controller.http.forwarding.wire import AnswerLost, Headers, NotTaken
 from controller.http.notes import OF_SEVERAL_STREAMS
 from controller.limits import PASSED_NOTES, PASSED_NOTES_BYTES, WAITING_PASSED_NOTES
 from strandline.errors import Overloaded

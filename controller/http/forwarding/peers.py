@@ -1,48 +1,28 @@
-"""HTTP to the other controllers: bounded connections to each, and what a call that failed means.
-
-NotTaken      nothing of the call got there, or the other one says that it is not the owner: nothing was done
-AnswerLost    the call was sent, and no whole answer came: whether it was carried out is not known
-"""
+"""Calls to the other controllers: bounded in number, over connections that are kept for a while."""
 
 from __future__ import annotations
 
 import ssl
+from asyncio import get_running_loop
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-import httpx
 import msgspec
 
 from controller.cluster.records import ControllerRow
-from controller.limits import (
-    PEER_ANSWER_MS,
-    PEER_CALLS,
-    PEER_CONNECT_MS,
-    PEER_IDLE_MS,
-    PEER_WAITING_CALLS,
-    PEERS_KEPT,
-)
-from strandline.client.http import UNSENT
+from controller.http.forwarding.wire import Address, AnswerLost, Headers, NotTaken, Wire
+from controller.limits import PEER_ANSWER_MS, PEER_CALLS, PEER_IDLE_MS, PEER_WAITING_CALLS, PEERS_KEPT
 from strandline.errors import NotOwner, Overloaded
 from strandline.limits import ANSWER_BYTES
-
-Headers = tuple[tuple[bytes, bytes], ...]
 
 HOP: Final = b"strandline-hop"
 FOR: Final = b"strandline-for"
 ONE_HOP: Final = b"1"
 TIME: Final = b"strandline-time"
 NOT_ITS_OWN: Final = "the controller that was asked does not own it"
-
-
-class NotTaken(Exception):
-    """Nothing was done: the call may be made again, also elsewhere."""
-
-
-class AnswerLost(Exception):
-    """It is not known whether the call was carried out."""
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -59,7 +39,7 @@ def told(body: bytes | msgspec.Raw) -> Told:
     """What an answer says, if it is a problem."""
     try:
         return _told.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return Told()
 
 
@@ -73,15 +53,36 @@ class PassedCall:
     body: bytes
     wait_ms: int | None = None
 
+    def encoded(self, authority: bytes, owner: int) -> bytes:
+        """The request, for the controller with this id."""
+        fields = (
+            (b"host", authority),
+            *self.headers,
+            (HOP, ONE_HOP),
+            (FOR, b"%d" % owner),
+            (b"content-length", b"%d" % len(self.body)),
+        )
+        lines = (b"%b %b HTTP/1.1" % (self.method.encode(), self.target), *(b"%b: %b" % each for each in fields))
+        head = b"\r\n".join(lines)
+        if head.count(b"\n") != len(fields) or head.count(b"\r") != len(fields):
+            raise ValueError("a header of the call has a character that would end it")
+        return head + b"\r\n\r\n" + self.body
+
+    @property
+    def within_s(self) -> float:
+        """How long each part of the answer may take."""
+        return (PEER_ANSWER_MS + (self.wait_ms or 0)) / 1000
+
 
 class PeerAnswer:
     """What the owner answers, of which the body may still come."""
 
-    def __init__(self, response: httpx.Response, client_address: str | None) -> None:
-        self.status = response.status_code
-        self.headers: Headers = tuple((name.lower(), value) for name, value in response.headers.raw)
+    def __init__(self, wire: Wire, within_s: float, client_address: str | None) -> None:
+        self.status = wire.status
+        self.headers: Headers = tuple(wire.headers)
         self.client_address = client_address  # at which clients may call the owner themselves
-        self._response = response
+        self._wire = wire
+        self._within_s = within_s
         self._body: bytes | None = None
 
     async def pieces(self) -> AsyncIterator[bytes]:
@@ -89,11 +90,8 @@ class PeerAnswer:
         if self._body is not None:
             yield self._body
             return
-        try:
-            async for piece in self._response.aiter_raw():
-                yield piece
-        except httpx.RequestError as error:
-            raise AnswerLost(_reason(error)) from None
+        async for piece in self._wire.pieces(self._within_s):
+            yield piece
 
     async def whole(self) -> bytes:
         """The whole body. Raises AnswerLost where it breaks off, or is larger than an answer may be."""
@@ -111,99 +109,79 @@ class PeerAnswer:
         """The owner's clock."""
         return next((int(value) for name, value in self.headers if name == TIME and value.isdigit()), None)
 
-    async def close(self) -> None:
-        await self._response.aclose()
-
 
 class _Peer:
-    """The address of another controller. Calls that wait for marks have connections of their own."""
+    """Another controller. Calls that wait for marks are counted by themselves: many of them keep none from others."""
 
     def __init__(self, address: str, tls: ssl.SSLContext | None) -> None:
-        self.url = httpx.URL(address)
-        self.under_way = 0
-        trusted = (tls or ssl.create_default_context()) if self.url.scheme == "https" else None
-        self._calls, self._waits = (_client(most, trusted) for most in (PEER_CALLS, PEER_WAITING_CALLS))
+        self.address = Address(address, tls)
+        self.under_way: Counter[bool] = Counter()  # by whether they wait
+        self._free: list[Wire] = []  # the one that was used last stands last
 
-    def client(self, *, waits: bool) -> httpx.AsyncClient:
-        return self._waits if waits else self._calls
+    async def take(self) -> Wire:
+        """A connection for a call. Raises NotTaken."""
+        now = get_running_loop().time()
+        while self._free:
+            wire = self._free.pop()
+            if wire.is_free and now - wire.free_since < PEER_IDLE_MS / 1000:
+                return wire
+            wire.close()
+        return await self.address.connect()
 
-    async def close(self) -> None:
-        await self._calls.aclose()
-        await self._waits.aclose()
+    def give_back(self, wire: Wire) -> None:
+        """Keeps a connection for another call, or ends it and the call on it."""
+        if wire.is_free:
+            wire.free_since = get_running_loop().time()
+            self._free.append(wire)
+        else:
+            wire.close()
+
+    def close(self) -> None:
+        while self._free:
+            self._free.pop().close()
 
 
 class Peers:
     """The other controllers that were called."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        """`tls` replaces what this machine trusts, for addresses with https."""
+        """`tls` says whom to trust at addresses with https, None: as this machine does."""
         self._tls = tls
         self._by_address: dict[str, _Peer] = {}  # the one that was called last stands last
 
     @asynccontextmanager
     async def ask(self, owner: ControllerRow, call: PassedCall) -> AsyncIterator[PeerAnswer]:
         """Sends a call; gives the answer when its head is there. Raises NotTaken, AnswerLost or Overloaded."""
-        peer = await self._peer(owner.address)
-        peer.under_way += 1
+        peer = self._peer(owner.address)
+        waits = call.wait_ms is not None
+        limit = PEER_WAITING_CALLS if waits else PEER_CALLS
+        if peer.under_way[waits] >= limit:
+            raise Overloaded(waiting=limit, limit=limit, what="calls are passed on to another controller")
+        peer.under_way[waits] += 1
         try:
-            answer = PeerAnswer(await self._send(peer, owner, call), owner.client_address)
+            wire = await peer.take()
             try:
+                wire.send(call.encoded(peer.address.authority, owner.id))
+                await wire.head(call.within_s)
+                answer = PeerAnswer(wire, call.within_s, owner.client_address)
                 if answer.status == NotOwner.status and told(await answer.whole()).code == NotOwner.code:
                     raise NotTaken(NOT_ITS_OWN)
                 yield answer
             finally:
-                await answer.close()
+                peer.give_back(wire)
         finally:
-            peer.under_way -= 1
+            peer.under_way[waits] -= 1
 
-    async def close(self) -> None:
-        """Closes all connections."""
-        while self._by_address:
-            _, peer = self._by_address.popitem()
-            await peer.close()
+    def close(self) -> None:
+        """Closes the connections on which no call is under way."""
+        for peer in self._by_address.values():
+            peer.close()
 
-    async def _send(self, peer: _Peer, owner: ControllerRow, call: PassedCall) -> httpx.Response:
-        answer_s = (PEER_ANSWER_MS + (call.wait_ms or 0)) / 1000
-        timeout = httpx.Timeout(answer_s, connect=PEER_CONNECT_MS / 1000, pool=0)
-        request = httpx.Request(
-            call.method,
-            peer.url,
-            headers=[*call.headers, (HOP, ONE_HOP), (FOR, b"%d" % owner.id)],
-            content=call.body or None,
-            extensions={"target": call.target, "timeout": timeout.as_dict()},
-        )
-        try:
-            return await peer.client(waits=call.wait_ms is not None).send(request, stream=True)
-        except httpx.PoolTimeout:
-            limit = PEER_CALLS if call.wait_ms is None else PEER_WAITING_CALLS
-            raise Overloaded(waiting=limit, limit=limit, what="calls are passed on to another controller") from None
-        except UNSENT as error:
-            raise NotTaken(f"its controller was not reached: {_reason(error)}") from None
-        except httpx.UnsupportedProtocol as error:
-            raise NotTaken(f"its controller has no address that can be called: {_reason(error)}") from None
-        except httpx.RequestError as error:
-            raise AnswerLost(_reason(error)) from None
-
-    async def _peer(self, address: str) -> _Peer:
-        peer = self._by_address.pop(address, None)
-        if peer is None:
-            try:
-                peer = _Peer(address, self._tls)
-            except httpx.InvalidURL as error:
-                raise NotTaken(f"its controller has no address that can be called: {error}") from None
+    def _peer(self, address: str) -> _Peer:
+        peer = self._by_address.pop(address, None) or _Peer(address, self._tls)
         self._by_address[address] = peer
-        for unused in [each for each, kept in self._by_address.items() if not kept.under_way and kept is not peer]:
-            if len(self._by_address) <= PEERS_KEPT:
-                break
-            await self._by_address.pop(unused).close()
+        if len(self._by_address) > PEERS_KEPT:
+            unused = next((each for each, kept in self._by_address.items() if not kept.under_way.total()), address)
+            if unused != address:
+                self._by_address.pop(unused).close()
         return peer
-
-
-def _client(most: int, tls: ssl.SSLContext | None) -> httpx.AsyncClient:
-    """`tls` is None for an address with http."""
-    limits = httpx.Limits(max_connections=most, max_keepalive_connections=most, keepalive_expiry=PEER_IDLE_MS / 1000)
-    return httpx.AsyncClient(limits=limits, verify=tls or False, trust_env=False)
-
-
-def _reason(error: httpx.RequestError) -> str:
-    return str(error) or type(error).__name__

@@ -36,8 +36,10 @@ class Subjects:
 
     def __init__(self, routes: Iterable[DeclaredRoute]) -> None:
         self._kinds: dict[str, Kind] = {}  # by what stands before the name
+        self._methods: set[str] = set()
         self._endless: set[str] = set()  # what stands behind the name where the answer has no end
         for route in routes:
+            self._methods.add(route.method)
             for parameter, kind in _PARAMETERS.items():
                 before, found, behind = route.path.partition(parameter)
                 if found:
@@ -45,8 +47,11 @@ class Subjects:
                     if route.media_type == EVENTS.decode():
                         self._endless.add(behind)
 
-    def of(self, path: str) -> Subject | None:
-        """None for a call that is about no stream or group, or has no valid name: any controller can answer it."""
+    def of(self, method: str, path: str) -> Subject | None:
+        """None for a call that is about no stream or group, has no valid name, or uses a method that no route has: any
+        controller can answer it."""
+        if method not in self._methods:
+            return None
         for before, kind in self._kinds.items():
             if path.startswith(before):
                 name = path[len(before) :].partition("/")[0]
