@@ -24,7 +24,7 @@ def test_the_notes_of_an_owner_keep_their_order(owners: list[int]) -> None:
 
 
 @given(OWNERS, st.randoms())
-def test_results_stand_where_their_notes_stood_whoever_answers_first(owners: list[int], random: object) -> None:
+def test_results_stand_where_their_notes_stood_in_any_order(owners: list[int], random: object) -> None:
     notes = [(place, owner) for place, owner in enumerate(owners)]
     parts = [(places, [notes[place] for place in places]) for places in divided(owners).values()]
     random.shuffle(parts)  # type: ignore[attr-defined]  # Hypothesis' own random

@@ -47,7 +47,7 @@ class FalseOwner:
 
     def close(self) -> None:
         with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # else whoever waits in accept takes one more connection
+            self._listener.shutdown(socket.SHUT_RDWR)  # else a thread in accept takes one more connection
         self._listener.close()
 
 

@@ -66,7 +66,7 @@ class _Call:
 
 
 class NoteBatches:
-    """Takes notes of several streams, whoever owns these."""
+    """Takes notes of several streams and passes on those that other controllers own."""
 
     def __init__(self, owners: Owners, peers: Peers) -> None:
         self._owners = owners

@@ -52,8 +52,8 @@ class Owners:
         return found
 
     async def keep_up(self, subject: Subject, attempt: Callable[[ControllerRow], Awaitable[Value]]) -> Value | None:
-        """Makes an attempt with the owner, and again with whoever owns the subject by then, for as long as nothing was
-        done. Returns what it gives, or None where this controller has become the owner; raises NotOwner in the end."""
+        """Makes an attempt with the owner, and again with the next owner, for as long as nothing was done. Returns what
+        it gives, or None where this controller has become the owner; raises NotOwner in the end."""
         until = self.over_at()
         while (owner := await self.find(subject)) is not None:
             try:
