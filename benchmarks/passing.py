@@ -20,8 +20,7 @@ from benchmarks.figures import Figure, Report, arguments, run, spread
 from benchmarks.notes import make_streams, noting
 from benchmarks.servers import Load, load, middle, scratch, serving, serving_controller, without_wrk
 from controller.cluster.actions import PassOn, Route
-from controller.cluster.records import ControllerRow
-from controller.cluster.shards import Kind
+from controller.cluster.records import ControllerRow, Kind
 
 STRAIGHT: Final = "straight"
 READING: Final = """

@@ -19,8 +19,7 @@ import uvloop
 
 from controller.app import create_app
 from controller.cluster.actions import Hold, PassOn, Refusal, Refuse, Route, Serve
-from controller.cluster.records import ControllerRow
-from controller.cluster.shards import Kind
+from controller.cluster.records import ControllerRow, Kind
 from controller.limits import HELD_CALL_MS
 from controller.server import Server
 from controller.settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.cluster.shards import Kind
+from controller.cluster.records import Kind
 from strandline.testing import NOON, ManualClock
 from tests.forwarding.conftest import STREAM, Cluster, Make, RealController, note
 

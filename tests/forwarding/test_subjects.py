@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.cluster.shards import Kind
+from controller.cluster.records import Kind
 from controller.http.declared import DeclaredRoute
 from controller.http.forwarding.subjects import Subject, Subjects
 from controller.http.routes import declared_by

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from controller.cluster.actions import Route
-from controller.cluster.shards import Kind
+from controller.cluster.records import Kind
 
 
 class Directory(Protocol):

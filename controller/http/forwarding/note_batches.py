@@ -12,8 +12,7 @@ from msgspec import UNSET
 from starlette.types import Receive, Scope
 
 from controller.cluster.actions import Hold
-from controller.cluster.records import ControllerRow
-from controller.cluster.shards import Kind
+from controller.cluster.records import ControllerRow, Kind
 from controller.controller import Controller
 from controller.http.bodies import NoteBody
 from controller.http.forwarding.batches import divided, failed_as_one, least, together

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 from starlette.types import Scope
 
-from controller.cluster.shards import Kind
+from controller.cluster.records import Kind
 from controller.http.declared import DeclaredRoute
 from controller.http.responses import EVENTS
 from strandline.limits import WAIT_BOUND_MS
