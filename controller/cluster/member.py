@@ -368,7 +368,8 @@ class Member:
                 self._let_go(released)
                 for shard in released:
                     self._membership.was_released(shard)
-                self._hand_over_at = 0 if self.draining else self._hand_over_at
+                if released and self.draining:
+                    self._hand_over_at = 0
             case Outcome.REFUSED:
                 self.begin_anew()
             case Outcome.LOST:

@@ -239,6 +239,17 @@ def test_who_drains_serves_until_the_others_look_often() -> None:
     assert HandOver((0,)) in driver.at(BEAT_MS + FREE_SHARDS_LOOK_MS)
 
 
+def test_a_commit_of_notes_does_not_make_a_drain_begin_earlier() -> None:
+    driver = Driver(shard(0, 1), others=(row(2),))
+    driver.member.drain(0)
+    driver.at(1)
+    commit = driver.member.begin_commit(2, {0})
+    assert commit is not None and commit.release is None
+    driver.member.commit_ended(3, commit, Outcome.DONE)
+    assert driver.at(3) == ()
+    assert HandOver((0,)) in driver.at(BEAT_MS + FREE_SHARDS_LOOK_MS)
+
+
 def test_a_release_whose_commit_failed_is_asked_for_again() -> None:
     driver = Driver(shard(0, 1))
     driver.member.drain(0)
