@@ -1,7 +1,7 @@
 # Everything runs in one virtual environment, .venv, which each target first brings up to date (tools/environment.py).
 PYTHON ?= python3
 TESTS ?= tests
-PROCESSES ?= 2
+PROCESSES ?= 3
 SOAK ?= --minutes 60 --seeds 0:1000000
 KILLS ?= 1000
 CHAOS ?=
