@@ -38,7 +38,7 @@ from controller.storage.terms import Term, taken_over
 from controller.storage.transaction import CommitUnknown
 from controller.storage.worker import in_thread
 from controller.yielding import Steps
-from strandline.errors import StoreCorrupt, StoreUnavailable, StoreUndecided
+from strandline.errors import NotOwner, StoreCorrupt, StoreUnavailable, StoreUndecided
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -53,11 +53,11 @@ class _Done(Generic[Result]):
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """For reads after a call's change is durable: turns StoreUnavailable, which means that nothing was changed, into
-    StoreUndecided."""
+    """For reads after a call's change is durable: turns StoreUnavailable and NotOwner, which mean that nothing was
+    changed, into StoreUndecided."""
     try:
         yield
-    except StoreUnavailable as error:
+    except (StoreUnavailable, NotOwner) as error:
         raise StoreUndecided(reason=f"it is stored, but the answer could not be read: {error.reason}") from error
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Kind
 from controller.cluster.shards import shard_of
-from controller.storage.tenure import NotOwner, Tenure
+from controller.storage.tenure import Tenure, not_served
 from strandline.core.served_time import Unserved
 
 
@@ -31,7 +31,7 @@ class ShardTenures:
     def of(self, kind: Kind, name: str) -> Tenure:
         tenure = self._present.get(shard_of(kind, name, self.shards))
         if tenure is None or not self.serves(tenure):
-            raise NotOwner(kind, name)
+            raise not_served(kind, name)
         return tenure
 
     def serves(self, tenure: Tenure) -> bool:

@@ -9,18 +9,12 @@ from typing import Protocol
 from controller.cluster.records import Kind
 from controller.storage.rows import ALONE, InShard
 from strandline.core.served_time import Moment, Unserved
+from strandline.errors import NotOwner
 
 
-class NotOwner(Exception):
-    """This controller does not serve a stream or reader group at present."""
-
-    def __init__(self, kind: Kind, name: str) -> None:
-        super().__init__(kind, name)
-        self.kind = kind
-        self.name = name
-
-    def __str__(self) -> str:
-        return f"this controller does not serve the {self.kind} {self.name!r}"
+def not_served(kind: Kind, name: str) -> NotOwner:
+    """The error for a stream or reader group that this controller does not serve at present."""
+    return NotOwner(**{str(kind): name}, reason="this controller does not serve it")
 
 
 @dataclass(eq=False, slots=True)

@@ -11,7 +11,7 @@ from controller.commit.group_commit import Committer
 from controller.commit.store import Store
 from controller.limits import DUE_LOADS, DUE_LOOK_MS, DUE_STALE_MS, DUE_STREAMS
 from controller.storage.cluster import Due, due_streams
-from controller.storage.tenure import NotOwner, Tenure
+from controller.storage.tenure import Tenure
 from controller.streams.registry import Streams
 from strandline.errors import StrandlineError
 
@@ -74,7 +74,7 @@ class DueStreams:
             return  # its timer runs, and its next commits may tell the store an earlier moment
         try:
             loaded = await self._streams.get(due.name)
-        except (NotOwner, StrandlineError):
+        except StrandlineError:
             return  # another controller has it now, or it is damaged, or the next look tries again
         loaded.tell_wake()
         self._committer.keep(loaded)

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from controller.clock import Clock
 from controller.cluster.records import Kind
 from controller.commit.group_commit import Committer, Durable
-from controller.commit.store import Store
+from controller.commit.store import Store, kept
 from controller.groups.service import Groups
 from controller.storage.database import Database, open_database
 from controller.storage.dialect import StoreDialect
 from controller.storage.load import load_stream
 from controller.storage.save import Claim
 from controller.storage.statements import StatementRunner
-from controller.storage.tenure import NotOwner, Tenure
+from controller.storage.tenure import Tenure, not_served
 from controller.streams.cache import LoadingCache
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import Reads
@@ -29,7 +29,7 @@ from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
 from strandline.core.note import Note
 from strandline.core.served_time import Unserved
-from strandline.errors import StoreUnavailable
+from strandline.errors import NotOwner, StoreUnavailable, StoreUndecided
 from strandline.testing import ManualClock
 from strandline.wire.groups import GroupSettings
 from tests.served import NOON
@@ -63,7 +63,7 @@ class Shards:
     def of(self, kind: Kind, name: str) -> Tenure:
         tenure = self._present.get(name[-1])
         if tenure is None or tenure.closing:
-            raise NotOwner(kind, name)
+            raise not_served(kind, name)
         return tenure
 
     def serves(self, tenure: Tenure) -> bool:
@@ -136,7 +136,7 @@ def test_a_stream_whose_tenure_is_over_is_not_served(store_url: str) -> None:
         world.shards.lose("0")
 
         assert world.streams.find_loaded("a0") is None
-        with pytest.raises(NotOwner, match="does not serve the stream 'a0'"):
+        with pytest.raises(NotOwner, match="no controller takes calls for stream 'a0' just now"):
             await world.streams.get("a0")
         with pytest.raises(NotOwner):
             await world.streams.create("c0", 1, CONFIG)
@@ -247,13 +247,18 @@ def test_a_group_has_the_tenure_of_its_own_name(store_url: str) -> None:
         world.shards.lose("1")
 
         assert world.groups.find_loaded("g1") is None and world.streams.find_loaded("a0") is not None
-        with pytest.raises(NotOwner, match="does not serve the group 'g1'"):
+        with pytest.raises(NotOwner, match="no controller takes calls for reader group 'g1' just now"):
             await world.groups.get("g1")
         tenure = world.shards.take("1")
         assert (await world.groups.get("g1")).tenure is tenure
         assert (await world.groups.report("g1", "r", epoch, {"a0": {"0": 4}})).owned == {"a0": {"0": 4}}
 
     play(store_url, scene)
+
+
+def test_a_tenure_that_ends_after_a_change_leaves_the_answer_undecided() -> None:
+    with pytest.raises(StoreUndecided, match="it is stored"), kept():
+        raise not_served(Kind.STREAM, "a0")
 
 
 def test_what_is_loaded_while_its_tenure_ends_does_not_count() -> None:

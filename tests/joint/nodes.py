@@ -20,14 +20,13 @@ from controller.storage import cluster
 from controller.storage.database import open_joint
 from controller.storage.load import load_stream
 from controller.storage.session import StoreConnection
-from controller.storage.tenure import NotOwner
 from controller.streams.due_streams import DueStreams
 from controller.streams.notes import Noted, Notes
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
 from strandline.core.note import Note
-from strandline.errors import StoreUnavailable, StoreUndecided
+from strandline.errors import NotOwner, StoreUnavailable, StoreUndecided
 
 CONFIG = {"mark_interval_ms": 0, "max_ahead_ms": None}
 PATIENCE_S = 60

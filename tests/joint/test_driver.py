@@ -10,7 +10,7 @@ import pytest
 from controller.limits import DUE_LOOK_MS, LEASE_MS
 from controller.storage.database import open_joint
 from controller.storage.refusals import OneController
-from controller.storage.tenure import NotOwner
+from strandline.errors import NotOwner
 from strandline.limits import COMMIT_HANGS_MS
 from tests.joint.nodes import AWAY, CONFIG, PATIENCE_S, Nodes, nodes
 from tests.postgres import Postgres
