@@ -15,7 +15,7 @@ class OwnedShard:
     shard: int
     fence: int
     clock_floor: int  # no time of the shard's streams is below
-    unserved_ms: int  # of the shard, for `heard_after_load`
+    unserved_ms: int  # how long nobody has served the shard, in all
     closing: bool = False  # it is being released: nothing is answered for it
 
 

@@ -12,7 +12,6 @@ from controller.cluster.actions import Drop, HandOver, Hold, Outcome, PassOn, Re
 from controller.cluster.member import Member, Phase
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, Identity, Leave, Take
-from controller.cluster.silence import heard_after_load
 from tests.cluster.store import Data, Session
 from tests.cluster.truth import WRITER_TIMEOUT_MS
 
@@ -21,6 +20,12 @@ if TYPE_CHECKING:
 
 HELD_MS = 60  # between two looks of a call that waits
 CALL_MS = 1_500  # how long a call waits for its stream to be loaded
+
+
+def heard_after_load(heard: int, shard_unserved_ms: int, stream_unserved_ms: int, now: int) -> int:
+    """When a writer counts as heard: as much later as nobody could hear it since the stream was written. The controller
+    gets the same from served time, see `Unserved`."""
+    return min(now, heard + shard_unserved_ms - stream_unserved_ms)
 
 
 @dataclass(slots=True)

@@ -13,9 +13,10 @@ from controller.cluster.membership import Membership
 from controller.cluster.owned_shards import OwnedShards
 from controller.cluster.records import BeatAnswer, ControllerRow, Kind, ShardRow
 from controller.cluster.shards import fair_share, shard_of, shards_to_hand_over, shards_to_take
-from controller.cluster.silence import heard_after_load, served_until
+from controller.cluster.silence import served_until
 from controller.cluster.store_clock import StoreClock
 from controller.limits import LEASE_MS, LEAST_SHARDS, MOST_SHARDS, QUIET_MEMBERSHIP_MS, SHARDS, STORE_CLOCK_MS
+from tests.cluster.process import heard_after_load
 
 shard_counts = st.integers(LEAST_SHARDS, MOST_SHARDS)
 
