@@ -34,14 +34,14 @@ Action: TypeAlias = Begin | Beat | End | Take | Adopt | Leave | HandOver | Drop 
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommitParts:
     """A commit that may begin: what it checks first, and the release that it writes besides its rows."""
 
     check: Check
     release: Release | None
 
 
-class Outcome(StrEnum):
+class CommitOutcome(StrEnum):
     """How a commit ended."""
 
     DONE = "done"  # durable

@@ -17,11 +17,11 @@ from enum import Enum, auto
 
 from controller.cluster.actions import (
     Action,
-    Commit,
+    CommitOutcome,
+    CommitParts,
     Drop,
     HandOver,
     Hold,
-    Outcome,
     PassOn,
     Refusal,
     Refuse,
@@ -29,8 +29,8 @@ from controller.cluster.actions import (
     Serve,
     Stop,
 )
+from controller.cluster.cluster_view import ClusterView
 from controller.cluster.lease import Lease
-from controller.cluster.membership import Membership
 from controller.cluster.owned_shards import OwnedShard, OwnedShards
 from controller.cluster.records import (
     Adopt,
@@ -60,7 +60,7 @@ from controller.limits import (
 )
 
 
-class Phase(Enum):
+class MemberPhase(Enum):
     """What a member is doing."""
 
     BEGINNING = auto()  # it has no lease, and asks for one
@@ -75,7 +75,7 @@ class Member:
         """`new_id` returns a random id that no controller had before."""
         self.identity = identity
         self.id = 0
-        self.phase = Phase.BEGINNING
+        self.phase = MemberPhase.BEGINNING
         self.draining = False
         self.clock = StoreClock()
         self.owned = OwnedShards()
@@ -84,14 +84,14 @@ class Member:
         self._begin_sent: int | None = None  # when it was sent, while it is under way
         self._retry_at = 0  # the next request after one that failed
         self._lease = Lease(0)
-        self._membership: Membership
+        self._view: ClusterView
         self._beat_sent: int | None = None
         self._beat_at = 0  # when to send the next beat
         self._asked: End | Take | Adopt | Leave | None = None  # under way
         self._unsettled = False  # a session was lost with a commit under way
         self._looked = False  # the shards are known as of after the last take
         self._hand_over_at = 0
-        self._commit: Commit | None = None
+        self._commit: CommitParts | None = None
         self._commit_began = 0  # by the store's clock
         self._told: list[Action] = []  # to be returned by `due`
 
@@ -103,18 +103,18 @@ class Member:
         if serving:
             self._decide(monotonic)
         actions, self._told = self._told, []
-        if self.phase is Phase.BEGINNING and self._begin_sent is None and monotonic >= self._retry_at:
+        if self.phase is MemberPhase.BEGINNING and self._begin_sent is None and monotonic >= self._retry_at:
             actions.append(self._ask_to_begin(monotonic))
         return tuple(actions)
 
     def next_due(self) -> int | None:
         """When to call `due` next if nothing happens before. None: only when something has happened."""
         match self.phase:
-            case Phase.STOPPED:
+            case MemberPhase.STOPPED:
                 return None
-            case Phase.BEGINNING:
+            case MemberPhase.BEGINNING:
                 return self._retry_at if self._begin_sent is None else None
-            case Phase.SERVING:
+            case MemberPhase.SERVING:
                 return min(self._moments())
 
     def _moments(self) -> Iterator[int]:
@@ -123,14 +123,14 @@ class Member:
         if self._beat_sent is None:
             yield self._beat_at
         if self._asked is None:
-            silent_at = self._membership.next_silent_at()
+            silent_at = self._view.next_silent_at()
             if silent_at is not None:
                 yield max(silent_at, self._retry_at)
             if self._unsettled or self._may_leave():
                 yield self._retry_at
         if self._surplus():
             may_close = self.draining or self.owned.closing()
-            yield max(self._hand_over_at, 0 if may_close else self._membership.quiet_at)
+            yield max(self._hand_over_at, 0 if may_close else self._view.quiet_at)
 
     def _decide(self, monotonic: int) -> None:
         """What a member with a lease does."""
@@ -147,21 +147,21 @@ class Member:
     def _beat(self, monotonic: int) -> Beat:
         now = self.clock.now(monotonic)
         served = served_until(now, self._commit_began if self._commit is not None else None)
-        return Beat(self.id, served, self.draining, self._membership.version)
+        return Beat(self.id, served, self.draining, self._view.version)
 
     def _next_request(self, monotonic: int) -> End | Take | Adopt | Leave | None:
         if self._unsettled:
             return Adopt(self.id)
-        for other, beat in self._membership.silent(monotonic):
+        for other, beat in self._view.silent(monotonic):
             return End(other, beat)
         if self.draining:
             return Leave(self.id, self.clock.shown) if self._may_leave() else None
         if not self._looked:
             return None
-        takers = self._membership.takers
-        free = [shard for shard in self._membership.free() if shard not in self.owned]
+        takers = self._view.takers
+        free = [shard for shard in self._view.free() if shard not in self.owned]
         place = takers.index(self.id) if self.id in takers else 0
-        wanted = shards_to_take(free, len(self.owned), self._membership.share, place, len(takers) or 1)
+        wanted = shards_to_take(free, len(self.owned), self._view.share, place, len(takers) or 1)
         if not wanted:
             return None
         self._looked = False
@@ -182,7 +182,7 @@ class Member:
 
     def begun(self, monotonic: int, begin: Begin, answer: BeatAnswer | NameTaken) -> None:
         """The answer to a begin."""
-        if self._begin is not begin or self._begin_sent is None or self.phase is not Phase.BEGINNING:
+        if self._begin is not begin or self._begin_sent is None or self.phase is not MemberPhase.BEGINNING:
             return
         sent, self._begin, self._begin_sent = self._begin_sent, None, None
         if isinstance(answer, NameTaken):
@@ -192,13 +192,13 @@ class Member:
         own = answer.row_of(begin.id)
         if own is None or own.ended_at is not None or answer.shards is None:
             return  # it was done long ago, and ended by another controller since: the next begin follows it
-        self.phase = Phase.SERVING
+        self.phase = MemberPhase.SERVING
         self._lease = Lease.begun(sent)
         self.clock = StoreClock()
         self.clock.hear(answer.store_now, monotonic)
         self.clock.grant(own.clock_bound)
-        self._membership = Membership(self.id, answer, monotonic)
-        self.owned.take(self._membership.shards_of(self.id))
+        self._view = ClusterView(self.id, answer, monotonic)
+        self.owned.take(self._view.shards_of(self.id))
         self._looked = True
         self._beat_at = sent + BEAT_MS
 
@@ -213,11 +213,11 @@ class Member:
 
         A driver calls it when a new connection finds the store on another timeline.
         """
-        if self.phase is not Phase.SERVING:
+        if self.phase is not MemberPhase.SERVING:
             return
         self._drop(self.owned.shards())
         self.owned.clear()
-        self.phase = Phase.BEGINNING
+        self.phase = MemberPhase.BEGINNING
         self._commit = self._asked = self._beat_sent = None
         self._unsettled = False  # a begin waits for what the lost session had under way
         self._retry_at = 0
@@ -232,21 +232,21 @@ class Member:
         """
         if not self.draining:
             self.draining = True
-            if self.phase is Phase.BEGINNING:
+            if self.phase is MemberPhase.BEGINNING:
                 self._stop(None)
                 return
-            alone = self._membership.takers == [self.id]
+            alone = self._view.takers == [self.id]
             self._beat_at, self._hand_over_at = 0, 0 if alone else monotonic + BEAT_MS + FREE_SHARDS_LOOK_MS
 
     def _stop(self, replaced_by: ControllerRow | None) -> None:
-        self.phase = Phase.STOPPED
+        self.phase = MemberPhase.STOPPED
         self._told.append(Stop(replaced_by))
 
     def may_serve(self, monotonic: int) -> bool:
         """Whether this member has a lease. Every entry asks first: the process may have been stopped for any time."""
-        if self.phase is Phase.SERVING and not self._lease.runs(monotonic):
+        if self.phase is MemberPhase.SERVING and not self._lease.runs(monotonic):
             self.begin_anew()
-        return self.phase is Phase.SERVING
+        return self.phase is MemberPhase.SERVING
 
     # -- answers of the store ------------------------------------------------------------------------------------
 
@@ -262,8 +262,8 @@ class Member:
         self._lease.extend(sent)
         self.clock.hear(answer.store_now, monotonic)
         self.clock.grant(own.clock_bound)
-        self._membership.hear(answer, monotonic)
-        self.owned.adopt_newer(self._membership.shards_of(self.id))
+        self._view.hear(answer, monotonic)
+        self.owned.adopt_newer(self._view.shards_of(self.id))
         self._looked = True
         if self._waits_for_shards():
             self._beat_at = min(self._beat_at, sent + FREE_SHARDS_LOOK_MS)
@@ -278,16 +278,16 @@ class Member:
         """The answer to an end: whether the other controller has ended."""
         if self._answered(monotonic, end):
             if ended:
-                self._membership.has_ended(end.id, monotonic)
+                self._view.has_ended(end.id, monotonic)
             else:
-                self._membership.is_alive(end.id, monotonic)
+                self._view.is_alive(end.id, monotonic)
 
     def taken(self, monotonic: int, take: Take, answer: Taken) -> None:
         """The answer to a take."""
         if self._answered(monotonic, take):
             self.clock.hear(answer.store_now, monotonic)
             for row in answer.shards:
-                self._membership.was_taken(row)
+                self._view.was_taken(row)
             self.owned.adopt_newer(answer.shards)
 
     def adopted(self, monotonic: int, adopt: Adopt, answer: Taken) -> None:
@@ -317,28 +317,28 @@ class Member:
 
     def _surplus(self) -> int:
         """How many shards are to go to others, or are about to."""
-        share = 0 if self.draining else self._membership.share
+        share = 0 if self.draining else self._view.share
         return len(self.owned) - share if len(self.owned) > share else len(self.owned.closing())
 
     def _waits_for_shards(self) -> bool:
         """Whether others have shards that this controller is to get soon."""
-        some = self._membership.free() or self._membership.some_will_be_free()
-        return not self.draining and len(self.owned) < self._membership.share and bool(some)
+        some = self._view.free() or self._view.some_will_be_free()
+        return not self.draining and len(self.owned) < self._view.share and bool(some)
 
     def _hand_over(self, monotonic: int) -> None:
         """Closes shards, unless some are closing already: their commit may have failed, and is wanted again."""
         if not self.owned.closing():
             if self.draining:
                 self.owned.close(shards_to_hand_over(self.owned.shards(), 0, DRAINED_SHARDS))
-            elif self._membership.is_quiet(monotonic):
-                share = self._membership.share
+            elif self._view.is_quiet(monotonic):
+                share = self._view.share
                 self.owned.close(shards_to_hand_over(self.owned.shards(), share, HANDED_OVER_SHARDS))
         closing = self.owned.closing()
         if closing:
             self._hand_over_at = monotonic + BEAT_MS
             self._told.append(HandOver(tuple(tenure.shard for tenure in closing)))
 
-    def begin_commit(self, monotonic: int, shards: set[int]) -> Commit | None:
+    def begin_commit(self, monotonic: int, shards: set[int]) -> CommitParts | None:
         """A commit of what changed in these shards, with the release of those that are to be handed over.
 
         None if it would be refused: the lease is over, a lost session is not settled, or a shard is not owned. What
@@ -354,28 +354,28 @@ class Member:
         now = self._commit_began = self.clock.now(monotonic)
         check = Check(self.id, tuple((tenure.shard, tenure.fence) for tenure in owned))
         release = Release(tuple(closing), served_until=now, clock_floor=now + 1) if closing else None
-        self._commit = Commit(check, release)
+        self._commit = CommitParts(check, release)
         return self._commit
 
-    def commit_ended(self, monotonic: int, commit: Commit, outcome: Outcome) -> None:
+    def commit_ended(self, monotonic: int, commit: CommitParts, outcome: CommitOutcome) -> None:
         """How a commit ended. One that is done is answered even if the lease is over."""
         if not self.may_serve(monotonic) or self._commit is not commit:
             return
         self._commit = None
         released = commit.release.shards if commit.release is not None else ()
         match outcome:
-            case Outcome.DONE:
+            case CommitOutcome.DONE:
                 self._let_go(released)
                 for shard in released:
-                    self._membership.was_released(shard)
+                    self._view.was_released(shard)
                 if released and self.draining:
                     self._hand_over_at = 0
-            case Outcome.REFUSED:
+            case CommitOutcome.REFUSED:
                 self.begin_anew()
-            case Outcome.LOST:
+            case CommitOutcome.LOST:
                 self._unsettled = True
                 self._let_go(released)  # those that are still owned come back with the answer to the adopt
-            case Outcome.FAILED:
+            case CommitOutcome.FAILED:
                 pass
 
     @property
@@ -408,7 +408,7 @@ class Member:
             return Hold(monotonic + HELD_CALL_MS) if tenure.closing else Serve(tenure.fence)
         if passed_on_to is not None:
             return Refuse(Refusal.NOT_OWNER)
-        owner = self._membership.owner_of(shard)
+        owner = self._view.owner_of(shard)
         if owner is None or owner.id == self.id:
             return Hold(monotonic + HELD_CALL_MS)  # one of the live controllers is about to take it
         return PassOn(owner)

@@ -28,7 +28,7 @@ from controller.limits import CLOSE_DEADLINE_S, COMMIT_DEADLINE_S, CUT_GRACE_S, 
 from controller.records.operator_log import log_event
 from controller.records.rate_limit import RateLimit
 from controller.storage import cluster
-from controller.storage.cluster import Begun
+from controller.storage.cluster import BeginAnswer
 from controller.storage.database import JointSessions
 from controller.storage.diagnosis import diagnose
 from controller.storage.tenure import Tenure
@@ -177,7 +177,7 @@ class Driver:
             case _:
                 assert_never(action)
 
-    def _begun(self, now: int, begin: Begin, answer: Begun | NameTaken) -> None:
+    def _begun(self, now: int, begin: Begin, answer: BeginAnswer | NameTaken) -> None:
         if isinstance(answer, NameTaken):
             self.member.begun(now, begin, answer)
             return

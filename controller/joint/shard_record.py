@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from controller.cluster.actions import Commit, Outcome
+from controller.cluster.actions import CommitOutcome, CommitParts
 from controller.cluster.member import Member
 from controller.joint.shard_tenures import ShardTenures
 from controller.storage.cluster import ControllerEnded, ShardCheck, ShardsLost
@@ -39,7 +39,7 @@ class ShardRecord:
         self._monotonic = monotonic
         self._told = told
         self._changed = changed
-        self._commit: Commit | None = None
+        self._commit: CommitParts | None = None
         self._grown: dict[int, int] = {}  # what the commit under way says of time in which nobody could be heard
 
     async def ready(self) -> None:
@@ -64,23 +64,23 @@ class ShardRecord:
         for tenure in self._tenures.all():
             tenure.unserved.succeed(now)
         self._tenures.stored(self._grown)
-        self._end(Outcome.DONE)
+        self._end(CommitOutcome.DONE)
 
     def fail(self, error: Exception) -> None:
         for tenure in self._tenures.all():
             tenure.unserved.fail()
         match error:
             case ControllerEnded() | ShardsLost():
-                self._end(Outcome.REFUSED)
+                self._end(CommitOutcome.REFUSED)
             case CommitUnknown():
-                self._end(Outcome.LOST)
+                self._end(CommitOutcome.LOST)
             case _:
-                self._end(Outcome.FAILED)
+                self._end(CommitOutcome.FAILED)
 
     def stop(self) -> None:
         """Nothing changes: no time that is shown reaches the bound that the store has."""
 
-    def _end(self, outcome: Outcome) -> None:
+    def _end(self, outcome: CommitOutcome) -> None:
         commit, self._commit = self._commit, None
         if commit is not None:
             self._member.commit_ended(self._monotonic(), commit, outcome)

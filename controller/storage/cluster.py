@@ -76,7 +76,7 @@ class ShardsLost(StoreTrouble):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BeginAnswer:
     """The answer to a begin."""
 
     answer: BeatAnswer
@@ -168,7 +168,7 @@ def _prepared(statement: str) -> Prepared:
 # -- beginning and ending --------------------------------------------------------------------------------------------
 
 
-def begin(connection: Connection, request: Begin) -> Begun | NameTaken:
+def begin(connection: Connection, request: Begin) -> BeginAnswer | NameTaken:
     """Begins a controller. See `Begin`.
 
     The first begin of all also ends the term of the controller that served the store alone, and gives each stream and
@@ -182,10 +182,10 @@ def begin(connection: Connection, request: Begin) -> Begun | NameTaken:
         there = select(schema.controller.c.id).where(schema.controller.c.id == own)
         if connection.execute(there).one_or_none() is None:
             return _begin(connection, request)
-    return Begun(beat(connection, Beat(own, 0, False, None)), (), ())
+    return BeginAnswer(beat(connection, Beat(own, 0, False, None)), (), ())
 
 
-def _begin(connection: Connection, request: Begin) -> Begun | NameTaken:
+def _begin(connection: Connection, request: Begin) -> BeginAnswer | NameTaken:
     own, who, previous = request.id, request.identity, request.previous
     same = [row for row in _live(connection) if row.name == who.name and row.id != previous]
     if same and not request.restart:
@@ -205,7 +205,7 @@ def _begin(connection: Connection, request: Begin) -> Begun | NameTaken:
     controllers = connection.execute(text(_READ_CONTROLLERS), {"me": own}).all()
     answer = _answer(told, controllers)
     same_address = (row for row in answer.controllers if row.address == who.address and row.id != own)
-    return Begun(answer, tuple(ended), tuple(same_address))
+    return BeginAnswer(answer, tuple(ended), tuple(same_address))
 
 
 def _live(connection: Connection) -> list[ControllerRow]:

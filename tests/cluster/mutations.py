@@ -10,9 +10,9 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from controller.cluster import member, membership
+from controller.cluster import cluster_view, member
 from controller.cluster.actions import Hold, Refusal, Refuse, Route, Serve
-from controller.cluster.member import Member, Phase
+from controller.cluster.member import Member, MemberPhase
 from controller.cluster.owned_shards import OwnedShard, OwnedShards
 from controller.cluster.records import Beat, BeatAnswer, Begin, Identity, NameTaken, Taken
 from controller.cluster.store_clock import StoreClock
@@ -74,7 +74,7 @@ def new_incarnation(patch: Patch) -> None:
 
 
 def wait_lease(patch: Patch) -> None:
-    patch.setattr(membership, "LEASE_MS", 0)
+    patch.setattr(cluster_view, "LEASE_MS", 0)
 
 
 def read_lease(patch: Patch) -> None:
@@ -102,7 +102,7 @@ def lapse_anew(patch: Patch) -> None:
     route, moments = Member.route, Member._moments
 
     def refuse(self: Member, monotonic: int, shard: int, **named: Any) -> Route:
-        if self.phase is Phase.SERVING and not self._lease.runs(monotonic):
+        if self.phase is MemberPhase.SERVING and not self._lease.runs(monotonic):
             return Refuse(Refusal.NOT_SERVING)
         return route(self, monotonic, shard, **named)
 
@@ -110,7 +110,7 @@ def lapse_anew(patch: Patch) -> None:
         yield from islice(moments(self), 1, None)
         yield FOR_EVER
 
-    patch.setattr(Member, "may_serve", lambda self, monotonic: self.phase is Phase.SERVING)
+    patch.setattr(Member, "may_serve", lambda self, monotonic: self.phase is MemberPhase.SERVING)
     patch.setattr(Member, "_moments", without_lapse)
     patch.setattr(Member, "route", refuse)
 

@@ -8,8 +8,8 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from controller.cluster.actions import Drop, HandOver, Hold, Outcome, PassOn, Refuse, Serve, Stop
-from controller.cluster.member import Member, Phase
+from controller.cluster.actions import CommitOutcome, Drop, HandOver, Hold, PassOn, Refuse, Serve, Stop
+from controller.cluster.member import Member, MemberPhase
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, Identity, Leave, Take
 from tests.cluster.store import Data, Session
@@ -208,28 +208,28 @@ class Process:
             self,
             lambda reply: reply(self.world.store.check(session)),
             lambda may: self.checked(session, calls, may),
-            lambda: self.committed(session, calls, Outcome.LOST),
+            lambda: self.committed(session, calls, CommitOutcome.LOST),
         )
 
     def checked(self, session: Session, calls: Waiting, may: bool) -> None:
         if self.session is not session:
             return
         if not may:
-            self.committed(session, calls, Outcome.REFUSED)
+            self.committed(session, calls, CommitOutcome.REFUSED)
         else:
             self.world.write(
                 self,
                 session,
-                lambda done: self.committed(session, calls, Outcome.DONE if done else Outcome.FAILED),
-                lambda: self.committed(session, calls, Outcome.LOST),
+                lambda done: self.committed(session, calls, CommitOutcome.DONE if done else CommitOutcome.FAILED),
+                lambda: self.committed(session, calls, CommitOutcome.LOST),
             )
 
-    def committed(self, session: Session, calls: Waiting, outcome: Outcome) -> None:
+    def committed(self, session: Session, calls: Waiting, outcome: CommitOutcome) -> None:
         if self.session is not session:
             return
         self.session = None
         now = self.monotonic
-        if outcome is not Outcome.DONE:
+        if outcome is not CommitOutcome.DONE:
             self.discard_failed(session)
             self.member.commit_ended(now, session.commit, outcome)
             return
@@ -361,4 +361,4 @@ class Process:
 
     @property
     def serving(self) -> bool:
-        return self.alive and not self.paused and self.member.phase is Phase.SERVING
+        return self.alive and not self.paused and self.member.phase is MemberPhase.SERVING

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controller.cluster.actions import Commit
+from controller.cluster.actions import CommitParts
 from controller.cluster.records import (
     Adopt,
     Beat,
@@ -53,7 +53,7 @@ class Data:
 class Session:
     """A transaction that commits, from its check to its end."""
 
-    commit: Commit
+    commit: CommitParts
     writes: dict[int, Data]
     bad: dict[int, str]  # by shard: what would be untrue if it were written
     heard_at: dict[tuple[int, int], float]  # by shard and writer: when its note was applied, in real time

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 
-from controller.cluster.actions import Drop, HandOver, Hold, Outcome, PassOn, Refusal, Refuse, Serve, Stop
+from controller.cluster.actions import CommitOutcome, Drop, HandOver, Hold, PassOn, Refusal, Refuse, Serve, Stop
 from controller.cluster.lease import TRUSTED_LEASE_MS
-from controller.cluster.member import Member, Phase
+from controller.cluster.member import Member, MemberPhase
 from controller.cluster.records import (
     Adopt,
     Beat,
@@ -126,7 +126,7 @@ def test_an_answer_after_the_lease_does_not_bring_it_back() -> None:
     (beat,) = driver.at(BEAT_MS)
     assert isinstance(beat, Beat)
     driver.member.beat_answered(TRUSTED_LEASE_MS, beat, driver.answer())
-    assert driver.member.phase is Phase.BEGINNING
+    assert driver.member.phase is MemberPhase.BEGINNING
 
 
 def test_a_beat_without_an_answer_is_soon_followed_by_another() -> None:
@@ -210,7 +210,7 @@ def test_a_release_is_part_of_the_next_commit() -> None:
     assert commit.release is not None
     assert commit.release.shards == (0, 1)
     assert commit.release.clock_floor == commit.release.served_until + 1
-    driver.member.commit_ended(30, commit, Outcome.DONE)
+    driver.member.commit_ended(30, commit, CommitOutcome.DONE)
     drop, leave = driver.at(30)
     assert drop == Drop((0, 1))
     assert isinstance(leave, Leave)
@@ -227,7 +227,7 @@ def test_who_drains_releases_so_many_shards_in_one_commit() -> None:
     assert first == HandOver(tuple(range(DRAINED_SHARDS)))
     commit = driver.member.begin_commit(10, set())
     assert commit is not None
-    driver.member.commit_ended(20, commit, Outcome.DONE)
+    driver.member.commit_ended(20, commit, CommitOutcome.DONE)
     assert HandOver(tuple(range(DRAINED_SHARDS, 2 * DRAINED_SHARDS))) in driver.at(20)
 
 
@@ -245,7 +245,7 @@ def test_a_commit_of_notes_does_not_make_a_drain_begin_earlier() -> None:
     driver.at(1)
     commit = driver.member.begin_commit(2, {0})
     assert commit is not None and commit.release is None
-    driver.member.commit_ended(3, commit, Outcome.DONE)
+    driver.member.commit_ended(3, commit, CommitOutcome.DONE)
     assert driver.at(3) == ()
     assert HandOver((0,)) in driver.at(BEAT_MS + FREE_SHARDS_LOOK_MS)
 
@@ -256,7 +256,7 @@ def test_a_release_whose_commit_failed_is_asked_for_again() -> None:
     driver.at(10)
     commit = driver.member.begin_commit(10, set())
     assert commit is not None
-    driver.member.commit_ended(20, commit, Outcome.FAILED)
+    driver.member.commit_ended(20, commit, CommitOutcome.FAILED)
     assert HandOver((0,)) in driver.at(10 + BEAT_MS)
 
 
@@ -265,7 +265,7 @@ def test_after_a_lost_commit_nothing_is_loaded_before_it_is_settled() -> None:
     commit = driver.member.begin_commit(10, {0})
     assert commit is not None
     assert driver.member.begin_commit(10, {1}) is None  # one commit at a time
-    driver.member.commit_ended(20, commit, Outcome.LOST)
+    driver.member.commit_ended(20, commit, CommitOutcome.LOST)
     assert driver.member.settling
     assert driver.member.begin_load(20, 0) is None
     (adopt,) = driver.at(20)
@@ -287,7 +287,7 @@ def test_a_release_that_was_lost_comes_back_if_it_was_not_done() -> None:
     driver.at(10)
     commit = driver.member.begin_commit(10, set())
     assert commit is not None
-    driver.member.commit_ended(20, commit, Outcome.LOST)
+    driver.member.commit_ended(20, commit, CommitOutcome.LOST)
     drop, adopt = driver.at(20)
     assert drop == Drop((0,))
     assert isinstance(adopt, Adopt)
@@ -299,8 +299,8 @@ def test_a_refused_commit_begins_anew() -> None:
     driver = Driver(shard(0, 1))
     commit = driver.member.begin_commit(10, {0})
     assert commit is not None
-    driver.member.commit_ended(20, commit, Outcome.REFUSED)
-    assert driver.member.phase is Phase.BEGINNING
+    driver.member.commit_ended(20, commit, CommitOutcome.REFUSED)
+    assert driver.member.phase is MemberPhase.BEGINNING
 
 
 def test_a_commit_of_a_shard_that_is_not_owned_does_not_begin() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.cluster.cluster_view import ClusterView
 from controller.cluster.lease import TRUSTED_LEASE_MS, Lease
-from controller.cluster.membership import Membership
 from controller.cluster.owned_shards import OwnedShards
 from controller.cluster.records import BeatAnswer, ControllerRow, Kind, ShardRow
 from controller.cluster.shards import fair_share, shard_of, shards_to_hand_over, shards_to_take
@@ -164,7 +164,7 @@ def test_time_that_nobody_served_is_no_silence() -> None:
 
 
 def test_a_controller_is_silent_after_a_lease_without_a_beat() -> None:
-    members = Membership(1, told(controller(1), controller(2, beat=7)), 1_000)
+    members = ClusterView(1, told(controller(1), controller(2, beat=7)), 1_000)
     members.hear(told(controller(1, 2), controller(2, beat=7)), 2_000)
     assert members.next_silent_at() == 1_000 + LEASE_MS
     assert members.silent(1_000 + LEASE_MS - 1) == []
@@ -172,7 +172,7 @@ def test_a_controller_is_silent_after_a_lease_without_a_beat() -> None:
 
 
 def test_a_beat_begins_the_wait_again() -> None:
-    members = Membership(1, told(controller(1), controller(2, beat=7)), 1_000)
+    members = ClusterView(1, told(controller(1), controller(2, beat=7)), 1_000)
     members.hear(told(controller(1, 2), controller(2, beat=8)), 2_000)
     assert members.silent(1_000 + LEASE_MS) == []
     members.is_alive(2, 3_000)  # the end found another beat
@@ -180,7 +180,7 @@ def test_a_beat_begins_the_wait_again() -> None:
 
 
 def test_membership_is_quiet_when_nobody_came_or_went_for_a_while() -> None:
-    members = Membership(1, told(controller(1)), 0)
+    members = ClusterView(1, told(controller(1)), 0)
     members.hear(told(controller(1), controller(2)), 1_000)
     members.hear(told(controller(1), controller(2)), 2_000)
     assert not members.is_quiet(1_000 + QUIET_MEMBERSHIP_MS - 1)
@@ -191,7 +191,7 @@ def test_membership_is_quiet_when_nobody_came_or_went_for_a_while() -> None:
 
 def test_ended_controllers_free_shards_and_draining_ones_have_no_share() -> None:
     shards = tuple(shard(number, owner) for number, owner in enumerate([1, 2, 3, None]))
-    members = Membership(1, told(controller(1), controller(2, draining=True), shards=shards), 0)
+    members = ClusterView(1, told(controller(1), controller(2, draining=True), shards=shards), 0)
     assert members.free() == [2, 3]
     assert members.share == 4
     assert members.some_will_be_free()
@@ -201,7 +201,7 @@ def test_ended_controllers_free_shards_and_draining_ones_have_no_share() -> None
 
 
 def test_shards_stay_as_they_were_while_their_version_stands() -> None:
-    members = Membership(1, told(controller(1), shards=(shard(0, 1),), version=4), 0)
+    members = ClusterView(1, told(controller(1), shards=(shard(0, 1),), version=4), 0)
     members.hear(told(controller(1, 2), shards=None, version=4), 1_000)
     assert members.version == 4
     assert members.shards_of(1) == [shard(0, 1)]

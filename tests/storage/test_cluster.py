@@ -31,7 +31,7 @@ from controller.cluster.records import (
 )
 from controller.limits import IDLE_COMMIT_MS, LEASE_MS, SHARDS
 from controller.storage import cluster, schema
-from controller.storage.cluster import Begun, ControllerEnded, ShardsLost
+from controller.storage.cluster import BeginAnswer, ControllerEnded, ShardsLost
 from controller.storage.database import open_database, parse_url
 from controller.storage.dialect import dialect_of
 from controller.storage.postgresql import joint_engine, writing_engine
@@ -92,13 +92,13 @@ class Node:
         self.identity = Identity(name, address or f"{name}:1", None, "1")
         self.id = 0
 
-    def begin(self, previous: int | None = None, clock_shown: int = 0) -> Begun | NameTaken:
+    def begin(self, previous: int | None = None, clock_shown: int = 0) -> BeginAnswer | NameTaken:
         self.id = next(self._cluster.ids)
         return cluster.begin(self.beats, Begin(self.id, self.identity, previous, previous is None, clock_shown))
 
-    def begun(self, previous: int | None = None, clock_shown: int = 0) -> Begun:
+    def begun(self, previous: int | None = None, clock_shown: int = 0) -> BeginAnswer:
         found = self.begin(previous, clock_shown)
-        assert isinstance(found, Begun)
+        assert isinstance(found, BeginAnswer)
         return found
 
     def beat(self, served_until: int = 0, known: int | None = None, draining: bool = False) -> BeatAnswer:
@@ -586,13 +586,13 @@ def test_a_begin_that_is_sent_again_counts_as_a_beat(store: Cluster) -> None:
     one.take(7)
     request = Begin(99, one.identity, one.id, False, 0)
     first, second = cluster.begin(one.beats, request), cluster.begin(one.beats, request)
-    assert isinstance(first, Begun) and isinstance(second, Begun)
+    assert isinstance(first, BeginAnswer) and isinstance(second, BeginAnswer)
     assert second.answer.shards == first.answer.shards
     rows = [each.answer.row_of(99) for each in (first, second)]
     assert [row.beat for row in rows if row is not None] == [1, 2]
     two = store.node("one")
     third = cluster.begin(one.beats, request)
-    assert isinstance(third, Begun) and not is_live(third.answer, 99) and is_live(third.answer, two.id)
+    assert isinstance(third, BeginAnswer) and not is_live(third.answer, 99) and is_live(third.answer, two.id)
 
 
 def test_rows_of_the_dead_are_forgotten_when_their_shards_are_taken(store: Cluster) -> None:

@@ -41,7 +41,7 @@ from controller.http.forwarding.peers import (
     told,
 )
 from controller.http.forwarding.subjects import Subject, Subjects
-from controller.http.forwarding.wire import AnswerLost, Headers, NotTaken
+from controller.http.forwarding.wire import Headers, NoAnswer, NotTaken
 from controller.http.notes import OF_SEVERAL_STREAMS, read_well_made
 from controller.http.request_bodies import read_body, until_left
 from controller.http.responses import JSON, headers_of, to_json
@@ -157,7 +157,7 @@ class Forwarding:
 
         try:
             passed = await self._owners.keep_up(subject, attempt)
-        except AnswerLost as error:
+        except NoAnswer as error:
             raise OwnerUndecided(**subject.named, reason=str(error)) from None
         if passed is None:
             return False
@@ -181,7 +181,7 @@ class Forwarding:
             return await self._owners.keep_up(subject, attempt) is not None
         except Exception as error:
             if not call.started:
-                if isinstance(error, AnswerLost):
+                if isinstance(error, NoAnswer):
                     raise OwnerUndecided(**subject.named, reason=str(error)) from None
                 raise
             log_event("passed_answer_broke_off", logging.WARNING, error=error, path=call.scope["path"])

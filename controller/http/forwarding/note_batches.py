@@ -20,7 +20,7 @@ from controller.http.forwarding.note_queue import send_notes
 from controller.http.forwarding.owners import Owners
 from controller.http.forwarding.peers import Peers, told
 from controller.http.forwarding.subjects import Subject
-from controller.http.forwarding.wire import AnswerLost, NotTaken
+from controller.http.forwarding.wire import NoAnswer, NotTaken
 from controller.http.notes import checked, no_list, read_large, take_many
 from controller.http.request_bodies import read_body
 from controller.http.responses import to_json
@@ -141,7 +141,7 @@ class NoteBatches:
             return _Part(places, [_problem(error)] * len(places), None)
         except NotTaken as error:
             return _Part(places, [_problem(NotOwner(**_named(note), reason=str(error))) for note in notes], None)
-        except AnswerLost as error:
+        except NoAnswer as error:
             return _Part(places, [_problem(OwnerUndecided(**_named(note), reason=str(error))) for note in notes], None)
         return _Part(places, passed.bodies if passed.status == 200 else passed.bodies * len(places), passed.time)
 

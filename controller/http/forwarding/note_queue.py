@@ -16,7 +16,7 @@ import msgspec
 
 from controller.cluster.records import ControllerRow
 from controller.http.forwarding.peers import PassedCall, Peers
-from controller.http.forwarding.wire import AnswerLost, Headers, NotTaken
+from controller.http.forwarding.wire import Headers, NoAnswer, NotTaken
 from controller.http.notes import OF_SEVERAL_STREAMS
 from controller.limits import PASSED_NOTES, PASSED_NOTES_BYTES, WAITING_PASSED_NOTES
 from strandline.errors import Overloaded
@@ -46,7 +46,7 @@ class _Waiting:
 
 
 async def send_notes(peers: Peers, owner: ControllerRow, token: bytes | None, notes: list[bytes]) -> Passed:
-    """Sends notes that name their streams, and returns what the owner says. Raises NotTaken, AnswerLost, Overloaded."""
+    """Sends notes that name their streams, and returns what the owner says. Raises NotTaken, NoAnswer, Overloaded."""
     shown = () if token is None else ((b"authorization", token),)
     headers: Headers = ((b"content-type", b"application/json"), *shown)
     call = PassedCall("POST", OF_SEVERAL_STREAMS.encode(), headers, b'{"notes":[%s]}' % b",".join(notes))
@@ -57,9 +57,9 @@ async def send_notes(peers: Peers, owner: ControllerRow, token: bytes | None, no
         try:
             results = _results.decode(body).results
         except msgspec.DecodeError as error:
-            raise AnswerLost(f"its answer was not understood: {error}") from None
+            raise NoAnswer(f"its answer was not understood: {error}") from None
         if len(results) != len(notes):
-            raise AnswerLost(f"its answer has {len(results)} results for {len(notes)} notes")
+            raise NoAnswer(f"its answer has {len(results)} results for {len(notes)} notes")
         return Passed(200, results, answer.headers, answer.time, answer.client_address)
 
 
@@ -72,7 +72,7 @@ class NoteQueue:
         self._sending: set[asyncio.Task[None]] = set()
 
     async def send(self, owner: ControllerRow, token: bytes | None, whose: tuple[str, str], note: bytes) -> Passed:
-        """Sends a note, that of `whose` stream and writer. Raises NotTaken, AnswerLost or Overloaded."""
+        """Sends a note, that of `whose` stream and writer. Raises NotTaken, NoAnswer or Overloaded."""
         waiting = _Waiting(whose, note)
         line = (owner.id, owner.address, token)
         queue = self._lines.get(line)
@@ -105,12 +105,12 @@ class NoteQueue:
             del self._lines[line]
             for waiting in (*batch, *queue):  # after a failure of ours, or at the end
                 if not waiting.answer.done():
-                    waiting.answer.set_exception(AnswerLost("this controller stopped waiting"))
+                    waiting.answer.set_exception(NoAnswer("this controller stopped waiting"))
 
     async def _send_batch(self, owner: ControllerRow, token: bytes | None, batch: list[_Waiting]) -> None:
         try:
             passed = await send_notes(self._peers, owner, token, [each.note for each in batch])
-        except (NotTaken, AnswerLost, Overloaded) as error:
+        except (NotTaken, NoAnswer, Overloaded) as error:
             for each in batch:
                 if not each.answer.done():
                     each.answer.set_exception(_again(error))
@@ -136,6 +136,6 @@ def _taken(queue: deque[_Waiting]) -> list[_Waiting]:
     return taken
 
 
-def _again(error: NotTaken | AnswerLost | Overloaded) -> NotTaken | AnswerLost | Overloaded:
+def _again(error: NotTaken | NoAnswer | Overloaded) -> NotTaken | NoAnswer | Overloaded:
     """An error of its own for each caller: tracebacks of many would grow in one."""
     return error if isinstance(error, Overloaded) else type(error)(*error.args)

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from controller.cluster.records import ControllerRow
-from controller.http.forwarding.wire import Address, AnswerLost, Headers, NotTaken, Wire
+from controller.http.forwarding.wire import Address, Headers, NoAnswer, NotTaken, Wire
 from controller.limits import PEER_ANSWER_MS, PEER_CALLS, PEER_IDLE_MS, PEER_WAITING_CALLS, PEERS_KEPT
 from strandline.errors import NotOwner, Overloaded
 from strandline.limits import ANSWER_BYTES
@@ -25,22 +25,22 @@ TIME: Final = b"strandline-time"
 NOT_ITS_OWN: Final = "the controller that was asked does not own it"
 
 
-class Told(msgspec.Struct, frozen=True):
+class ProblemHead(msgspec.Struct, frozen=True):
     """What a problem says to programs; an answer that is none leaves it empty."""
 
     status: int = 0
     code: str = ""
 
 
-_told: Final = msgspec.json.Decoder(Told)
+_told: Final = msgspec.json.Decoder(ProblemHead)
 
 
-def told(body: bytes | msgspec.Raw) -> Told:
+def told(body: bytes | msgspec.Raw) -> ProblemHead:
     """What an answer says, if it is a problem."""
     try:
         return _told.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Told()
+        return ProblemHead()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class PeerAnswer:
         self._body: bytes | None = None
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes. Raises AnswerLost where it breaks off."""
+        """The body as it comes. Raises NoAnswer where it breaks off."""
         if self._body is not None:
             yield self._body
             return
@@ -94,13 +94,13 @@ class PeerAnswer:
             yield piece
 
     async def whole(self) -> bytes:
-        """The whole body. Raises AnswerLost where it breaks off, or is larger than an answer may be."""
+        """The whole body. Raises NoAnswer where it breaks off, or is larger than an answer may be."""
         if self._body is None:
             body = bytearray()
             async for piece in self.pieces():
                 body += piece
                 if len(body) > ANSWER_BYTES:
-                    raise AnswerLost(f"its answer is larger than {ANSWER_BYTES} bytes")
+                    raise NoAnswer(f"its answer is larger than {ANSWER_BYTES} bytes")
             self._body = bytes(body)
         return self._body
 
@@ -151,7 +151,7 @@ class Peers:
 
     @asynccontextmanager
     async def ask(self, owner: ControllerRow, call: PassedCall) -> AsyncIterator[PeerAnswer]:
-        """Sends a call; gives the answer when its head is there. Raises NotTaken, AnswerLost or Overloaded."""
+        """Sends a call; gives the answer when its head is there. Raises NotTaken, NoAnswer or Overloaded."""
         peer = self._peer(owner.address)
         waits = call.wait_ms is not None
         limit = PEER_WAITING_CALLS if waits else PEER_CALLS

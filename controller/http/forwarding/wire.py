@@ -26,7 +26,7 @@ class NotTaken(Exception):
     """Nothing was done: the call may be made again, also elsewhere."""
 
 
-class AnswerLost(Exception):
+class NoAnswer(Exception):
     """It is not known whether the call was carried out."""
 
 
@@ -62,12 +62,12 @@ class Wire(asyncio.Protocol):
         self._transport.write(request)
 
     async def head(self, within_s: float) -> None:
-        """Waits for the status and the headers. Raises AnswerLost."""
+        """Waits for the status and the headers. Raises NoAnswer."""
         while not self._has_head:
             await self._more(within_s)
 
     async def pieces(self, within_s: float) -> AsyncIterator[bytes]:
-        """The body as it comes, each piece within this time. Raises AnswerLost where it breaks off."""
+        """The body as it comes, each piece within this time. Raises NoAnswer where it breaks off."""
         while True:
             while self._pieces:
                 piece = self._pieces.popleft()
@@ -85,13 +85,13 @@ class Wire(asyncio.Protocol):
 
     async def _more(self, within_s: float) -> None:
         if self._lost is not None:
-            raise AnswerLost(self._lost)
+            raise NoAnswer(self._lost)
         self._waiter = self._loop.create_future()
         try:
             async with asyncio.timeout(within_s):
                 await self._waiter
         except TimeoutError:
-            raise AnswerLost(f"nothing came for {within_s:.0f} s") from None
+            raise NoAnswer(f"nothing came for {within_s:.0f} s") from None
         finally:
             self._waiter = None
 

@@ -9,7 +9,7 @@ from controller.cluster.shards import fair_share
 from controller.limits import LEASE_MS, QUIET_MEMBERSHIP_MS
 
 
-class Membership:
+class ClusterView:
     """The last answers of the store, seen from one controller. Moments are of its monotonic clock."""
 
     def __init__(self, own: int, answer: BeatAnswer, monotonic: int) -> None:
