@@ -50,8 +50,10 @@ class DueStreams:
 
     async def _run(self) -> None:
         while True:
+            # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with what it waits for.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), DUE_LOOK_MS / 1000)
+                async with asyncio.timeout(DUE_LOOK_MS / 1000):
+                    await self._wanted.wait()
             self._wanted.clear()
             try:
                 await self.look()

@@ -12,7 +12,7 @@ from controller.storage.database import open_joint
 from controller.storage.refusals import OneController
 from strandline.errors import NotOwner
 from strandline.limits import COMMIT_HANGS_MS
-from tests.joint.nodes import AWAY, CONFIG, PATIENCE_S, Nodes, nodes
+from tests.joint.nodes import AWAY, CONFIG, PATIENCE_S, Node, Nodes, nodes
 from tests.postgres import Postgres
 
 STREAMS = [f"s{number}" for number in range(12)]
@@ -205,6 +205,19 @@ def test_a_look_for_due_streams_writes_nothing_for_loaded_ones(postgres_url: str
         assert loaded is not None
         await one.due.look()
         assert one.committer.pending(loaded) is None
+
+    play(postgres_url, scene)
+
+
+def test_the_look_for_due_streams_ends_also_when_shards_were_just_taken(postgres_url: str) -> None:
+    async def scene(_: Nodes) -> None:
+        node = Node(postgres_url, "one")
+        node.due.start()
+        for _turn in range(3):  # until it waits
+            await asyncio.sleep(0)
+        node.due.look_soon()
+        async with asyncio.timeout(PATIENCE_S):
+            await node.crash()
 
     play(postgres_url, scene)
 
