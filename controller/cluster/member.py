@@ -413,10 +413,14 @@ class Member:
             return Hold(monotonic + HELD_CALL_MS)  # one of the live controllers is about to take it
         return PassOn(owner)
 
-    def look_soon(self, monotonic: int) -> None:
-        """A controller that a call was passed on to is not the owner: a beat tells who is."""
-        if self.may_serve(monotonic):
-            self._beat_at = min(self._beat_at, monotonic + FREE_SHARDS_LOOK_MS)
+    def look_soon(self, monotonic: int) -> bool:
+        """A controller that a call was passed on to is not the owner, or nobody is: a beat tells who is. Returns
+        whether that brings the next beat forward."""
+        soon = monotonic + FREE_SHARDS_LOOK_MS
+        if not self.may_serve(monotonic) or self._beat_at <= soon:
+            return False
+        self._beat_at = soon
+        return True
 
     def begin_load(self, monotonic: int, shard: int) -> OwnedShard | None:
         """The tenure in which a stream of this shard may be loaded now; None if it may not."""

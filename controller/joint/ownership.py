@@ -1,0 +1,62 @@
+"""Who owns what, as the member of this controller knows it: what forwarding asks about each call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from controller.cluster.actions import Hold, Refusal, Refuse, Route, Serve
+from controller.cluster.records import Kind
+from controller.cluster.shards import shard_of
+from controller.joint.driver import Driver
+from controller.limits import HELD_CALL_MS
+
+
+class Ownership:
+    """Routes calls by the shards of a driver. The application is put together before there is one."""
+
+    def __init__(self, monotonic: Callable[[], int]) -> None:
+        """`monotonic` returns milliseconds, and is the driver's."""
+        self.monotonic = monotonic
+        self._driver: Driver | None = None
+
+    def follow(self, driver: Driver) -> None:
+        """From now on this driver says who owns what; before that every call is refused."""
+        self._driver = driver
+
+    @property
+    def me(self) -> int:
+        """The id of this controller, which changes when it begins anew."""
+        return 0 if self._driver is None else self._driver.member.id
+
+    def route(self, kind: Kind, name: str, *, passed_on_to: int | None = None) -> Route:
+        """What to do with a call. A shard that was just taken is waited for until its streams may be loaded, and for a
+        shard that nobody has a beat goes out early: held calls do not wait for long."""
+        if self._driver is None:
+            return Refuse(Refusal.NOT_SERVING)
+        now, member, tenures = self.monotonic(), self._driver.member, self._driver.tenures
+        shard = shard_of(kind, name, tenures.shards)
+        route = member.route(now, shard, passed_on_to=passed_on_to)
+        if isinstance(route, Serve):
+            owned = member.owned.get(shard)
+            if owned is None or not tenures.has(owned):
+                route = Hold(now + HELD_CALL_MS)
+        elif isinstance(route, Hold):
+            self.refresh()
+        return route
+
+    def refresh(self) -> None:
+        """Looks soon who owns what by now."""
+        if self._driver is not None and self._driver.member.look_soon(self.monotonic()):
+            self._driver.step()
+
+    async def changed(self, until: int) -> bool:
+        """Waits until something has happened, and returns True; or until this moment, and returns False."""
+        wait_s = max(0, until - self.monotonic()) / 1000
+        try:
+            # Not `wait_for`, which waits in a task of its own: what happens before that task runs would be missed.
+            async with asyncio.timeout(wait_s):
+                await (asyncio.sleep(wait_s) if self._driver is None else self._driver.changed())
+        except TimeoutError:
+            return False
+        return True
