@@ -89,6 +89,13 @@ class OneController(StoreRefused):
         return f"{self.store} is an SQLite file, which one controller serves alone: several need PostgreSQL"
 
 
+class ServedTogether(StoreRefused):
+    """One controller was to serve alone a store that controllers have served together."""
+
+    def __str__(self) -> str:
+        return "controllers serve this store together: give this one a --name and an --address too"
+
+
 class StoreAway(StoreRefused):
     """The database could not be opened."""
 

@@ -14,6 +14,7 @@ from controller.limits import CLOCK_LEAD_MS, FENCES_SINCE_S
 from controller.storage import schema
 from controller.storage.diagnosis import Cause, StoreTrouble
 from controller.storage.dialect import StoreDialect
+from controller.storage.refusals import ServedTogether
 from controller.storage.save import Claim
 from controller.storage.statements import StatementRunner
 from controller.storage.tenure import Tenure
@@ -201,6 +202,7 @@ def begin_term(connection: Connection, owner: str, now: int) -> Term:
 
     Served time continues where the term before left it: nobody could be heard since.
 
+    Raises ServedTogether for a store that was served in shards: terms know nothing of their fences, clocks and silence.
     Raises CommitUnknown if it is not known whether the term began; an unused term does no harm.
     """
     table = schema.served
@@ -209,6 +211,8 @@ def begin_term(connection: Connection, owner: str, now: int) -> Term:
         # SQLite has one lock, for whoever writes; if it were taken after a read, a commit in between would be an error.
         connection.execute(delete(table).where(false()))
         connection.execute(select(table.c.fence).order_by(table.c.fence).with_for_update())
+        if connection.execute(select(schema.shard.c.id).where(schema.shard.c.fence > 0).limit(1)).first() is not None:
+            raise ServedTogether
         newest = connection.execute(select(func.max(table.c.fence))).scalar_one()
         if newest is not None:
             written = [

@@ -35,7 +35,7 @@ from controller.storage.cluster import BeginAnswer, ControllerEnded, ShardsLost
 from controller.storage.database import open_database, parse_url
 from controller.storage.dialect import dialect_of
 from controller.storage.postgresql import joint_engine, writing_engine
-from controller.storage.refusals import AlreadyServed
+from controller.storage.refusals import AlreadyServed, ServedTogether
 from controller.storage.save import Commit, CommitWriter
 from controller.storage.statements import StatementRunner
 from controller.storage.tenure import Tenure
@@ -702,6 +702,13 @@ def test_controllers_that_share_a_store_keep_out_one_that_serves_alone(store: Cl
     store.node("one")
     with pytest.raises(AlreadyServed):
         open_database(store.url)
+
+
+def test_a_store_that_was_served_together_is_served_by_none_alone(postgres: Postgres, postgres_url: str) -> None:
+    with ExitStack() as opened:
+        Cluster(postgres_url, opened, postgres).node("one").take(7)
+    with open_database(postgres_url) as database, pytest.raises(ServedTogether, match="give this one a --name"):
+        begin_term(database.writer, "alone", 1_000)
 
 
 def test_a_controller_that_serves_alone_keeps_out_those_that_share(postgres_url: str) -> None:
