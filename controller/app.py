@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -20,7 +21,8 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from controller.clock import HostClock
-from controller.controller import Controller
+from controller.cluster.records import Identity
+from controller.controller import Controller, JointController, installed_version
 from controller.dashboard.mount import add_dashboard
 from controller.http import documentation
 from controller.http.auth import Rules
@@ -35,6 +37,7 @@ from controller.http.notes import AnsweredBefore
 from controller.http.openapi import describe
 from controller.http.problems import answer_with
 from controller.http.routes import ROUTERS, declared_by
+from controller.joint.ownership import Ownership
 from controller.settings import Settings
 from controller.storage.refusals import StoreRefused
 from strandline.errors import (
@@ -105,17 +108,23 @@ def create_app(
     controller's never does. With a clock that is moved `by_hand`, nothing happens before `Controller.run_due`.
     `stopwatch` returns seconds, and measures how long the store takes. `owner` is the name of this controller in the
     store. The store is opened when the application starts. At most one application in a process can have the
-    `dashboard`. A request is looked up in the `routers` in this order. With a `directory`, calls for what other
-    controllers own are passed on to them; `peer_tls` says whom to trust there, None: whom this machine trusts.
+    `dashboard`. A request is looked up in the `routers` in this order. Calls for what other controllers own are passed
+    on to them: the store says who owns what if the settings have a name, or a `directory` does. `peer_tls` says whom to
+    trust there, None: whom this machine trusts.
     """
 
     host = SystemClock() if clock is None else clock
+    ownership = None if settings.name is None else Ownership(host.monotonic)
+    directory = ownership if directory is None else directory
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        named = owner if owner is not None else f"{socket.gethostname()}:{os.getpid()}"
         try:
-            controller = await Controller.start(settings.database, host, named, stopwatch, by_hand=by_hand)
+            if ownership is None:
+                named = owner if owner is not None else f"{socket.gethostname()}:{os.getpid()}"
+                controller = await Controller.start(settings.database, host, named, stopwatch, by_hand=by_hand)
+            else:
+                controller = await _among_others(settings, host, ownership, stopwatch)
         except StoreRefused as refused:
             app.state.refused = refused
             raise
@@ -132,7 +141,7 @@ def create_app(
     routes = declared_by(routers)
     forwarding = None if directory is None else Forwarding(directory, routes, tls=peer_tls)
     app = Application(
-        BrowserGate(settings.allowed_hosts, settings.host),
+        BrowserGate(settings.allowed_hosts, settings.host, urlsplit(settings.address or "").hostname),
         Rules(routes),
         dashboard=dashboard,
         forwarding=forwarding,
@@ -144,19 +153,35 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    app.add_exception_handler(StrandlineError, _refused)
-    app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(RequestValidationError, _bad_parameter)
-    app.add_exception_handler(Exception, _failed)
+    _add_error_handlers(app)
+    _add_routes(app, routers)
+    if dashboard:
+        add_dashboard(app)
+    app.openapi = partial(_openapi, app, routes)  # type: ignore[method-assign]  # FastAPI's own way to extend it
+    return app
+
+
+def _add_routes(app: FastAPI, routers: Sequence[Routes]) -> None:
     for each in NOTE_ROUTES:
         app.router.routes.append(Route(each.path, AnsweredBefore(), methods=[each.method]))
     for router in routers:
         app.router.routes.extend(router.routes)  # `include_router` makes each of them again for each application
     app.add_route("/docs", partial(_documentation, app), include_in_schema=False)
-    if dashboard:
-        add_dashboard(app)
-    app.openapi = partial(_openapi, app, routes)  # type: ignore[method-assign]  # FastAPI's own way to extend it
-    return app
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    app.add_exception_handler(StrandlineError, _refused)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _bad_parameter)
+    app.add_exception_handler(Exception, _failed)
+
+
+async def _among_others(
+    settings: Settings, host: HostClock, ownership: Ownership, stopwatch: Callable[[], float]
+) -> Controller:
+    assert settings.name is not None and settings.address is not None
+    identity = Identity(settings.name, settings.address, settings.client_address, installed_version())
+    return await JointController.begin(settings.database, host, identity, ownership, stopwatch)
 
 
 def _openapi(app: FastAPI, routes: Sequence[DeclaredRoute]) -> dict[str, Any]:

@@ -5,22 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 import time
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import NamedTuple
+from typing import NamedTuple, Self, TypeVar
 
 from controller.clock import Clock, HostClock
+from controller.cluster.member import Member, MemberPhase
+from controller.cluster.records import Adopt, ControllerRow, Identity
 from controller.commit.group_commit import Committer
 from controller.commit.health import Outage, Replaced, StoreHealth
 from controller.commit.serving import TermRecord
 from controller.commit.store import Store
 from controller.groups.service import Groups
+from controller.joint.driver import Driver
+from controller.joint.ownership import Ownership
+from controller.joint.store_time import StoreTime
 from controller.limits import (
     CLOSE_DEADLINE_S,
     CUT_GRACE_S,
     DRAIN_DEADLINE_S,
+    HAND_OVER_DEADLINE_S,
     HEARTBEAT_MS,
     READY_WAIT_S,
     START_DEADLINE_S,
@@ -35,12 +42,16 @@ from controller.status.journal_reads import JournalReads
 from controller.status.metrics import Metrics
 from controller.status.single_flight import SingleFlight
 from controller.status.status_reader import StatusReader
-from controller.storage.database import Database, away, open_database, parse_url, shown
+from controller.storage import cluster
+from controller.storage.cluster import NameReused
+from controller.storage.database import Database, away, open_database, open_joint, parse_url, shown
 from controller.storage.diagnosis import Cause
 from controller.storage.refusals import StoreAway
-from controller.storage.session import StoreFailed
+from controller.storage.session import StoreConnection, StoreFailed
+from controller.storage.tenure import Tenures
 from controller.storage.terms import OneTerm, Term, begin_term
 from controller.storage.worker import in_thread
+from controller.streams.due_streams import DueStreams
 from controller.streams.mark_feed import MarkFeed
 from controller.streams.notes import Notes
 from controller.streams.reads import Reads
@@ -52,6 +63,8 @@ from strandline.core.served_time import Unserved
 from strandline.errors import StoreCorrupt, StoreUnavailable, StoreUndecided, StrandlineError
 
 log = logging.getLogger(__name__)
+
+Opened = TypeVar("Opened")
 
 
 class Readiness(NamedTuple):
@@ -69,12 +82,11 @@ class Controller:
         store: Store,
         committer: Committer,
         clock: Clock,
-        term: Term,
+        tenures: Tenures,
         health: StoreHealth,
         work_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         """`work_clock` gives the seconds that this thread has worked: what only waits may be worked out again soon."""
-        tenures = OneTerm(term, clock.unserved)
         self.clock = clock
         self.health = health
         self.counts = Counts()
@@ -87,8 +99,8 @@ class Controller:
         self.retention = Retention(self.streams, self.reading, self.groups, store, committer, clock)
         self.journals = JournalReads(self.streams, self.groups, store)
         self.status = StatusReader(self.streams, self.groups, clock, work_clock)
-        self.version = _version()
-        self.since = term.started_at
+        self.version = installed_version()
+        self.since = 0  # once it serves
         self._readiness = SingleFlight(self._find_out, clock, work_clock, rest=0)
         self.tokens = Tokens(store, clock)
         self.denials = DeniedCalls(clock)
@@ -117,25 +129,26 @@ class Controller:
 
         With a clock that is moved `by_hand`, nothing happens by itself: the caller moves it and calls `run_due`.
         """
-        begun = in_thread("store-start", partial(_begin, database_url, owner, host))
-        await asyncio.wait([opening := asyncio.wrap_future(begun)], timeout=START_DEADLINE_S)
-        if not opening.done():
-            raise StoreAway(shown(parse_url(database_url)), f"it has not answered for {START_DEADLINE_S} s")
-        database, term = opening.result()
+        database, term = await _opened(database_url, partial(_begin, database_url, owner, host))
         clock = Clock(host, term.started_at, by_hand=by_hand, unserved=Unserved(term.unserved_ms))
         health = StoreHealth(stopwatch)
         health.wrote()  # the start of the term
         store = Store(database, term, health)
         committer = Committer(store.commit, TermRecord(term, clock), health=health)
-        controller = cls(store, committer, clock, term, health)
+        controller = cls(store, committer, clock, OneTerm(term, clock.unserved), health)
         await controller.tokens.refresh()
         clock.unserved.skip(clock.now() - term.started_at)  # nobody could be heard before this
         committer.start()
-        controller._token_refresher = asyncio.create_task(controller._refresh_tokens(), name="tokens")
-        if not by_hand:
-            controller._heartbeat = asyncio.create_task(controller._run_heartbeat(), name="heartbeat")
-            controller._clock_reader = asyncio.create_task(controller._read_clock(), name="pulse")
+        controller._serve(by_hand=by_hand)
         return controller
+
+    def _serve(self, *, by_hand: bool = False) -> None:
+        """Begins what a controller does by itself."""
+        self.since = self.clock.now()
+        self._token_refresher = asyncio.create_task(self._refresh_tokens(), name="tokens")
+        if not by_hand:
+            self._heartbeat = asyncio.create_task(self._run_heartbeat(), name="heartbeat")
+            self._clock_reader = asyncio.create_task(self._read_clock(), name="pulse")
 
     @property
     def replaced(self) -> Replaced | None:
@@ -148,6 +161,9 @@ class Controller:
             self._stop_by = asyncio.get_running_loop().time() + DRAIN_DEADLINE_S
         self.stopping = True
         self.reading.stop()
+
+    async def hand_over(self) -> None:
+        """Gives to others what it serves, before it stops to take calls. A controller alone has nobody to give to."""
 
     async def stop(self) -> None:
         """Writes what is waiting, and closes the store."""
@@ -171,8 +187,12 @@ class Controller:
             log_event("not_flushed", logging.ERROR, reason=reason)
         if tasks:
             await asyncio.wait(tasks, timeout=self._seconds_left())
-        if not await self._store.close(min(CLOSE_DEADLINE_S, self._seconds_left())):
+        if not await self._close(min(CLOSE_DEADLINE_S, self._seconds_left())):
             log_event("store_left_behind", logging.ERROR)
+
+    async def _close(self, seconds: float) -> bool:
+        """Closes the store; returns whether that was in time."""
+        return await self._store.close(seconds)
 
     def _seconds_left(self) -> float:
         """The time left for writing to the store, without the time reserved for closing it."""
@@ -284,11 +304,108 @@ class Controller:
                 log.exception("the tokens could not be read again")
 
 
-def _version() -> str:
+class JointController(Controller):
+    """A controller that serves some shards of a store, together with others."""
+
+    def __init__(
+        self, store: Store, committer: Committer, clock: StoreTime, health: StoreHealth, driver: Driver
+    ) -> None:
+        super().__init__(store, committer, clock, driver.tenures, health)
+        self._driver = driver
+        self._due = DueStreams(self.streams, store, committer, clock, driver.tenures.all)
+        self._hand_over_by = 0.0  # set once it is stopping
+        driver.stopped.add_done_callback(self._has_stopped)
+
+    @classmethod
+    async def begin(
+        cls,
+        database_url: str,
+        host: HostClock,
+        identity: Identity,
+        ownership: Ownership,
+        stopwatch: Callable[[], float] = time.perf_counter,
+    ) -> Self:
+        """Opens the store and begins to serve shards of it; `ownership` then says who owns what.
+
+        Raises what `open_joint` raises, and StoreAway without a lease in time.
+        """
+        database, sessions = await _opened(database_url, partial(open_joint, database_url))
+        member = Member(identity, partial(secrets.randbits, 63))
+        driver = Driver(member, sessions, host.monotonic)
+        ownership.follow(driver)
+
+        def settle(connection: StoreConnection) -> None:
+            cluster.adopt(connection, Adopt(member.id))
+
+        health = StoreHealth(stopwatch)
+        store = Store(database, None, health, settle)
+        committer = Committer(store.commit, driver.record, health=health)
+        controller = cls(store, committer, StoreTime(host, member), health, driver)
+        try:
+            async with asyncio.timeout(START_DEADLINE_S):
+                await controller.tokens.refresh()
+                committer.start()
+                controller._due.start()
+                memories = controller.streams, controller.groups
+                await driver.begin(memories, committer.beat_soon, controller._due.look_soon)
+        except TimeoutError:
+            raise StoreAway(shown(parse_url(database_url)), f"it gave no lease for {START_DEADLINE_S} s") from None
+        health.wrote()  # the begin
+        controller._serve()
+        return controller
+
+    def _has_stopped(self, stopped: asyncio.Future[ControllerRow | None]) -> None:
+        replaced_by = None if stopped.cancelled() else stopped.result()
+        if replaced_by is not None:
+            self.health.replace(NameReused(replaced_by.name, replaced_by.address))
+
+    def begin_stop(self) -> None:
+        """Begins to hand everything over, too."""
+        begun = self.stopping
+        super().begin_stop()
+        if not begun:
+            self._hand_over_by = asyncio.get_running_loop().time() + HAND_OVER_DEADLINE_S
+            self.streams.settle()
+            self._driver.drain()
+
+    async def hand_over(self) -> None:
+        """Returns once others may have everything, or when that takes too long."""
+        seconds = max(0.0, self._hand_over_by - asyncio.get_running_loop().time())
+        await asyncio.wait([self._driver.stopped], timeout=seconds)
+        if self._driver.stopped.done() and self._heartbeat is not None:
+            self._heartbeat.cancel()  # there is nothing left to commit
+
+    async def stop(self) -> None:
+        self.begin_stop()
+        await self.hand_over()
+        await self._due.stop()
+        await super().stop()
+
+    async def _close(self, seconds: float) -> bool:
+        return all(await asyncio.gather(self._driver.close(seconds), super()._close(seconds)))
+
+    async def check_ready(self) -> None:
+        """Raises StoreUnavailable without a lease, too."""
+        if self._driver.member.phase is not MemberPhase.SERVING and self.replaced is None and not self.stopping:
+            raise StoreUnavailable(reason="this controller holds no lease of the store")
+        await super().check_ready()
+
+
+def installed_version() -> str:
+    """The version of this program."""
     try:
         return version("strandline")
     except PackageNotFoundError:  # run from a folder that was never installed
         return "unknown"
+
+
+async def _opened(url: str, opening: Callable[[], Opened]) -> Opened:
+    """Opens a store in a thread; raises StoreRefused."""
+    done = asyncio.wrap_future(in_thread("store-start", opening))
+    await asyncio.wait([done], timeout=START_DEADLINE_S)
+    if not done.done():
+        raise StoreAway(shown(parse_url(url)), f"it has not answered for {START_DEADLINE_S} s")
+    return done.result()
 
 
 def _begin(url: str, owner: str, host: HostClock) -> tuple[Database, Term]:

@@ -195,6 +195,7 @@ STORE_CLOCK_MS: Final = 60_000  # the store's clock is taken from the beats of s
 QUIET_MEMBERSHIP_MS: Final = 5_000  # without a controller that came or went; before that none hands shards over
 HANDED_OVER_SHARDS: Final = 16  # by one controller in a beat, to those that have fewer
 DRAINED_SHARDS: Final = 32  # in one commit of a controller that stops
+HAND_OVER_DEADLINE_S: Final = 5  # of DRAIN_DEADLINE_S, in which a controller that stops gives its shards away
 HELD_CALL_MS: Final = 500  # how long a call waits for a shard that is being handed over
 DUE_LOOK_MS: Final = 10_000  # how often a controller looks for streams of its shards that time alone is about to change
 DUE_STREAMS: Final = 1_000  # found at a time

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from types import FrameType
 from typing import Final
+from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI
@@ -23,10 +24,17 @@ from controller.dashboard.limits import CHANNEL_BYTES
 from controller.dashboard.mount import is_installed
 from controller.http.connection import HttpConnection, SocketConnection, Waits
 from controller.http.listener import Listener, connections_bound
-from controller.limits import DRAIN_DEADLINE_S, START_DEADLINE_S, STOP_DEADLINE_S, WAITS_LOOK_TICKS
+from controller.limits import (
+    DRAIN_DEADLINE_S,
+    HAND_OVER_DEADLINE_S,
+    START_DEADLINE_S,
+    STOP_DEADLINE_S,
+    WAITS_LOOK_TICKS,
+)
 from controller.records.log_lines import log_lines
 from controller.records.operator_log import log_event
 from controller.settings import Settings
+from controller.storage.cluster import NameReused
 from controller.storage.database import check_store, parse_url, shown
 from controller.storage.diagnosis import StoreSilent
 from controller.storage.refusals import StoreRefused
@@ -35,10 +43,13 @@ from controller.storage.terms import RESTORE, REWIND, TermOver
 from controller.storage.tokens import has_tokens
 from controller.storage.worker import within
 from controller.terminal import Failure, say
-from strandline.errors import InvalidConfig, Overloaded
+from strandline.client.addresses import check_addresses
+from strandline.errors import InvalidConfig, InvalidName, Overloaded
 from strandline.hosts import AllowedHosts
+from strandline.names import is_name
 
 TAKEN_OVER_STATUS: Final = 4  # the exit status if another controller took the store over: a restart would fight it
+EXAMPLE: Final = "like http://10.0.0.1:8433"  # of an address
 GARBAGE_OBJECTS: Final = 50_000  # a collection of young objects starts after this many more allocations than frees
 
 
@@ -104,6 +115,7 @@ class Server(uvicorn.Server):
             waiting = controller.reading.waiting + controller.following.readers
             log_event("stopping", waiting_readers=waiting, waiting_calls=controller.measures.waiting_calls)
             controller.begin_stop()
+            await controller.hand_over()  # until then it takes calls, and passes them on
         await super().shutdown(sockets)
         log_event("stopped")
 
@@ -116,6 +128,7 @@ def serve(settings: Settings) -> int:
 
 def _serve(settings: Settings) -> int:
     check_certificate(settings)
+    check_name(settings)
     try:
         AllowedHosts.of(settings.allowed_hosts)
     except InvalidConfig as error:
@@ -134,6 +147,7 @@ def _serve(settings: Settings) -> int:
     log_event("schema_created" if fresh else "schema_found", store=store, revision=REVISION)
     listener = _listen(settings.host, settings.port)
     app = create_app(settings, dashboard=True)
+    handing_over_s = 0 if settings.name is None else HAND_OVER_DEADLINE_S
     config = uvicorn.Config(
         app,
         loop="uvloop",
@@ -146,7 +160,7 @@ def _serve(settings: Settings) -> int:
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        timeout_graceful_shutdown=DRAIN_DEADLINE_S - STOP_DEADLINE_S,
+        timeout_graceful_shutdown=DRAIN_DEADLINE_S - STOP_DEADLINE_S - handing_over_s,
         ssl_certfile=settings.ssl_certfile,
         ssl_keyfile=settings.ssl_keyfile,
         ssl_keyfile_password=settings.ssl_keyfile_password,
@@ -160,7 +174,8 @@ def _serve(settings: Settings) -> int:
         raise Failure(str(app.state.refused))
     controller = getattr(app.state, "controller", None)
     if controller is not None and controller.replaced is not None:
-        taken = isinstance(controller.replaced, TermOver) and controller.replaced.owner not in (RESTORE, REWIND)
+        by = controller.replaced
+        taken = isinstance(by, NameReused) or (isinstance(by, TermOver) and by.owner not in (RESTORE, REWIND))
         raise Failure(f"{controller.replaced}; this controller has ended", TAKEN_OVER_STATUS if taken else 1)
     return 0 if server.started else 1
 
@@ -168,7 +183,7 @@ def _serve(settings: Settings) -> int:
 def _check(settings: Settings) -> bool:
     """Raises what prevents serving; returns whether the store's schema was created."""
     check_callers(settings)
-    return check_store(settings.database)
+    return check_store(settings.database, joint=settings.name is not None)
 
 
 def check_callers(settings: Settings) -> None:
@@ -186,6 +201,31 @@ def check_callers(settings: Settings) -> None:
             "without --ssl-certfile, tokens and notes go over the network unencrypted: see "
             "docs/how-to/tokens-and-tls.md"
         )
+
+
+def check_name(settings: Settings) -> None:
+    """Raises Failure for a name or an address by which other controllers could not know this one."""
+    addresses = {"--address": settings.address, "--client-address": settings.client_address}
+    if settings.name is None:
+        for option, given in addresses.items():
+            if given is not None:
+                raise Failure(f"{option} is for a controller that serves together with others: give it a --name too")
+        return
+    if not is_name(settings.name):
+        raise Failure(f"--name: {InvalidName(what='controller', name=settings.name)}")
+    if settings.address is None:
+        raise Failure(f"--name needs the --address at which other controllers reach this one, {EXAMPLE}")
+    for option, given in addresses.items():
+        if given is not None and not _is_address(given):
+            raise Failure(f"{option} is no address of a controller: name http or https and a host, {EXAMPLE}")
+
+
+def _is_address(given: str) -> bool:
+    try:
+        (address,) = check_addresses(given)
+    except (InvalidConfig, ValueError):
+        return False
+    return address == given.rstrip("/") and address.isascii() and not urlsplit(address).path
 
 
 def check_certificate(settings: Settings) -> None:

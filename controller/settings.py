@@ -17,6 +17,9 @@ LOG_FORMAT_DEFAULT = "text"
 class Settings:
     """`database` is a URL, or the path of an SQLite file; port 0 takes any free port.
 
+    With a `name`, which no other controller of the store has, it serves a PostgreSQL store together with others: they
+    reach it at `address`, and clients at `client_address`, if clients may call it directly.
+
     `allowed_hosts` are names by which it may be called besides its own address; "*.example.org" allows all names below
     that one. `insecure` allows an address other than loopback without tokens. With `ssl_certfile`, and `ssl_keyfile` if
     the key is in another file, it serves TLS. Fields that may be secret are not in its repr.
@@ -25,6 +28,9 @@ class Settings:
     database: str = field(default=DATABASE_DEFAULT, repr=False)
     host: str = HOST_DEFAULT
     port: int = PORT_DEFAULT
+    name: str | None = None
+    address: str | None = None
+    client_address: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     insecure: bool = False
     ssl_certfile: str | None = None

@@ -24,6 +24,13 @@ class HostNames(click.types.StringParamType):
 @option("--host", default=HOST_DEFAULT, metavar="HOST", help="the address to listen on")
 @option("--port", type=Whole(0, 65_535), default=PORT_DEFAULT, help="the port to listen on, 0 for any that is free")
 @option(
+    "--name",
+    metavar="NAME",
+    help="serve a PostgreSQL store together with other controllers, under a name that none of them has",
+)
+@option("--address", metavar="URL", help="with --name: where the other controllers reach this one")
+@option("--client-address", metavar="URL", help="with --name: where clients may call this controller directly")
+@option(
     "--log-format",
     type=click.Choice(LOG_FORMATS),
     default=LOG_FORMAT_DEFAULT,
@@ -52,7 +59,8 @@ class HostNames(click.types.StringParamType):
 def command(**settings: Any) -> int:
     """Serve the controller. A fresh SQLite file gets its schema; a store of another version is refused.
 
-    It exits with 0 when it was told to end, 1 where it cannot begin, and 4 when another controller took its store over.
+    It exits with 0 when it was told to end, 1 where it cannot begin, and 4 when another controller took over its store
+    or its name.
     """
     with store_failures():
         from controller.server import serve

@@ -102,12 +102,14 @@ class Committer:
 
     async def stop(self, seconds: float = STOP_DEADLINE_S) -> bool:
         """Writes what is waiting and how long this controller served, then ends. Returns whether that is durable."""
-        self._serving.stop()
-        last = self.beat_soon()
-        await asyncio.wait([last], timeout=seconds)
+        last = self.beat_soon() if self._serving.stop() else None
+        if last is not None:
+            await asyncio.wait([last], timeout=seconds)
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if last is None:
+            return not self.waiting
         return last.done() and not last.cancelled() and last.exception() is None
 
     def admit(self, calls: int = 1) -> None:

@@ -6,13 +6,14 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 from controller.commit.damaged_rows import DamagedRows
 from controller.limits import READY_WRITE_MS, SLOW_FLUSH_MS, STORE_TELLING_MS
 from controller.records.counts import Distribution
 from controller.records.operator_log import log_event
 from controller.records.rate_limit import RateLimit
+from controller.storage.cluster import NameReused
 from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.terms import TermGone, TermOver
 from strandline.errors import StoreCorrupt
@@ -20,7 +21,7 @@ from strandline.errors import StoreCorrupt
 FLUSH_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 FLUSH_CALLS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 
-Replaced: TypeAlias = TermOver | TermGone  # why a controller may no longer serve its store
+Replaced: TypeAlias = TermOver | TermGone | NameReused  # why a controller may no longer serve its store
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class StoreHealth:
             since = self.outage.since if self.outage is not None else now if began is None else began
             self.outage = Outage(found.cause, found.reason, since)
         if isinstance(error, TermOver | TermGone):
-            self._replace(error)
+            self.replace(error)
             return
         if found.cause is Cause.DAMAGED and self._damage is None:
             self._damage = Outage(found.cause, found.reason, now)
@@ -123,14 +124,21 @@ class StoreHealth:
         told = {"operation": operation, "cause": str(found.cause), "reason": found.reason, "calls": calls}
         self._log_rarely(event, logging.ERROR, now, error, **told)
 
-    def _replace(self, error: Replaced) -> None:
-        if self.replaced is None:
-            self.replaced = error
-            self.when_replaced()
-            if isinstance(error, TermOver):
+    def replace(self, error: Replaced) -> None:
+        """Records why this controller may no longer serve."""
+        if self.replaced is not None:
+            return
+        self.replaced = error
+        self.when_replaced()
+        match error:
+            case TermOver():
                 log_event("taken_over", logging.ERROR, by=error.owner, fence=error.newest, ours=error.fence)
-            else:
+            case TermGone():
                 log_event("entry_gone", logging.ERROR, ours=error.fence, reason=str(error))
+            case NameReused():
+                log_event("name_reused", logging.ERROR, name=error.name, address=error.address)
+            case _:
+                assert_never(error)
 
     def _log_rarely(
         self, event: str, level: int, now: float, error: BaseException | None = None, **fields: object

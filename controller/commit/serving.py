@@ -26,8 +26,9 @@ class ServingRecord(Protocol):
     def fail(self, error: Exception) -> None:
         """Records that the commit failed, or that its outcome is not known."""
 
-    def stop(self) -> None:
-        """From now on no caller gets a later time: the next commit is the last one."""
+    def stop(self) -> bool:
+        """From now on no caller gets a later time. Returns whether a last commit is due; else this controller has given
+        everything away already."""
 
 
 class TermRecord:
@@ -60,5 +61,6 @@ class TermRecord:
         self._clock.unserved.begin(self._began)
         self._clock.unserved.fail()
 
-    def stop(self) -> None:
+    def stop(self) -> bool:
         self._lead_ms = 0
+        return True

@@ -27,12 +27,14 @@ _CALLED_KEPT: Final = 64  # pairs of a host as it was sent and the address that 
 class BrowserGate:
     """Knows the names of a controller, and which pages are its own."""
 
-    def __init__(self, allowed_hosts: Sequence[str], listens_on: str) -> None:
-        """`allowed_hosts` are those that the operator named. Raises InvalidConfig for one that cannot be a host."""
+    def __init__(self, allowed_hosts: Sequence[str], listens_on: str, peers_call: str | None = None) -> None:
+        """`allowed_hosts` are those that the operator named; `peers_call` is the host by which other controllers call
+        this one. Raises InvalidConfig for one that cannot be a host."""
         beyond = not is_loopback(listens_on)
         own = parse_authority(listens_on)
         named = () if own is None or not beyond else (own.host,)
-        self._allowed = AllowedHosts.of([*allowed_hosts, *named])
+        by_peers = () if peers_call is None else (peers_call,)
+        self._allowed = AllowedHosts.of([*allowed_hosts, *named, *by_peers])
         self._is_open_with_tokens = beyond and not allowed_hosts
         self._found: set[tuple[object, object]] = set()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from controller.cluster.actions import CommitOutcome, CommitParts
-from controller.cluster.member import Member
+from controller.cluster.member import Member, MemberPhase
 from controller.joint.shard_tenures import ShardTenures
 from controller.storage.cluster import ControllerEnded, ShardCheck, ShardsLost
 from controller.storage.diagnosis import Cause, StoreTrouble
@@ -77,8 +77,9 @@ class ShardRecord:
             case _:
                 self._end(CommitOutcome.FAILED)
 
-    def stop(self) -> None:
-        """Nothing changes: no time that is shown reaches the bound that the store has."""
+    def stop(self) -> bool:
+        """No time that is shown reaches the bound that the store has."""
+        return self._member.phase is not MemberPhase.STOPPED
 
     def _end(self, outcome: CommitOutcome) -> None:
         commit, self._commit = self._commit, None

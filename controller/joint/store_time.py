@@ -18,3 +18,8 @@ class StoreTime(Clock):
 
     def now(self) -> int:
         return self._member.clock.now(self._host.monotonic())
+
+    @property
+    def host_ahead_ms(self) -> int:
+        """By how much the host's clock is ahead of the store's."""
+        return self._host.wall() - self.now()

@@ -37,7 +37,7 @@ from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from controller.yielding import Yielding
 from strandline.access import EVERYTHING, fits
-from strandline.errors import StoreCorrupt, StoreUnavailable, StreamLoading, UnknownGroup, UnknownStream
+from strandline.errors import NotOwner, StoreCorrupt, StoreUnavailable, StreamLoading, UnknownGroup, UnknownStream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +216,8 @@ class StatusReader:
                     continue
                 except (StreamLoading, StoreCorrupt) as error:
                     unread[name] = error.code
+                except NotOwner as error:
+                    loads, unread[name] = loads + 1, error.code  # nothing was loaded
                 except StoreUnavailable as error:
                     if must_read:
                         raise
@@ -272,8 +274,8 @@ class StatusReader:
         for name in names:
             try:
                 found.append(await self._of_groups.get(name))
-            except (UnknownGroup, UnknownStream, StreamLoading, StoreCorrupt):
-                continue  # it, or one of its streams, was deleted, is not loaded yet, or is damaged
+            except (UnknownGroup, UnknownStream, StreamLoading, StoreCorrupt, NotOwner):
+                continue  # it, or one of its streams, was deleted, is not loaded yet, is damaged, or is not served here
         return found
 
     async def _look_at_group(self, name: str, _: Yielding) -> GroupStatus:

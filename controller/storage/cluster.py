@@ -62,6 +62,20 @@ class ControllerEnded(StoreTrouble):
         return "another controller ended this one, which had not been heard of for a while or has the same name"
 
 
+class NameReused(StoreTrouble):
+    """A controller with the same name began later: this one has ended."""
+
+    cause = Cause.TAKEN_OVER
+
+    def __init__(self, name: str, address: str) -> None:
+        super().__init__(name, address)
+        self.name = name
+        self.address = address
+
+    def __str__(self) -> str:
+        return f"another controller named {self.name!r} began to serve, at {self.address}"
+
+
 class ShardsLost(StoreTrouble):
     """A commit was to write shards that its controller does not own with the fences that it named."""
 

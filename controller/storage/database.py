@@ -166,12 +166,18 @@ def open_joint(url: str) -> tuple[Database, JointSessions]:
             raise NotKnown(shown(parsed), error.reason) from error
 
 
-def check_store(url: str) -> bool:
-    """Opens and closes a store, to report its errors before serving begins. Raises what `open_database` raises.
+def check_store(url: str, *, joint: bool = False) -> bool:
+    """Opens and closes a store, to report its errors before serving begins. Raises what `open_database` raises, or what
+    `open_joint` raises if it is to be served together with other controllers.
 
     Returns whether the store was empty, and its schema was created.
     """
-    with open_database(url) as database:
+    if joint:
+        database, sessions = open_joint(url)
+        sessions.close()
+    else:
+        database = open_database(url)
+    with database:
         return database.fresh
 
 

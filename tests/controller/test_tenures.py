@@ -85,7 +85,8 @@ class Shards:
 
     def fail(self, error: Exception) -> None: ...
 
-    def stop(self) -> None: ...
+    def stop(self) -> bool:
+        return True
 
 
 class World:
