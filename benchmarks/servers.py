@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,12 +71,20 @@ def on_core(which: int) -> list[str]:
     return ["taskset", "-c", str(sorted(os.sched_getaffinity(0))[which])]
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server, and the process that it runs in."""
+
+    url: str
+    process: subprocess.Popen[str]
+
+
 @contextmanager
-def serving(*command: str) -> Iterator[str]:
-    """Runs a server on the first core; gives the address that it says."""
+def running(*command: str, beginning: Sequence[str] = ()) -> Iterator[Server]:
+    """Runs a server, and ends it; `beginning` stands before its command."""
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            [*on_core(0), sys.executable, *command], stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT
+            [*beginning, sys.executable, *command], stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT
         )
         try:
             assert process.stdout is not None
@@ -85,10 +93,17 @@ def serving(*command: str) -> Iterator[str]:
                 process.wait(END_DEADLINE_S)
                 log.seek(0)
                 raise SystemExit(f"{' '.join(command)} did not start: {log.read()}")
-            yield found[0]
+            yield Server(found[0], process)
         finally:
             process.terminate()
             process.wait(END_DEADLINE_S)
+
+
+@contextmanager
+def serving(*command: str) -> Iterator[str]:
+    """Runs a server on the first core; gives the address that it says."""
+    with running(*command, beginning=on_core(0)) as server:
+        yield server.url
 
 
 def serving_bare(opened: ExitStack) -> str:
@@ -99,15 +114,21 @@ def serving_controller(opened: ExitStack, database: Path | str) -> str:
     return opened.enter_context(serving("-m", "controller", "serve", "--port", "0", "--database", str(database)))
 
 
-def serving_postgres(opened: ExitStack) -> str | None:
-    """The URL of a new database; None where no PostgreSQL is installed."""
+def running_postgres(opened: ExitStack) -> Postgres | None:
+    """A PostgreSQL on the last core; None where none is installed."""
     folder = programs()
     if folder is None:
         return None
     postgres = Postgres(folder)
     opened.callback(postgres.remove)
     os.sched_setaffinity(postgres.process_id, {max(os.sched_getaffinity(0))})  # its sessions inherit it
-    return postgres.new_database()
+    return postgres
+
+
+def serving_postgres(opened: ExitStack) -> str | None:
+    """The URL of a new database; None where no PostgreSQL is installed."""
+    postgres = running_postgres(opened)
+    return None if postgres is None else postgres.new_database()
 
 
 WITHOUT_POSTGRES: Final = f"PostgreSQL, which is not installed; to get it: {installing('postgresql')}"

@@ -188,13 +188,14 @@ DENIALS_REFILL_MS: Final = 10_000  # after the burst, between two lines; those l
 # Many controllers on one store
 LEASE_MS: Final = 3_000  # a controller whose beat stands still for so long may be ended by the others
 LEASE_DRIFT_PERCENT: Final = 5  # by which two monotonic clocks may differ: a controller trusts its lease for less
-BEAT_MS: Final = 1_000  # between two beats of a controller
+BEAT_MS: Final = 500  # between two beats of a controller
 FREE_SHARDS_LOOK_MS: Final = 100  # the same while others have shards that this controller is to get
 BEAT_RETRY_MS: Final = 200  # after a beat or a begin that failed
 STORE_CLOCK_MS: Final = 60_000  # the store's clock is taken from the beats of so long
 QUIET_MEMBERSHIP_MS: Final = 5_000  # without a controller that came or went; before that none hands shards over
 HANDED_OVER_SHARDS: Final = 16  # by one controller in a beat, to those that have fewer
-DRAINED_SHARDS: Final = 32  # in one commit of a controller that stops
+DRAIN_PARTS: Final = 12  # in which a controller that stops hands its shards over
+DRAIN_PAUSE_MS: Final = 100  # between two of them: the others load the streams of one meanwhile
 HAND_OVER_DEADLINE_S: Final = 5  # of DRAIN_DEADLINE_S, in which a controller that stops gives its shards away
 HELD_CALL_MS: Final = 500  # how long a call waits for a shard that is being handed over
 DUE_LOOK_MS: Final = 10_000  # how often a controller looks for streams of its shards that time alone is about to change

@@ -53,7 +53,8 @@ from controller.cluster.store_clock import StoreClock
 from controller.limits import (
     BEAT_MS,
     BEAT_RETRY_MS,
-    DRAINED_SHARDS,
+    DRAIN_PARTS,
+    DRAIN_PAUSE_MS,
     FREE_SHARDS_LOOK_MS,
     HANDED_OVER_SHARDS,
     HELD_CALL_MS,
@@ -91,6 +92,8 @@ class Member:
         self._unsettled = False  # a session was lost with a commit under way
         self._looked = False  # the shards are known as of after the last take
         self._hand_over_at = 0
+        self._hand_over_shards = HANDED_OVER_SHARDS  # at once
+        self._pause_ms = 0  # until the next ones, once these are released
         self._commit: CommitParts | None = None
         self._commit_began = 0  # by the store's clock
         self._told: list[Action] = []  # to be returned by `due`
@@ -228,15 +231,20 @@ class Member:
         """This controller is to stop: it hands all shards over, ends its row and then stops.
 
         Others learn it from their next beat, and then look often. Until then it goes on to serve, so that nobody waits
-        longer for a shard than for the next look.
+        longer for a shard than for the next look. It hands over a part at a time, and pauses: whoever takes a part
+        loads its streams meanwhile, so that no stream waits for the loads of all.
         """
         if not self.draining:
             self.draining = True
             if self.phase is MemberPhase.BEGINNING:
                 self._stop(None)
                 return
-            alone = self._view.takers == [self.id]
-            self._beat_at, self._hand_over_at = 0, 0 if alone else monotonic + BEAT_MS + FREE_SHARDS_LOOK_MS
+            self._beat_at = 0
+            if self._view.takers == [self.id]:
+                self._hand_over_shards = len(self.owned)
+            else:
+                self._hand_over_at = monotonic + BEAT_MS + FREE_SHARDS_LOOK_MS
+                self._hand_over_shards, self._pause_ms = -(-len(self.owned) // DRAIN_PARTS), DRAIN_PAUSE_MS
 
     def _stop(self, replaced_by: ControllerRow | None) -> None:
         self.phase = MemberPhase.STOPPED
@@ -327,12 +335,9 @@ class Member:
 
     def _hand_over(self, monotonic: int) -> None:
         """Closes shards, unless some are closing already: their commit may have failed, and is wanted again."""
-        if not self.owned.closing():
-            if self.draining:
-                self.owned.close(shards_to_hand_over(self.owned.shards(), 0, DRAINED_SHARDS))
-            elif self._view.is_quiet(monotonic):
-                share = self._view.share
-                self.owned.close(shards_to_hand_over(self.owned.shards(), share, HANDED_OVER_SHARDS))
+        if not self.owned.closing() and (self.draining or self._view.is_quiet(monotonic)):
+            share = 0 if self.draining else self._view.share
+            self.owned.close(shards_to_hand_over(self.owned.shards(), share, self._hand_over_shards))
         closing = self.owned.closing()
         if closing:
             self._hand_over_at = monotonic + BEAT_MS
@@ -369,7 +374,7 @@ class Member:
                 for shard in released:
                     self._view.was_released(shard)
                 if released and self.draining:
-                    self._hand_over_at = 0
+                    self._hand_over_at = monotonic + self._pause_ms
             case CommitOutcome.REFUSED:
                 self.begin_anew()
             case CommitOutcome.LOST:

@@ -25,7 +25,8 @@ from controller.cluster.records import (
 from controller.limits import (
     BEAT_MS,
     BEAT_RETRY_MS,
-    DRAINED_SHARDS,
+    DRAIN_PARTS,
+    DRAIN_PAUSE_MS,
     FREE_SHARDS_LOOK_MS,
     HANDED_OVER_SHARDS,
     HELD_CALL_MS,
@@ -218,17 +219,27 @@ def test_a_release_is_part_of_the_next_commit() -> None:
     assert driver.at(40) == (Stop(None),)
 
 
-def test_who_drains_releases_so_many_shards_in_one_commit() -> None:
-    driver = Driver(*(shard(number, 1) for number in range(2 * DRAINED_SHARDS)))
+def test_who_drains_hands_over_a_part_at_a_time() -> None:
+    driver = Driver(*(shard(number, 1) for number in range(2 * DRAIN_PARTS)), others=(row(2),))
+    driver.member.drain(0)
+    driver.at(1)
+    now = BEAT_MS + FREE_SHARDS_LOOK_MS
+    assert HandOver((0, 1)) in driver.at(now)
+    commit = driver.member.begin_commit(now, set())
+    assert commit is not None
+    driver.member.commit_ended(now + 10, commit, CommitOutcome.DONE)
+    next_at = now + 10 + DRAIN_PAUSE_MS
+    assert not any(isinstance(action, HandOver) for action in driver.at(next_at - 1))
+    assert HandOver((2, 3)) in driver.at(next_at)
+
+
+def test_who_drains_alone_releases_everything_at_once() -> None:
+    driver = Driver(*(shard(number, 1) for number in range(100)))
     driver.member.drain(0)
     beat, first = driver.at(10)
     assert isinstance(beat, Beat)
     assert beat.draining
-    assert first == HandOver(tuple(range(DRAINED_SHARDS)))
-    commit = driver.member.begin_commit(10, set())
-    assert commit is not None
-    driver.member.commit_ended(20, commit, CommitOutcome.DONE)
-    assert HandOver(tuple(range(DRAINED_SHARDS, 2 * DRAINED_SHARDS))) in driver.at(20)
+    assert first == HandOver(tuple(range(100)))
 
 
 def test_who_drains_serves_until_the_others_look_often() -> None:
