@@ -3,8 +3,8 @@
     python -m benchmarks [--only notes,marks] [--quick]
 
 Each part is a program of its own (`python -m benchmarks.notes --help`), runs for itself, and is ended when its time is
-over; all of them together take less than ten minutes on two quiet cores. `--quick` runs those that need no Spark for
-a moment, and as many at once as there are cores: that shows that they work, and its figures say nothing.
+over; all of them together take some twelve minutes on two quiet cores. `--quick` runs those that need neither Spark nor
+PostgreSQL for a moment, and as many at once as there are cores: that shows that they work, and its figures say nothing.
 
 Every figure stands beside one of the same run, since machines differ and are shared. How noisy this one was is told by
 a loop of plain Python, timed before each part and at the end.
@@ -49,6 +49,8 @@ PARTS: Final = (
     Part("dashboard", 100, "--seconds 1 --rounds 1 --warm-up 0 --connections 1 --pages 1"),
     Part("marks", 90, "--seconds 1 --rounds 1 --postgres 0"),
     Part("windows", 240, "--marks 3000 --milliseconds 20 --rounds 1 --connections 1"),
+    Part("controllers", 240, None),
+    Part("takeover", 240, None),
     Part("disorder", 60, "--rounds 1 --events 60"),
     Part("spark_throughput", 240, None, "--rows 500000 --only own --only kafka"),
     Part("spark_exactness", 200, None, "--events 300 --steps 15 --replays 0"),
@@ -125,7 +127,7 @@ def main() -> int:
     names = [part.name for part in PARTS]
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", metavar="PART,…", help=f"some of: {', '.join(names)}")
-    parser.add_argument("--quick", action="store_true", help="only show that they work, without Spark")
+    parser.add_argument("--quick", action="store_true", help="only show that they work, without Spark and PostgreSQL")
     given = parser.parse_args()
     wanted = given.only.split(",") if given.only else names
     unknown = [name for name in wanted if name not in names]

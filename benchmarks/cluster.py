@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -70,13 +71,19 @@ class Cluster:
         return sum(counts) == len(owners) and max(counts) <= fair_share(len(owners), len(self.controllers))
 
 
-def cpu_s(processes: Sequence[int]) -> float:
-    """The CPU time that these processes have taken."""
-    ticks = 0
+def cpu_s(processes: Sequence[int]) -> dict[int, float]:
+    """The CPU time that each of these processes has taken; those that have ended are left out."""
+    found = {}
     for process in processes:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / 100
+        with suppress(OSError):
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            found[process] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
+def spent_s(before: dict[int, float]) -> float:
+    """The CPU time that processes have taken since then."""
+    return sum(now - before[process] for process, now in cpu_s(list(before)).items())
 
 
 def resident_mib(process: int) -> float:
