@@ -63,10 +63,11 @@ def _holding(lock: str, url: URL, statement_timeout_ms: int, settings: dict[str,
                 cursor.execute(f"SET lock_timeout = {TAKE_OVER_WAIT_MS}")
                 cursor.execute(f"SELECT {lock}({LOCK})")
                 cursor.execute("RESET lock_timeout")
-                # A database may be set to answer before a commit is durable: never for this session.
+                # A database may be set to answer before a commit is durable, here and on the standbys that it waits
+                # for: never for this session.
                 cursor.execute(
                     "SELECT set_config('synchronous_commit', 'on', false) "
-                    "WHERE current_setting('synchronous_commit') = 'off'"
+                    "WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')"
                 )
                 # Nor may another isolation be set than ours: a pipeline begins its transactions without naming one.
                 cursor.execute("SET default_transaction_isolation = 'read committed'")

@@ -43,7 +43,10 @@ def sessions(postgres: Postgres, url: str) -> list[str]:
     return [state for (state,) in postgres.execute(query, url)]
 
 
-@pytest.mark.parametrize(("given", "ours"), [("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")])
+@pytest.mark.parametrize(
+    ("given", "ours"),
+    [("off", "on"), ("local", "on"), ("remote_write", "on"), ("on", "on"), ("remote_apply", "remote_apply")],
+)
 def test_a_commit_is_at_least_as_durable_as_asked(
     postgres: Postgres, postgres_url: str, commit: Engine, given: str, ours: str
 ) -> None:
