@@ -39,6 +39,7 @@ class CommitParts:
 
     check: Check
     release: Release | None
+    served_until: int  # callers could be heard until then, but for the time that the commit writes
 
 
 class CommitOutcome(StrEnum):

@@ -48,7 +48,7 @@ from controller.cluster.records import (
     Taken,
 )
 from controller.cluster.shards import shards_to_hand_over, shards_to_take
-from controller.cluster.silence import served_until
+from controller.cluster.silence import Hearing
 from controller.cluster.store_clock import StoreClock
 from controller.limits import (
     BEAT_MS,
@@ -95,7 +95,7 @@ class Member:
         self._hand_over_shards = HANDED_OVER_SHARDS  # at once
         self._pause_ms = 0  # until the next ones, once these are released
         self._commit: CommitParts | None = None
-        self._commit_began = 0  # by the store's clock
+        self._hearing = Hearing()
         self._told: list[Action] = []  # to be returned by `due`
 
     # -- what to do ----------------------------------------------------------------------------------------------
@@ -148,8 +148,7 @@ class Member:
             self._hand_over(monotonic)
 
     def _beat(self, monotonic: int) -> Beat:
-        now = self.clock.now(monotonic)
-        served = served_until(now, self._commit_began if self._commit is not None else None)
+        served = self._hearing.until(self.clock.now(monotonic))
         return Beat(self.id, served, self.draining, self._view.version)
 
     def _next_request(self, monotonic: int) -> End | Take | Adopt | Leave | None:
@@ -197,7 +196,7 @@ class Member:
             return  # it was done long ago, and ended by another controller since: the next begin follows it
         self.phase = MemberPhase.SERVING
         self._lease = Lease.begun(sent)
-        self.clock = StoreClock()
+        self.clock, self._hearing = StoreClock(), Hearing()
         self.clock.hear(answer.store_now, monotonic)
         self.clock.grant(own.clock_bound)
         self._view = ClusterView(self.id, answer, monotonic)
@@ -356,10 +355,11 @@ class Member:
         owned = [tenure for tenure in tenures if tenure is not None]
         if len(owned) < len(tenures):
             return None
-        now = self._commit_began = self.clock.now(monotonic)
+        now = self.clock.now(monotonic)
+        served = self._hearing.begin(now)
         check = Check(self.id, tuple((tenure.shard, tenure.fence) for tenure in owned))
-        release = Release(tuple(closing), served_until=now, clock_floor=now + 1) if closing else None
-        self._commit = CommitParts(check, release)
+        release = Release(tuple(closing), served_until=served, clock_floor=now + 1) if closing else None
+        self._commit = CommitParts(check, release, served)
         return self._commit
 
     def commit_ended(self, monotonic: int, commit: CommitParts, outcome: CommitOutcome) -> None:
@@ -367,6 +367,7 @@ class Member:
         if not self.may_serve(monotonic) or self._commit is not commit:
             return
         self._commit = None
+        self._hearing.end(self.clock.now(monotonic), done=outcome is CommitOutcome.DONE)
         released = commit.release.shards if commit.release is not None else ()
         match outcome:
             case CommitOutcome.DONE:

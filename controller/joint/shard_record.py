@@ -57,7 +57,7 @@ class ShardRecord:
         for tenure in self._tenures.all():
             tenure.unserved.begin(now)
         self._grown = self._tenures.grown()
-        return ShardCheck(commit.check, commit.release, self._grown)
+        return ShardCheck(commit.check, commit.release, self._grown, commit.served_until)
 
     def succeed(self) -> None:
         now = self._now()

@@ -160,7 +160,8 @@ SELECT {_SHARD} FROM shard JOIN controller ON controller.id = shard.owner
 WHERE controller.id = :me AND controller.ended_at IS NULL ORDER BY shard.id"""
 
 _ADD_UNSERVED: Final = """
-UPDATE shard SET unserved_ms = greatest(shard.unserved_ms, given.unserved_ms)
+UPDATE shard SET unserved_ms = greatest(shard.unserved_ms, given.unserved_ms),
+served_until = greatest(shard.served_until, :served_until)
 FROM unnest(CAST(:shards AS integer[]), CAST(:unserved AS bigint[])) AS given (id, unserved_ms)
 WHERE shard.id = given.id AND shard.owner = :me"""
 
@@ -423,6 +424,7 @@ class ShardCheck:
     check: Check  # its shards are checked besides those of the claims
     release: Release | None
     unserved: Mapping[int, int]  # by shard, how long nobody could be heard, if that has grown since the last commit
+    served_until: int  # the moment up to which `unserved` counts
 
     def ask(self, runner: StatementRunner, dialect: StoreDialect, claims: Sequence[Claim]) -> Callable[[], None]:
         """What it returns raises ControllerEnded and ShardsLost."""
@@ -434,9 +436,9 @@ class ShardCheck:
         """Nobody owns the released shards once the commit is durable."""
         if self.unserved:
             released = self.release.shards if self.release is not None else ()
-            given = {"me": self.check.id, "shards": _array(self.unserved), "unserved": _array(self.unserved.values())}
-            runner.run(_prepared(_LOCK_SHARDS), {**given, "shards": _array(sorted({*self.unserved, *released}))})
-            runner.run(_prepared(_ADD_UNSERVED), given)
+            runner.run(_prepared(_LOCK_SHARDS), {"shards": _array(sorted({*self.unserved, *released}))})
+            given = {"shards": _array(self.unserved), "unserved": _array(self.unserved.values())}
+            runner.run(_prepared(_ADD_UNSERVED), {**given, "me": self.check.id, "served_until": self.served_until})
         if self.release is not None:
             put_release(runner, self.check.id, self.release)
 

@@ -10,14 +10,14 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from controller.cluster import cluster_view, member
+from controller.cluster import cluster_view
 from controller.cluster.actions import Hold, Refusal, Refuse, Route, Serve
 from controller.cluster.member import Member, MemberPhase
 from controller.cluster.owned_shards import OwnedShard, OwnedShards
 from controller.cluster.records import Beat, BeatAnswer, Begin, Identity, NameTaken, Taken
+from controller.cluster.silence import Hearing
 from controller.cluster.store_clock import StoreClock
 from controller.limits import LEASE_MS
-from tests.cluster import process as process_module
 from tests.cluster import store as store_module
 from tests.cluster.process import Process
 from tests.cluster.store import START, Data, Store
@@ -153,12 +153,23 @@ def clock_clamp(patch: Patch) -> None:
 
 
 def add_gap(patch: Patch) -> None:
-    patch.setattr(process_module, "heard_after_load", lambda heard, shard, stream, now: heard)
+    patch.setattr(Store, "gap", lambda self, floor, served: 0)
 
 
 def served_is_commit(patch: Patch) -> None:
     """A shard counts as served to the end of its owner's lease."""
-    patch.setattr(member, "served_until", lambda now, commit_began: now + LEASE_MS)
+    patch.setattr(Hearing, "until", lambda self, now: now + LEASE_MS)
+
+
+def failing_is_silence(patch: Patch) -> None:
+    """Beats tell that callers can be heard between commits that fail."""
+    end = Hearing.end
+
+    def forget(self: Hearing, now: int, *, done: bool) -> None:
+        end(self, now, done=done)
+        self._since = None
+
+    patch.setattr(Hearing, "end", forget)
 
 
 # -- in what drives the member ----------------------------------------------------------------------------------------
@@ -226,6 +237,7 @@ RULES: dict[str, tuple[Callable[[Patch], None], Plan, int]] = {
     "lapse_anew": (lapse_anew, Plan(("outage", "cut", "silence"), controllers=2), 2),
     "add_gap": (add_gap, Plan(), 11),
     "served_is_commit": (served_is_commit, Plan(("silence", "kill", "pause"), shards=2, every_ms=2_500), 3),
+    "failing_is_silence": (failing_is_silence, Plan(("refuse", "kill"), shards=2, every_ms=2_500), 0),
     "store_clock": (store_clock, Plan(("kill", "silence"), shards=2), 0),
     "clock_floor": (clock_floor, Plan(), 2),
     "clock_clamp": (clock_clamp, Plan(), 8),

@@ -12,6 +12,7 @@ from controller.cluster.actions import CommitOutcome, Drop, HandOver, Hold, Pass
 from controller.cluster.member import Member, MemberPhase
 from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Adopt, Beat, Begin, ControllerRow, End, Identity, Leave, Take
+from strandline.core.served_time import Unserved
 from tests.cluster.store import Data, Session
 from tests.cluster.truth import WRITER_TIMEOUT_MS
 
@@ -22,18 +23,13 @@ HELD_MS = 60  # between two looks of a call that waits
 CALL_MS = 1_500  # how long a call waits for its stream to be loaded
 
 
-def heard_after_load(heard: int, shard_unserved_ms: int, stream_unserved_ms: int, now: int) -> int:
-    """When a writer counts as heard: as much later as nobody could hear it since the stream was written. The controller
-    gets the same from served time, see `Unserved`."""
-    return min(now, heard + shard_unserved_ms - stream_unserved_ms)
-
-
 @dataclass(slots=True)
 class Memory:
     """A loaded stream, which may be ahead of the store."""
 
     data: Data
     durable: int  # marks that readers may be shown
+    unserved: Unserved
     dirty: bool = False
     bad: str | None = None
     heard_at: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -68,6 +64,7 @@ class Process:
         self.skew = world.random.choice([0, 0, 8_000, -8_000, 20_000])  # of its wall clock, which nothing may matter to
         self.member = Member(Identity(name, str(number), None, "1"), world.new_id)
         self.memory: dict[int, Memory] = {}
+        self.unserved: dict[tuple[int, int], Unserved] = {}  # by shard and fence
         self.waiting: Waiting = []  # applied, and in the next commit
         self.session: Session | None = None
         self._loading: set[int] = set()
@@ -195,15 +192,22 @@ class Process:
             self.discard()
             return
         writes = {shard: self.memory[shard].data.copy() for shard in dirty}
+        now = self.member.clock.now(self.monotonic)
+        unserved = {}
+        for tenure in self.member.owned.all():
+            self.unserved_of(tenure).begin(now)
+            if self.unserved_of(tenure).total_ms > tenure.unserved_ms:
+                unserved[tenure.shard] = self.unserved_of(tenure).total_ms
         bad = {shard: memory.bad for shard, memory in self.memory.items() if memory.bad is not None}
         heard_at = {who: at for shard in dirty for who, at in self.memory[shard].heard_at.items()}
-        session = Session(commit, writes, bad, heard_at)
+        session = Session(commit, writes, bad, heard_at, unserved)
         calls, self.waiting = self.waiting, []
         for shard in dirty:
             memory = self.memory[shard]
             memory.data.version += 1
             memory.dirty, memory.bad, memory.heard_at = False, None, {}
         self.session = session
+        self.world.truth.commit_began(self.member.id, self.world.time)
         self.world.ask(
             self,
             lambda reply: reply(self.world.store.check(session)),
@@ -229,6 +233,14 @@ class Process:
             return
         self.session = None
         now = self.monotonic
+        shards = self.member.owned.shards()
+        self.world.truth.commit_ended(session.commit.check.id, shards, self.world.time, outcome is CommitOutcome.DONE)
+        for tenure in self.member.owned.all():
+            if outcome is CommitOutcome.DONE:
+                self.unserved_of(tenure).succeed(self.member.clock.now(now))
+                tenure.unserved_ms = max(tenure.unserved_ms, session.unserved.get(tenure.shard, 0))
+            else:
+                self.unserved_of(tenure).fail()
         if outcome is not CommitOutcome.DONE:
             self.discard_failed(session)
             self.member.commit_ended(now, session.commit, outcome)
@@ -239,6 +251,9 @@ class Process:
         self.member.commit_ended(now, session.commit, outcome)
         for call in calls:
             call.reply(True)
+
+    def unserved_of(self, tenure: OwnedShard) -> Unserved:
+        return self.unserved.setdefault((tenure.shard, tenure.fence), Unserved(tenure.unserved_ms))
 
     def discard_failed(self, session: Session) -> None:
         """What was to be written, and what was applied on top of it, is forgotten."""
@@ -294,8 +309,9 @@ class Process:
             return
         self.let_go(call.shard, memory, now)
         data = memory.data
+        served = memory.unserved.served(now)
         if call.time >= data.notes[call.writer]:
-            data.notes[call.writer], data.heard[call.writer], data.out[call.writer] = call.time, now, False
+            data.notes[call.writer], data.heard[call.writer], data.out[call.writer] = call.time, served, False
             memory.heard_at[call.shard, call.writer] = self.world.time
         self.make_mark(call.shard, memory)
         self.waiting.append(call)
@@ -311,11 +327,11 @@ class Process:
         return now
 
     def let_go(self, shard: int, memory: Memory, now: int) -> None:
-        data, truth = memory.data, self.world.truth
+        data, truth, served = memory.data, self.world.truth, memory.unserved.served(now)
         silent = [
             writer
             for writer, heard in enumerate(data.heard)
-            if data.notes[writer] and not data.out[writer] and now - heard >= WRITER_TIMEOUT_MS
+            if data.notes[writer] and not data.out[writer] and served - heard >= WRITER_TIMEOUT_MS
         ]
         for writer in silent:
             data.out[writer] = True
@@ -354,10 +370,8 @@ class Process:
             self.remember(tenure, data)
 
     def remember(self, tenure: OwnedShard, data: Data) -> None:
-        now = max(data.clock, self.member.now(self.monotonic, tenure.shard))
-        data.heard = [heard_after_load(heard, tenure.unserved_ms, data.unserved, now) for heard in data.heard]
-        data.unserved, data.clock = tenure.unserved_ms, now
-        self.memory[tenure.shard] = Memory(data, len(data.marks))
+        data.clock = max(data.clock, self.member.now(self.monotonic, tenure.shard))
+        self.memory[tenure.shard] = Memory(data, len(data.marks), self.unserved_of(tenure))
 
     @property
     def serving(self) -> bool:

@@ -38,11 +38,10 @@ class Data:
     """One stream, as it is stored: the times of its writers, who counts, and its marks. The times of marks rise."""
 
     notes: list[int]
-    heard: list[int]
+    heard: list[int]  # in served time
     out: list[bool]  # writers that were let go for their silence
     marks: list[int] = field(default_factory=list)
     clock: int = 0
-    unserved: int = 0  # of the shard, when this was written
     version: int = 0
 
     def copy(self) -> Data:
@@ -57,6 +56,7 @@ class Session:
     writes: dict[int, Data]
     bad: dict[int, str]  # by shard: what would be untrue if it were written
     heard_at: dict[tuple[int, int], float]  # by shard and writer: when its note was applied, in real time
+    unserved: dict[int, int]  # by shard: how long nobody could be heard, where the store has less
     idle_since: float | None = None
     over: bool = False
 
@@ -226,14 +226,14 @@ class Store:
     def take_one(self, shard: ShardRow, controller: int) -> ShardRow:
         former = None if shard.owner is None else self.rows[shard.owner]
         floor = self.floor_of(shard, former)
-        served = shard.served_until if former is None else former.served_until
+        served = max(shard.served_until, 0 if former is None else former.served_until)
         taken = ShardRow(
             shard.id,
             controller,
             shard.fence + 1,
             served_until=floor,
             clock_floor=floor,
-            unserved_ms=shard.unserved_ms + max(0, floor - served),
+            unserved_ms=shard.unserved_ms + self.gap(floor, served),
         )
         self.shards[shard.id] = taken
         self.version += 1
@@ -242,6 +242,9 @@ class Store:
 
     def floor_of(self, shard: ShardRow, former: ControllerRow | None) -> int:
         return max(self.now, shard.clock_floor, 0 if former is None else former.clock_bound)
+
+    def gap(self, floor: int, served: int) -> int:
+        return max(0, floor - served)
 
     # -- commits -------------------------------------------------------------------------------------------------
 
@@ -267,13 +270,19 @@ class Store:
             self.truth.judge_write(self.shards[shard], self.data[shard], written, session, fences[shard])
             self.data[shard] = written.copy()
             self.data[shard].version += 1
+        for shard, unserved in session.unserved.items():
+            row = self.shards[shard]
+            if row.owner == session.commit.check.id:
+                served = max(row.served_until, session.commit.served_until)
+                self.shards[shard] = replace(row, unserved_ms=max(row.unserved_ms, unserved), served_until=served)
         release = session.commit.release
         for shard in release.shards if release is not None else ():
             assert release is not None
             row = self.shards[shard]
             if row.owner == session.commit.check.id:
                 floor = max(row.clock_floor, release.clock_floor)
-                self.shards[shard] = replace(row, owner=None, served_until=release.served_until, clock_floor=floor)
+                served = max(row.served_until, release.served_until)
+                self.shards[shard] = replace(row, owner=None, served_until=served, clock_floor=floor)
                 self.version += 1
                 self.truth.released(shard, self.time)
         self.close(session)

@@ -13,10 +13,10 @@ from controller.cluster.lease import TRUSTED_LEASE_MS, Lease
 from controller.cluster.owned_shards import OwnedShards
 from controller.cluster.records import BeatAnswer, ControllerRow, Kind, ShardRow
 from controller.cluster.shards import fair_share, shard_of, shards_to_hand_over, shards_to_take
-from controller.cluster.silence import served_until
+from controller.cluster.silence import Hearing
 from controller.cluster.store_clock import StoreClock
 from controller.limits import LEASE_MS, LEAST_SHARDS, MOST_SHARDS, QUIET_MEMBERSHIP_MS, SHARDS, STORE_CLOCK_MS
-from tests.cluster.process import heard_after_load
+from strandline.limits import COMMIT_HANGS_MS
 
 shard_counts = st.integers(LEAST_SHARDS, MOST_SHARDS)
 
@@ -150,14 +150,36 @@ def test_the_clock_is_never_ahead_of_the_stores(looks: list[tuple[int, int]]) ->
 # -- silence ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_shard_is_served_until_the_commit_under_way_began() -> None:
-    assert served_until(500, None) == 500
-    assert served_until(500, 300) == 300
+def test_callers_are_heard_until_the_commit_under_way_began() -> None:
+    hearing = Hearing()
+    assert hearing.until(100) == 100
+    assert hearing.begin(300) == 300
+    assert hearing.until(200) == 200 and hearing.until(500) == 300
+    hearing.end(600, done=True)
+    assert hearing.until(700) == 700
 
 
-def test_time_that_nobody_served_is_no_silence() -> None:
-    assert heard_after_load(heard=100, shard_unserved_ms=900, stream_unserved_ms=400, now=1_000) == 600
-    assert heard_after_load(heard=800, shard_unserved_ms=900, stream_unserved_ms=400, now=1_000) == 1_000
+def test_commits_that_fail_hold_back_what_beats_tell_until_one_has_written_it() -> None:
+    hearing = Hearing()
+    assert hearing.begin(300) == 300
+    hearing.end(400, done=False)
+    assert hearing.until(500) == 300
+    assert hearing.begin(600) == 300  # a release with this commit is one of callers that were heard until 300
+    hearing.end(700, done=True)
+    assert hearing.until(800) == 300  # how long it was is not in the store yet
+    assert hearing.begin(900) == 900
+    hearing.end(1_000, done=True)
+    assert hearing.until(1_100) == 1_100
+
+
+def test_a_commit_that_hung_holds_back_what_beats_tell_until_the_next() -> None:
+    hearing = Hearing()
+    hearing.begin(300)
+    hearing.end(300 + COMMIT_HANGS_MS, done=True)
+    assert hearing.until(5_000) == 300
+    assert hearing.begin(6_000) == 6_000
+    hearing.end(6_001, done=True)
+    assert hearing.until(7_000) == 7_000
 
 
 # -- membership -------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from controller.cluster.records import ShardRow
 from controller.limits import LEASE_MS
+from strandline.limits import COMMIT_HANGS_MS
 
 if TYPE_CHECKING:
     from tests.cluster.store import Data, Session
@@ -33,6 +34,8 @@ class Truth:
         self.unserved = [0.0] * shards
         self._heard_unserved = [[0.0] * writers for _ in range(shards)]
         self._did: dict[int, float] = {}  # by controller: when the store last did something for it
+        self._failing: dict[int, float] = {}  # by controller: the begin of the first commit since one succeeded
+        self._failed: set[int] = set()
         self._released = [0.0] * shards
 
     # -- who served what, and when -------------------------------------------------------------------------------
@@ -46,11 +49,27 @@ class Truth:
                 self.unserved[shard] += silent
         self._did[controller] = time
 
+    def commit_began(self, controller: int, time: float) -> None:
+        self._failing.setdefault(controller, time)
+
+    def commit_ended(self, controller: int, owned: list[int], time: float, done: bool) -> None:
+        """While commits fail, or one hangs, nobody gets an answer."""
+        if not done:
+            self._failed.add(controller)
+            return
+        since = self._failing.pop(controller)
+        if controller in self._failed or time - since >= COMMIT_HANGS_MS:
+            self._failed.discard(controller)
+            for shard in owned:
+                self.unserved[shard] += time - since
+
     def released(self, shard: int, time: float) -> None:
         self._released[shard] = time
 
     def took(self, shard: int, former: int | None, time: float) -> None:
         served = self._released[shard] if former is None else self._did[former]
+        if former in self._failed:
+            served = min(served, self._failing[former])
         self.unserved[shard] += time - served
 
     def silence(self, shard: int, writer: int, time: float) -> float:

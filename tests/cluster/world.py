@@ -22,7 +22,20 @@ from tests.cluster.truth import Broken, Truth
 HEALED_MS = 6_000  # after the last fault, everybody is served again
 ANSWERED_MS = 13_000  # after the last fault, every writer was answered since
 EVEN_MS = 9_000  # after the last controller came or went, shards are even
-FAULTS = ("kill", "pause", "cut", "lose", "slow", "outage", "set_clock", "drain", "join", "silence", "hand_over")
+FAULTS = (
+    "kill",
+    "pause",
+    "cut",
+    "lose",
+    "slow",
+    "outage",
+    "refuse",
+    "set_clock",
+    "drain",
+    "join",
+    "silence",
+    "hand_over",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +69,7 @@ class World:
     lost: float = 0.0  # the share of requests to the store that get no answer
     slowed: float = 0.0  # the share that take long, or whose answers do
     down: bool = False
+    refusing: bool = False  # commits fail, and beats do not
     quiet_until: float = 0.0  # writers say nothing
     latency: tuple[int, int] = (1, 10)
     writers: int = 1
@@ -186,7 +200,10 @@ class World:
             self.after(self.delay(), partial(finish, reply))
 
         def finish(reply: Callable[[bool], None]) -> None:
-            if not session.over:
+            if self.refusing:
+                self.store.close(session)
+                reply(False)
+            elif not session.over:
                 self.store.write(session)
                 reply(True)
             else:
@@ -316,13 +333,18 @@ class World:
             self.store.close(session)
         self.after(self.random.choice([300, 2_500, 5_000, 10_000]), partial(setattr, self, "down", False))
 
+    def refuse(self, _: Process | None) -> None:
+        """Every commit fails for a while, although all can be reached."""
+        self.refusing = True
+        self.after(self.random.choice([1_500, 6_000, 9_000]), partial(setattr, self, "refusing", False))
+
     def silence(self, _: Process | None) -> None:
         self.quiet_until = self.time + self.random.choice([4_000, 9_000])
 
     def heal(self) -> None:
         """No fault from now on, and what was broken is whole again; a process that is paused may stay so for ever."""
         self.calm = True
-        self.lost, self.slowed, self.down, self.quiet_until = 0.0, 0.0, False, 0.0
+        self.lost, self.slowed, self.down, self.refusing, self.quiet_until = 0.0, 0.0, False, False, 0.0
         self.latency = (1, 20)
         stays = self.random.random() < 0.5
         self.tell("no more faults")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
-from controller.limits import DUE_LOOK_MS, LEASE_MS
+from controller.cluster.records import Kind
+from controller.limits import BEAT_MS, DUE_LOOK_MS, LEASE_MS
 from controller.storage.database import open_joint
 from controller.storage.refusals import OneController
-from strandline.errors import NotOwner
+from strandline.errors import NotOwner, StoreUnavailable
 from strandline.limits import COMMIT_HANGS_MS
 from tests.joint.nodes import AWAY, CONFIG, PATIENCE_S, Node, Nodes, nodes
 from tests.postgres import Postgres
@@ -169,6 +171,32 @@ def test_time_in_which_commits_hang_is_no_silence_for_the_next_owner(postgres: P
         await all_nodes.note("s0", time + 2)
         after = two.streams.find_loaded("s0")
         assert after is not None and after.tenure.unserved.total_ms >= before.tenure.unserved.total_ms
+
+    play(postgres_url, scene)
+
+
+def beaten(node: Node, bound: int) -> bool:
+    return node.member.clock.bound > bound
+
+
+def test_time_in_which_commits_fail_is_no_silence_after_a_kill(postgres: Postgres, postgres_url: str) -> None:
+    async def scene(all_nodes: Nodes) -> None:
+        (one,) = await all_nodes.start("one")
+        await all_nodes.create(["s0"])
+        await all_nodes.note("s0", 1)
+        postgres.execute("ALTER TABLE mark ADD CONSTRAINT none CHECK (false) NOT VALID", postgres_url)
+        with pytest.raises(StoreUnavailable):
+            await one.note("s0", 2)
+        failing = one.member.clock.shown
+        for bound in (one.member.clock.bound, one.member.clock.bound + BEAT_MS):  # two more beats are answered
+            await all_nodes.until(partial(beaten, one, bound))
+        await all_nodes.crash(one)
+        postgres.execute("ALTER TABLE mark DROP CONSTRAINT none", postgres_url)
+
+        (two,) = await all_nodes.start("one")
+        await all_nodes.note("s0", 2)
+        tenure = two.driver.tenures.of(Kind.STREAM, "s0")
+        assert tenure.clock_floor - tenure.unserved.total_ms <= failing
 
     play(postgres_url, scene)
 

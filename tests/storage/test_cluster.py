@@ -31,7 +31,7 @@ from controller.cluster.records import (
 )
 from controller.limits import IDLE_COMMIT_MS, LEASE_MS, SHARDS
 from controller.storage import cluster, schema
-from controller.storage.cluster import BeginAnswer, ControllerEnded, ShardsLost
+from controller.storage.cluster import BeginAnswer, ControllerEnded, ShardCheck, ShardsLost
 from controller.storage.database import open_database, parse_url
 from controller.storage.dialect import dialect_of
 from controller.storage.postgresql import joint_engine, writing_engine
@@ -483,6 +483,19 @@ def test_time_since_a_release_is_added(store: Cluster) -> None:  # add_gap
     assert store.shard(7).owner is None
     (second,) = two.take(7).shards
     assert (second.fence, second.unserved_ms) == (2, max(0, second.clock_floor - until))
+
+
+def test_what_a_commit_says_of_unserved_time_is_not_added_again(store: Cluster) -> None:  # failing_is_silence
+    #   one serves ──── until        says 9 s were unserved        two
+    #   unserved          └──────────────── 9 s ┤            │ added
+    one, two = store.node("one"), store.node("two")
+    (first,) = one.take(7).shards
+    until = first.served_until + 9_000
+    commit = Commit(ShardCheck(Check(one.id, ()), None, {7: 9_000}, until))
+    CommitWriter(one.commits).commit(commit, lambda: None)
+    assert two.end(one)
+    (second,) = two.take(7).shards
+    assert second.unserved_ms == 9_000 + max(0, second.clock_floor - until)
 
 
 def test_a_release_counts_only_if_its_commit_does(store: Cluster) -> None:
