@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from controller.clock import Clock
 from controller.commit.group_commit import Committer
 from controller.commit.store import Store, kept
+from controller.groups.membership import position_in
 from controller.groups.service import Groups
 from controller.limits import RETENTION_LOOK_MS, RETENTION_MARKS, RETENTION_STREAMS
 from controller.records.journal import Act, few
@@ -110,11 +111,11 @@ class Retention:
         """The seq of the oldest mark that bounds a group with a reader heard since then."""
         needed: int | None = None
         for group in await self._store.read(groups_that_read, name):
-            found = await self._groups.get(group)
-            if found.heard_at < since:
+            heard_at, read = await self._groups.progress_in(group, name)
+            if heard_at < since:
                 continue
             loaded = await self._streams.get(name)
-            passed, _ = await self._reading.sides(loaded, key, found.membership.position(name, loaded.stream.graph))
+            passed, _ = await self._reading.sides(loaded, key, position_in(loaded.stream.graph, read))
             if passed is not None:
                 needed = passed.seq if needed is None else min(needed, passed.seq)
         return needed

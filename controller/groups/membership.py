@@ -50,6 +50,20 @@ class Touched:
         return bool(self.group or self.readers or self.places)
 
 
+def position_in(graph: SegmentGraph, read: Mapping[str, int]) -> Cut:
+    """A group's position in a stream: the largest cut inside what was read of each segment."""
+    counted = {}
+    finished: set[str] = set()
+    for segment in graph:  # each after its predecessors
+        if all(name in finished for name in segment.predecessors):
+            offset = read.get(segment.id, 0)
+            counted[segment.id] = offset
+            if offset == segment.final_offset:
+                finished.add(segment.id)
+    unknown = {segment: offset for segment, offset in read.items() if segment not in graph}
+    return Cut(counted | unknown)
+
+
 class Membership:
     """The readers of a group and the segments that they own. A refused call raises and changes nothing."""
 
@@ -62,6 +76,7 @@ class Membership:
         self.unsettled: dict[SegmentRef, int] = {}  # what was settled, if that is less than what was read
         self.owners: dict[SegmentRef, str] = {}
         self.held: dict[str, int] = {}  # by key, the reported watermark, if the streams now show a lesser one
+        self.times_put_back = 0  # how often a segment went back; a watermark from before may be too high
         self.silent: list[tuple[str, int]] = []  # for the journal: readers that lost segments, and when last heard
         self.touched = Touched()
 
@@ -246,19 +261,9 @@ class Membership:
         }
         return -(-len(readable | owned) // max(1, alive)), len(readable - self.owners.keys())
 
-    def position(self, stream: str, graph: SegmentGraph) -> Cut:
-        """The group's position in a stream: the largest cut inside what was read."""
-        said = {segment: offset for (name, segment), offset in self.offsets.items() if name == stream}
-        counted = {}
-        finished: set[str] = set()
-        for segment in graph:  # each after its predecessors
-            if all(name in finished for name in segment.predecessors):
-                offset = said.get(segment.id, 0)
-                counted[segment.id] = offset
-                if offset == segment.final_offset:
-                    finished.add(segment.id)
-        unknown = {segment: offset for segment, offset in said.items() if segment not in graph}
-        return Cut(counted | unknown)
+    def read(self, stream: str) -> dict[str, int]:
+        """How far each segment of a stream was read."""
+        return {segment: offset for (name, segment), offset in self.offsets.items() if name == stream}
 
     def start(self, stream: str, cut: Cut) -> None:
         """Sets the position at which the group begins in a stream."""
@@ -352,9 +357,11 @@ class Membership:
         if before != offset or settled_before != self.unsettled.get(place):
             self.offsets[place] = offset
             self.touched.places.add(place)
-            if before is not None and offset < before and self.held:
-                self.held = {}  # the group goes back, so its watermarks may go back too
-                self.touched.group = True
+            if before is not None and offset < before:
+                self.times_put_back += 1
+                if self.held:
+                    self.held = {}  # the group goes back, so its watermarks may go back too
+                    self.touched.group = True
 
     def _free(self, places: Iterable[SegmentRef]) -> None:
         """Removes the owners of these segments, and sets the positions back to what was settled."""

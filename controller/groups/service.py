@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import nlargest
 from itertools import islice
 from typing import Any
@@ -16,7 +16,8 @@ from controller.commit.group_commit import Committer, Durable
 from controller.commit.store import Store, kept
 from controller.groups.loaded_group import LoadedGroup, settings_of
 from controller.groups.membership import Membership, Positions
-from controller.groups.windows import GroupWindows
+from controller.groups.stream_views import OwnStreams, StreamQuestion, StreamView, StreamViews
+from controller.groups.windows import group_window, questions_of
 from controller.limits import METRICS_LAGGING_SEGMENTS
 from controller.records.journal import Act, record_refused
 from controller.records.operator_log import log_event
@@ -33,7 +34,7 @@ from strandline.core.order import SegmentRef, lag
 from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Moment
 from strandline.core.time_index import bound_at
-from strandline.errors import GroupExists, InvalidConfig, Refused, StoreCorrupt, TooMany, UnknownGroup
+from strandline.errors import GroupExists, InvalidConfig, NotOwner, Refused, StoreCorrupt, TooMany, UnknownGroup
 from strandline.limits import STREAMS_PER_GROUP
 from strandline.names import check_name
 from strandline.wire.groups import (
@@ -67,10 +68,9 @@ class Groups:
         self._committer = committer
         self._clock = clock
         self._streams = streams
-        self._reading = reading
         self._tenures = tenures
-        self._windows = GroupWindows(streams, reading, clock)
-        self._indexing = indexing
+        self._own = OwnStreams(streams, reading, indexing, clock)
+        self.views: StreamViews = self._own
         self._cache: LoadingCache[LoadedGroup] = LoadingCache(Kind.GROUP, tenures, self._load)
 
     # -- groups --------------------------------------------------------------------------------------------------
@@ -85,6 +85,22 @@ class Groups:
     def find_loaded(self, name: str) -> LoadedGroup | None:
         """The group if it is in memory."""
         return self._cache.find_loaded(name)
+
+    async def progress_in(self, name: str, stream: str) -> tuple[int, Mapping[str, int]]:
+        """When a reader of the group was last heard, and how far the group has read each segment of a stream. Of a
+        group that is served elsewhere, as the store has it, and as far as it is settled: the segment may go back to
+        there. Raises UnknownGroup."""
+        try:
+            found = await self.get(name)
+        except NotOwner:
+            stored = await self._store.read(load_group, name)
+            if stored is None:
+                raise UnknownGroup(group=name) from None
+            settled = {**stored.offsets, **stored.unsettled}
+            read = {segment: offset for (of, segment), offset in settled.items() if of == stream}
+            heard = [heard_at for _, heard_at, _ in stored.readers.values()]
+            return max(heard, default=self._clock.now()), read
+        return found.heard_at, found.membership.read(stream)
 
     async def streams_by_name(self, after: str, limit: int) -> Mapping[str, Sequence[str]]:
         """The names that follow `after`, in order, each with the streams that the group reads."""
@@ -106,7 +122,7 @@ class Groups:
         """Creates a group; False if it exists already. Raises GroupExists if its settings differ."""
         check_name("group", name)
         _check(settings)
-        starts = {stream: await self._start(settings, stream) for stream in settings.streams}
+        starts = await self._starts(settings.start, settings.streams)
         tenure, found = await self._find_under(name)
         self._committer.admit()
         if found is not None:
@@ -149,8 +165,7 @@ class Groups:
             added = [stream for stream in settings.streams if stream not in before.streams]
             if start is not None and not added:
                 raise InvalidConfig(name="start", value="…", wanted="left out, since no stream is added")
-            begun = structs.replace(settings, start=start if start is not None else FromHead())
-            starts = {stream: await self._start(begun, stream) for stream in added}
+            starts = await self._starts(FromHead() if start is None else start, added)
             told = (await self.window(name)).watermarks
             loaded = await self.get(name)
             if loaded.membership.settings is before:  # else another call changed them meanwhile
@@ -213,15 +228,19 @@ class Groups:
             self._committer.keep(loaded)
         return loaded
 
-    async def _start(self, settings: GroupSettings, stream: str) -> Cut:
-        graph = (await self._streams.get(stream)).stream.graph
-        match settings.start:
-            case FromHead():
-                return (await self._streams.get(stream)).stream.head
-            case FromTime(time):
-                return (await self._reading.at(stream, DEFAULT_KEY, time)).start
-            case FromPositions(positions):
-                return graph.cut(positions.get(stream, {}))
+    async def _starts(self, start: Start, streams: Iterable[str]) -> dict[str, Cut]:
+        """Where a group begins in each of these streams."""
+        question = StreamQuestion(
+            from_head=isinstance(start, FromHead), from_time=start.time if isinstance(start, FromTime) else None
+        )
+        starts = {}
+        for stream, view in (await self.views.ask(dict.fromkeys(streams, question))).items():
+            if isinstance(start, FromPositions):
+                starts[stream] = view.graph.cut(start.positions.get(stream, {}))
+            else:
+                assert view.start is not None
+                starts[stream] = view.start
+        return starts
 
     # -- readers -------------------------------------------------------------------------------------------------
 
@@ -248,11 +267,34 @@ class Groups:
         )
 
     async def acquire(self, group: str, reader: str, epoch: int, most: int) -> ReaderAnswer:
+        bound = await self._bounds_of_free(group)
         return await self._change(
             group,
             reader,
             {},
-            lambda members, graphs, moment: members.acquire(reader, epoch, most, graphs, self._bound, moment),
+            lambda members, graphs, moment: members.acquire(reader, epoch, most, graphs, bound, moment),
+        )
+
+    async def _bounds_of_free(self, group: str) -> Callable[[SegmentRef, int], int | None]:
+        """A lower bound of the times of all later events of a free segment, from the marks in memory."""
+        streams = (await self.get(group)).membership.settings.streams
+        if self.views.at_hand(streams):
+            return self._bound
+        graphs = await self.views.graphs(streams, {}, anew=True)
+        members = (await self.get(group)).membership
+        free = [place for place in members.readable(graphs) if place not in members.owners]
+        views = await self._bounds(members, free, exact=False)
+        return lambda place, offset: views[place[0]].bounds.get(place[1]) if place[0] in views else None
+
+    async def _bounds(
+        self, members: Membership, places: Iterable[SegmentRef], *, exact: bool
+    ) -> Mapping[str, StreamView]:
+        """Views with a lower bound of the times of all events of these segments that were not read."""
+        offsets: dict[str, dict[str, int]] = {}
+        for stream, segment in places:
+            offsets.setdefault(stream, {})[segment] = members.offsets.get((stream, segment), 0)
+        return await self.views.ask(
+            {stream: StreamQuestion(bounds=each, exact_bounds=exact) for stream, each in offsets.items()}
         )
 
     async def release(
@@ -294,7 +336,7 @@ class Groups:
                         wanted = f"streams of the group: {', '.join(settings.streams)}"
                         raise InvalidConfig(name=name, value=stream, wanted=wanted)
                     check_position(position)
-            graphs = {stream: (await self._streams.get(stream)).stream.graph for stream in settings.streams}
+            graphs = await self.views.graphs(settings.streams, positions)
             loaded = await self.get(group)
             if loaded.membership.settings is settings:  # else the streams of the group were changed meanwhile
                 break
@@ -338,16 +380,26 @@ class Groups:
 
     async def _window(self, group: str) -> tuple[GroupWindow, Durable | None]:
         """The window, and the commit that makes its positions durable, if they are not."""
-        loaded = await self.get(group)
-        was_caught_up, was_held, was_backlog = loaded.caught_up, loaded.membership.held, loaded.backlog
-        window = await self._windows.window(loaded)
+        while True:
+            loaded = await self.get(group)
+            members, settings = loaded.membership, loaded.membership.settings
+            members.time_out_silent(loaded.tenure.moment(self._clock.now()))
+            put_back = members.times_put_back
+            views = await self.views.ask(questions_of(members))
+            if self._cache.find_loaded(group) is not loaded:
+                continue
+            if members.settings is settings and members.times_put_back == put_back:
+                break
+        now = loaded.tenure.moment(self._clock.now()).now
+        was_caught_up, was_held, was_backlog = loaded.caught_up, members.held, loaded.backlog
+        window = group_window(loaded, views, now)
         pending = self._committer.pending(loaded)
-        loaded.record_silent(self._clock.now())
-        if loaded.membership.held != was_held:
-            loaded.membership.touched.group = True
+        loaded.record_silent(now)
+        if members.held != was_held:
+            members.touched.group = True
             await self._committer.join(loaded)  # a reported watermark never goes back, so it must be durable first
-        elif (loaded.caught_up, loaded.backlog) != (was_caught_up, was_backlog) or loaded.membership.touched:
-            loaded.membership.touched.group = True
+        elif (loaded.caught_up, loaded.backlog) != (was_caught_up, was_backlog) or members.touched:
+            members.touched.group = True
             self._committer.keep(loaded)  # no wait: the next call would compute the same
         return window, pending
 
@@ -355,17 +407,17 @@ class Groups:
         """How far a group is behind in time, as a whole and in each readable segment."""
         window = await self.window(group)
         members = (await self.get(group)).membership
-        graphs = {stream: (await self._streams.get(stream)).stream.graph for stream in members.settings.streams}
+        graphs = await self.views.graphs(members.settings.streams, {})
         streams: dict[str, dict[str, SegmentLag]] = {stream: {} for stream in graphs}
-        for place in list(members.readable(graphs)):
-            stream, segment = place
-            offset, reader = members.offsets.get(place, 0), members.owners.get(place)
-            entries, _ = await self._indexing.time_index(stream, segment, DEFAULT_KEY, offset, None, 1)
-            last = (await self._streams.get(stream)).stream.last_marks.get(DEFAULT_KEY)
-            bound = entries[0].time if entries and entries[0].offset <= offset else None
-            behind = lag(bound, None if last is None else last.time, self._clock.now())
+        readable = list(members.readable(graphs))
+        views = await self._bounds(members, readable, exact=True)
+        for stream, segment in readable:
+            behind = lag(views[stream].bounds.get(segment), views[stream].newest, self._clock.now())
             streams[stream][segment] = SegmentLag(
-                offset=offset, reader=reader, lag_ms=behind.lag_ms, behind_ms=behind.behind_ms
+                offset=members.offsets.get((stream, segment), 0),
+                reader=members.owners.get((stream, segment)),
+                lag_ms=behind.lag_ms,
+                behind_ms=behind.behind_ms,
             )
         return GroupLag(lag_ms=window.lag_ms, streams=streams)
 

@@ -1,0 +1,179 @@
+"""What a reader group needs to know of its streams: it asks a question about each, and gets a view of each.
+
+Groups ──StreamQuestion──► StreamViews ──► StreamView ──► windows.py
+                           the streams of this controller, or those of all controllers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Protocol
+
+from controller.clock import Clock
+from controller.groups.membership import position_in
+from controller.streams.loaded_stream import LoadedStream
+from controller.streams.reads import Reads
+from controller.streams.registry import Streams
+from controller.streams.time_index import TimeIndexes
+from strandline.core.cut import Cut
+from strandline.core.note import DEFAULT_KEY
+from strandline.core.segment import SegmentGraph
+from strandline.core.time_index import bound_at
+from strandline.core.window import TimeWindow
+from strandline.core.writer import WriterState
+from strandline.errors import NotOwner
+
+_AT_REST: Final = (WriterState.IDLE, WriterState.CLOSED)
+
+
+class GroupStanding(StrEnum):
+    """Whether a stream counts in a group's watermark, and if not, why."""
+
+    COUNTED = "counted"
+    IDLE = "idle"  # left out: the group has read all marks, and all writers are idle, closed or silent for too long
+    SET_ASIDE = "set_aside"  # left out: the same, but some writers are excluded, so the group's window is incomplete
+    ENDED = "ended"  # left out: sealed and read to its end
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlace:
+    """A group's place in a stream: its position, the window of each key there, and whether the stream counts."""
+
+    position: Mapping[str, int]
+    windows: Mapping[str, TimeWindow]
+    standing: GroupStanding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamQuestion:
+    """What a group asks about a stream. What is left out is not looked for."""
+
+    read: Mapping[str, int] | None = None  # how far each segment was read: asks for the group's place
+    idle_timeout_ms: int | None = None  # the group's
+    from_head: bool = False  # asks for the head as the start
+    from_time: int | None = None  # asks for the start of reading from this time
+    # By segment, an offset: asks for a lower bound of the times of the events from there on.
+    bounds: Mapping[str, int] = field(default_factory=dict)
+    exact_bounds: bool = False  # looks in the store for what is no longer in memory
+    fence: int = 0  # an owner with a lower fence is not to answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamView:
+    """A stream as its owner sees it. `fence` is that of the tenure in which it was looked at, `newest` the time of the
+    newest mark."""
+
+    graph: SegmentGraph
+    fence: int
+    newest: int | None
+    place: GroupPlace | None = None
+    start: Cut | None = None
+    bounds: Mapping[str, int | None] = field(default_factory=dict)
+
+
+class StreamViews(Protocol):
+    """Where views of streams come from."""
+
+    def at_hand(self, streams: Iterable[str]) -> bool:
+        """Whether asking about these streams takes no call to another controller."""
+
+    async def graphs(
+        self, streams: Iterable[str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
+    ) -> Mapping[str, SegmentGraph]:
+        """The graphs of streams, as they were seen last. One that these positions do not fit into is asked for; with
+        `anew` each is."""
+
+    async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
+        """The answers by stream, in the order of the questions.
+
+        Raises UnknownStream, StreamAway, what the store raises, and UnknownSegment or BeyondFinalOffset for a position
+        that does not fit.
+        """
+
+
+class OwnStreams:
+    """Views of the streams that this controller serves."""
+
+    def __init__(self, streams: Streams, reading: Reads, indexing: TimeIndexes, clock: Clock) -> None:
+        self._streams = streams
+        self._reading = reading
+        self._indexing = indexing
+        self._clock = clock
+
+    def at_hand(self, streams: Iterable[str]) -> bool:
+        return True
+
+    async def graphs(
+        self, streams: Iterable[str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
+    ) -> Mapping[str, SegmentGraph]:
+        return {stream: (await self._streams.get(stream)).stream.graph for stream in streams}
+
+    async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
+        return {stream: await self.view(stream, question) for stream, question in questions.items()}
+
+    async def view(self, stream: str, question: StreamQuestion) -> StreamView:
+        """The answer to one question."""
+        fence = (await self._streams.get(stream)).tenure.fence
+        if fence < question.fence:
+            raise NotOwner(stream=stream, reason="a later owner has answered before")
+        start = place = None
+        if question.from_time is not None:
+            start = (await self._reading.at(stream, DEFAULT_KEY, question.from_time)).start
+        elif question.from_head:
+            start = (await self._streams.get(stream)).stream.head
+        bounds = {
+            segment: await self._bound(stream, segment, offset, exact=question.exact_bounds)
+            for segment, offset in question.bounds.items()
+        }
+        if question.read is not None:
+            place = await self._place(stream, question.read, question.idle_timeout_ms)
+        loaded = await self._streams.get(stream)
+        chain = loaded.chains.get(DEFAULT_KEY)
+        newest = chain.last.time if chain is not None and chain.last is not None else None
+        return StreamView(
+            graph=loaded.stream.graph, fence=fence, newest=newest, place=place, start=start, bounds=bounds
+        )
+
+    async def _place(self, stream: str, read: Mapping[str, int], idle_timeout_ms: int | None) -> GroupPlace:
+        loaded = await self._streams.get(stream)
+        graph, keys = loaded.stream.graph, sorted(loaded.stream.keys | {DEFAULT_KEY})
+        frontier = graph.frontier(position_in(graph, read))
+        windows = {key: await self._reading.window(stream, key, frontier) for key in keys}
+        if windows[DEFAULT_KEY].end_of_stream:
+            return GroupPlace(frontier, windows, GroupStanding.ENDED)
+        loaded = await self._streams.get(stream)
+        now = loaded.tenure.moment(self._clock.now()).now
+        standing = _standing(loaded, loaded.stream.graph.cut(frontier), now, idle_timeout_ms)
+        return GroupPlace(frontier, windows, standing)
+
+    async def _bound(self, stream: str, segment: str, offset: int, *, exact: bool) -> int | None:
+        """A lower bound of the times of all later events of a segment."""
+        if not exact:
+            chain = (await self._streams.get(stream)).chains.get(DEFAULT_KEY)
+            return None if chain is None else bound_at(chain, segment, offset)
+        entries, _ = await self._indexing.time_index(stream, segment, DEFAULT_KEY, offset, None, 1)
+        return entries[0].time if entries and entries[0].offset <= offset else None
+
+
+def _standing(loaded: LoadedStream, position: Cut, now: int, idle_timeout_ms: int | None) -> GroupStanding:
+    """Whether a stream that goes on counts in the watermark of a group at this position, and if not, why."""
+    writers, forgotten = loaded.stream.writers.values(), loaded.stream.remainders.values()
+    if not all(chain.last is None or chain.last.cut.le(position) for chain in loaded.chains.values()):
+        return GroupStanding.COUNTED
+    if idle_timeout_ms is not None and (writers or forgotten):
+        silent_ms = [loaded.stream.silent_ms(each, now) for each in writers]
+        silent_ms += [loaded.stream.silent_ms(each, now) for each in forgotten]
+        if min(silent_ms) >= idle_timeout_ms:
+            return GroupStanding.IDLE
+    if not writers and not any(each.closed for each in forgotten):
+        return GroupStanding.COUNTED
+    stands = GroupStanding.IDLE
+    for writer in writers:  # the first writer that is neither excluded nor at rest decides
+        for state in loaded.stream.states(writer).values():
+            if state is WriterState.EXCLUDED:
+                stands = GroupStanding.SET_ASIDE
+            elif state not in _AT_REST:
+                return GroupStanding.COUNTED
+    return stands
