@@ -31,6 +31,7 @@ class ControllerRow:
     served_until: int  # callers could be heard until then
     draining: bool  # it stops, and takes no shards
     ended_at: int | None  # None while it may write
+    began_at: int = 0  # for people: no rule asks for it
 
 
 @dataclass(frozen=True, slots=True)

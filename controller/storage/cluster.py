@@ -109,7 +109,9 @@ class Due:
 # -- statements ------------------------------------------------------------------------------------------------------
 
 _NOW: Final = "CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)"
-_CONTROLLER: Final = "id, name, address, client_address, version, beat, clock_bound, served_until, draining, ended_at"
+_CONTROLLER: Final = (
+    "id, name, address, client_address, version, beat, clock_bound, served_until, draining, ended_at, began_at"
+)
 _SHARD: Final = "shard.id, shard.owner, shard.fence, shard.served_until, shard.clock_floor, shard.unserved_ms"
 _IDS: Final = "CAST(:shards AS integer[])"
 
@@ -271,7 +273,7 @@ def _forget() -> Any:
 def _insert() -> Any:
     return text(
         f"INSERT INTO controller ({_CONTROLLER}) VALUES (:id, :name, :address, :client_address, :version, 1, "
-        f"{_NOW} + :lease, {_NOW}, false, NULL)"
+        f"{_NOW} + :lease, {_NOW}, false, NULL, {_NOW})"
     )
 
 

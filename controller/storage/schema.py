@@ -255,6 +255,7 @@ controller = Table(
     Column("served_until", BigInteger, nullable=False),  # callers could be heard until then
     Column("draining", Boolean, nullable=False),
     Column("ended_at", BigInteger),  # null while it may write
+    Column("began_at", BigInteger, nullable=False),
 )
 
 # Whose the streams and groups are. Each take adds one to the fence.

@@ -61,6 +61,7 @@ def make_tables() -> None:
         sa.Column("served_until", sa.BigInteger(), nullable=False),
         sa.Column("draining", sa.Boolean(), nullable=False),
         sa.Column("ended_at", sa.BigInteger(), nullable=True),
+        sa.Column("began_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_controller"),
     )
     op.create_table(
