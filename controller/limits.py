@@ -207,6 +207,13 @@ SHARDS: Final = 256  # of a new store
 LEAST_SHARDS: Final = 64  # of a store that more than one controller serves
 MOST_SHARDS: Final = 4_096  # the same, at most
 
+# Several processes of one `serve`
+PROCESSES: Final = 64  # at most; a store has at least so many shards
+RESTART_PAUSE_S: Final = 1.0  # before a process is started again; twice as long after each further failure
+RESTART_PAUSES_S: Final = 30.0  # the longest such pause
+STEADY_PROCESS_S: Final = 60.0  # a process that was ready for so long is started again at once, without a pause
+KILL_AFTER_S: Final = 5  # past DRAIN_DEADLINE_S, a process that has not ended is killed
+
 # Calls that are passed on to the controller that owns the stream or group
 PASS_ON_MS: Final = 2_000  # how long an owner is looked for that can be reached and takes the call
 PASS_ON_PAUSE_MS: Final = 100  # between two attempts, unless who owns what changes before

@@ -10,7 +10,9 @@ import os
 import signal
 import socket
 import ssl
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
 from types import FrameType
 from typing import Final
@@ -42,13 +44,12 @@ from controller.storage.schema import REVISION
 from controller.storage.terms import RESTORE, REWIND, TermOver
 from controller.storage.tokens import has_tokens
 from controller.storage.worker import within
-from controller.terminal import Failure, say
+from controller.terminal import TAKEN_OVER_STATUS, Failure, say
 from strandline.client.addresses import check_addresses
 from strandline.errors import InvalidConfig, InvalidName, Overloaded
 from strandline.hosts import AllowedHosts
 from strandline.names import is_name
 
-TAKEN_OVER_STATUS: Final = 4  # the exit status if another controller took the store over: a restart would fight it
 EXAMPLE: Final = "like http://10.0.0.1:8433"  # of an address
 GARBAGE_OBJECTS: Final = 50_000  # a collection of young objects starts after this many more allocations than frees
 
@@ -56,15 +57,41 @@ GARBAGE_OBJECTS: Final = 50_000  # a collection of young objects starts after th
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A socket that has an address, and whether callers there speak TLS."""
+
+    socket: socket.socket
+    tls: bool
+
+    @property
+    def url(self) -> tuple[str, str]:
+        """As `address` has it."""
+        host, port = self.socket.getsockname()[:2]
+        return address(host, port, tls=self.tls)
+
+
 class Server(uvicorn.Server):
-    """uvicorn's server, with bounded connections and a listener of our own.
+    """uvicorn's server, with bounded connections and listeners of our own.
 
     At the end it answers waiting readers first, and then waits for the connections, which would otherwise stay busy.
     """
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        app: FastAPI,
+        doors: Sequence[Door],
+        tell_ready: Callable[[], None],
+        parent: int | None = None,
+    ) -> None:
+        """`tell_ready` is called once it takes calls. `parent` is a file that ends with the process for which this one
+        works, None if it works for itself."""
         super().__init__(config)
         self._strandline = app
+        self._doors = doors
+        self._tell_ready = tell_ready
+        self._parent = parent
         self._waits = Waits()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -75,26 +102,32 @@ class Server(uvicorn.Server):
                 raise
             self.should_exit = True  # `_serve` reports why
             return
-        for each in sockets or ():
+        if self._parent is not None:
+            asyncio.get_running_loop().add_reader(self._parent, self._end_without_parent)
+        for door in self._doors if self.started else ():
             listener = Listener(
-                each,
+                door.socket,
                 self._connect,
                 self.server_state.connections,
                 self._waits,
                 limit=connections_bound(),
-                tls=self.config.ssl,
+                tls=self.config.ssl if door.tls else None,
             )
             self.servers.append(listener)  # type: ignore[arg-type]  # uvicorn closes them, and asks for nothing else
             listener.start()
         gc.freeze()  # the present objects are long-lived: no collection needs to scan them
         # A few dozen calls in flight have more objects than Python's threshold of 700, and few of them are cycles.
         gc.set_threshold(GARBAGE_OBJECTS, 20, 100)
-        if self.started and sockets:
-            host, port = sockets[0].getsockname()[:2]
-            url, others = address(host, port, tls=self.config.is_ssl)
-            with suppress(Failure):  # serve even if standard output cannot be written
-                say(f"strandline is ready at {url}{others}")
-            log_event("ready", url=url)
+        if self.started:
+            self._tell_ready()
+            log_event("ready", url=self._doors[-1].url[0])
+
+    def _end_without_parent(self) -> None:
+        """Ends in order: nobody would start this process again, or tell it to end."""
+        assert self._parent is not None
+        asyncio.get_running_loop().remove_reader(self._parent)
+        log_event("parent_gone", logging.ERROR)
+        self.should_exit = True
 
     def _connect(self, overloaded: Overloaded | None) -> HttpConnection:
         loop, state = asyncio.get_running_loop(), self.lifespan.state
@@ -122,12 +155,16 @@ class Server(uvicorn.Server):
 
 def serve(settings: Settings) -> int:
     """Serves until a signal stops it; raises Failure if it cannot begin."""
-    with log_lines(settings.log_format):
-        return _serve(settings)
+    with log_lines(settings.log_format, controller=settings.name):
+        check(settings)
+        door = Door(listen(settings.host, settings.port), settings.ssl_certfile is not None)
+        return run(settings, [door], partial(say_ready, door))
 
 
-def _serve(settings: Settings) -> int:
+def check(settings: Settings) -> None:
+    """Raises Failure if it cannot begin, as far as that can be found out before. A fresh store gets its schema."""
     check_certificate(settings)
+    peer_trust(settings)
     check_name(settings)
     try:
         AllowedHosts.of(settings.allowed_hosts)
@@ -139,14 +176,17 @@ def _serve(settings: Settings) -> int:
         raise Failure(str(refused)) from None
     try:
         log_event("starting", store=store, host=settings.host, port=settings.port, process=os.getpid())
-        fresh = within(START_DEADLINE_S, partial(_check, settings))
+        fresh = within(START_DEADLINE_S, partial(_check_store, settings))
     except StoreRefused as refused:
         raise Failure(str(refused)) from None
     except StoreSilent as silent:
         raise Failure(f"{store} cannot be opened: {silent}") from None
     log_event("schema_created" if fresh else "schema_found", store=store, revision=REVISION)
-    listener = _listen(settings.host, settings.port)
-    app = create_app(settings, dashboard=True)
+
+
+def run(settings: Settings, doors: Sequence[Door], tell_ready: Callable[[], None], parent: int | None = None) -> int:
+    """Serves with settings that were checked, until a signal stops it or its `parent` ends; see `Server`."""
+    app = create_app(settings, dashboard=True, peer_tls=peer_trust(settings))
     handing_over_s = 0 if settings.name is None else HAND_OVER_DEADLINE_S
     config = uvicorn.Config(
         app,
@@ -166,10 +206,12 @@ def _serve(settings: Settings) -> int:
         ssl_keyfile_password=settings.ssl_keyfile_password,
     )
     logging.getLogger("uvicorn.access").setLevel(logging.INFO)  # uvicorn set it to its own level
-    server = Server(config, app)
+    server = Server(config, app, doors, tell_ready, parent)
     signal.signal(signal.SIGTERM, _end)
-    with listener:
-        server.run(sockets=[listener])
+    with ExitStack() as closed:
+        for door in doors:
+            closed.enter_context(door.socket)
+        server.run(sockets=[door.socket for door in doors])
     if getattr(app.state, "refused", None) is not None:
         raise Failure(str(app.state.refused))
     controller = getattr(app.state, "controller", None)
@@ -180,8 +222,15 @@ def _serve(settings: Settings) -> int:
     return 0 if server.started else 1
 
 
-def _check(settings: Settings) -> bool:
-    """Raises what prevents serving; returns whether the store's schema was created."""
+def say_ready(door: Door) -> None:
+    """Prints where callers reach this controller."""
+    url, others = door.url
+    with suppress(Failure):  # serve even if standard output cannot be written
+        say(f"strandline is ready at {url}{others}")
+
+
+def _check_store(settings: Settings) -> bool:
+    """Raises what the store says against serving; returns whether its schema was created."""
     check_callers(settings)
     return check_store(settings.database, joint=settings.name is not None)
 
@@ -207,13 +256,14 @@ def check_name(settings: Settings) -> None:
     """Raises Failure for a name or an address by which other controllers could not know this one."""
     addresses = {"--address": settings.address, "--client-address": settings.client_address}
     if settings.name is None:
+        addresses["--peer-ca-file"] = settings.peer_ca_file
         for option, given in addresses.items():
             if given is not None:
                 raise Failure(f"{option} is for a controller that serves together with others: give it a --name too")
         return
     if not is_name(settings.name):
         raise Failure(f"--name: {InvalidName(what='controller', name=settings.name)}")
-    if settings.address is None:
+    if settings.address is None and settings.processes == 1:
         raise Failure(f"--name needs the --address at which other controllers reach this one, {EXAMPLE}")
     for option, given in addresses.items():
         if given is not None and not _is_address(given):
@@ -240,12 +290,28 @@ def check_certificate(settings: Settings) -> None:
             settings.ssl_certfile, settings.ssl_keyfile, password=lambda: password
         )
     except (OSError, ValueError) as error:  # an SSLError is an OSError
-        reason = error.reason if isinstance(error, ssl.SSLError) else getattr(error, "strerror", None) or str(error)
         files = " and ".join(name for name in (settings.ssl_certfile, settings.ssl_keyfile) if name is not None)
         raise Failure(
-            f"{files} cannot be used for TLS ({reason}): --ssl-certfile and --ssl-keyfile name a certificate and its "
-            f"key in PEM form, STRANDLINE_SSL_KEYFILE_PASSWORD is the password of the key"
+            f"{files} cannot be used for TLS ({_reason(error)}): --ssl-certfile and --ssl-keyfile name a certificate "
+            f"and its key in PEM form, STRANDLINE_SSL_KEYFILE_PASSWORD is the password of the key"
         ) from None
+
+
+def peer_trust(settings: Settings) -> ssl.SSLContext | None:
+    """Whom to trust at https addresses of other controllers, None: whom this machine trusts. Raises Failure."""
+    if settings.peer_ca_file is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=settings.peer_ca_file)
+    except (OSError, ValueError) as error:
+        raise Failure(
+            f"{settings.peer_ca_file} cannot be used ({_reason(error)}): --peer-ca-file names certificates in PEM form "
+            f"by which other controllers are trusted"
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    return (error.reason if isinstance(error, ssl.SSLError) else getattr(error, "strerror", None)) or str(error)
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
@@ -253,7 +319,7 @@ def _end(_number: int, _frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)

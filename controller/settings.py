@@ -18,7 +18,9 @@ class Settings:
     """`database` is a URL, or the path of an SQLite file; port 0 takes any free port.
 
     With a `name`, which no other controller of the store has, it serves a PostgreSQL store together with others: they
-    reach it at `address`, and clients at `client_address`, if clients may call it directly.
+    reach it at `address`, and clients at `client_address`, if clients may call it directly. Several `processes` are as
+    many controllers, with names and addresses that `controller.processes` makes of these. `peer_ca_file` has the
+    certificates to trust at the addresses of other controllers, None: whom this machine trusts.
 
     `allowed_hosts` are names by which it may be called besides its own address; "*.example.org" allows all names below
     that one. `insecure` allows an address other than loopback without tokens. With `ssl_certfile`, and `ssl_keyfile` if
@@ -31,6 +33,8 @@ class Settings:
     name: str | None = None
     address: str | None = None
     client_address: str | None = None
+    processes: int = 1
+    peer_ca_file: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     insecure: bool = False
     ssl_certfile: str | None = None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Final
+
+TAKEN_OVER_STATUS: Final = 4  # the exit status if another controller took the store over: a restart would fight it
 
 
 class Failure(Exception):

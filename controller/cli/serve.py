@@ -8,7 +8,7 @@ import click
 
 from controller.cli.options import Whole, option
 from controller.cli.store import database_option, store_failures
-from controller.limits import METRICS_KEYS
+from controller.limits import METRICS_KEYS, PROCESSES
 from controller.settings import HOST_DEFAULT, LOG_FORMAT_DEFAULT, LOG_FORMATS, PORT_DEFAULT, Settings
 
 
@@ -26,10 +26,23 @@ class HostNames(click.types.StringParamType):
 @option(
     "--name",
     metavar="NAME",
-    help="serve a PostgreSQL store together with other controllers, under a name that none of them has",
+    help="serve a PostgreSQL store together with other controllers, under a name that none of them has; with "
+    "--processes the host's name is the default",
 )
 @option("--address", metavar="URL", help="with --name: where the other controllers reach this one")
 @option("--client-address", metavar="URL", help="with --name: where clients may call this controller directly")
+@option(
+    "--processes",
+    type=Whole(1, PROCESSES),
+    default=1,
+    help="serve a PostgreSQL store with so many controllers, NAME-1 and so on, that share the port; each also has one "
+    "of the ports after it, for the other controllers",
+)
+@option(
+    "--peer-ca-file",
+    metavar="FILE",
+    help="with --name: the certificates to trust at https addresses of other controllers, in place of this machine's",
+)
 @option(
     "--log-format",
     type=click.Choice(LOG_FORMATS),
@@ -62,6 +75,10 @@ def command(**settings: Any) -> int:
     It exits with 0 when it was told to end, 1 where it cannot begin, and 4 when another controller took over its store
     or its name.
     """
+    given = Settings(**settings)
     with store_failures():
-        from controller.server import serve
-    return serve(Settings(**settings))
+        if given.processes > 1:
+            from controller.processes import serve
+        else:
+            from controller.server import serve
+    return serve(given)

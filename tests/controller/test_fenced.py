@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete
 
-from controller.server import TAKEN_OVER_STATUS
 from controller.storage import schema
 from controller.storage.database import open_database, parse_url
 from controller.storage.postgresql import sharing_engine
 from controller.storage.sqlite import sqlite_engine
 from controller.storage.terms import begin_term
+from controller.terminal import TAKEN_OVER_STATUS
 from tests.postgres import Postgres
 from tests.served import InProcess, OwnProcess
 

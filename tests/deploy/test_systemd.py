@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from controller.limits import DRAIN_DEADLINE_S
-from controller.server import TAKEN_OVER_STATUS
 from controller.settings import HOST_DEFAULT, PORT_DEFAULT
+from controller.terminal import TAKEN_OVER_STATUS
 from tests.deploy.deployed import (
     ADMIN,
     PROGRAM,

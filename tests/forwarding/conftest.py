@@ -21,7 +21,7 @@ from controller.app import create_app
 from controller.cluster.actions import Hold, PassOn, Refusal, Refuse, Route, Serve
 from controller.cluster.records import ControllerRow, Kind
 from controller.limits import HELD_CALL_MS
-from controller.server import Server
+from controller.server import Door, Server
 from controller.settings import Settings
 from strandline.testing import ManualClock
 
@@ -129,7 +129,7 @@ class RealController:
             ssl_certfile=None if certificate is None else certificate[0],
             ssl_keyfile=None if certificate is None else certificate[1],
         )
-        self.server = Server(config, self.app)
+        self.server = Server(config, self.app, [Door(self.listener, certificate is not None)], lambda: None)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
         self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False, verify=peer_tls or True)

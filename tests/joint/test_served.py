@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from controller.http.browser_gate import BrowserGate
-from controller.server import TAKEN_OVER_STATUS, check_name
+from controller.server import check_name
 from controller.settings import Settings
-from controller.terminal import Failure
+from controller.terminal import TAKEN_OVER_STATUS, Failure
 from strandline.errors import WrongHost
 from tests.ports import free_port
 from tests.postgres import Postgres
