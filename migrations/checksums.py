@@ -1,4 +1,7 @@
-"""Checksums of rows, for migrations. A migration that adds a column to a table with checksums ends with `fill`."""
+"""Checksums of rows, for migrations. A migration that adds a column before the checksum of a table ends with `fill`.
+
+One after it, which may be null, needs nothing: the checksums of rows without a value stay as they are.
+"""
 
 from __future__ import annotations
 

@@ -3,8 +3,9 @@
 The checksum of a row is the CRC-32 of its table's name, followed by a JSON array of its values in the order of the
 columns, without the checksum. The primary key is among them, so a row that was moved does not match.
 
-Columns after the checksum were added later, without computing it again: their values are in the array only if one of
-them is not null. The shard is never in it: it follows from the name, and `strandline check` compares them.
+Columns after the checksum were added later, without computing it again: the array ends with the last of their values
+that is not null. So a row has the same checksum for a version that does not know the last columns, as long as they are
+null. The shard is never in it: it follows from the name, and `strandline check` compares them.
 """
 
 from __future__ import annotations
@@ -87,7 +88,10 @@ class Checksums:
 
 
 def _with_later(covered: tuple[Any, ...], later: list[Any]) -> tuple[Any, ...]:
-    return covered if all(value is None for value in later) else (*covered, *later)
+    """The values that a checksum covers. `later` is used up."""
+    while later and later[-1] is None:
+        later.pop()
+    return (*covered, *later)
 
 
 def corrupt(table: Table, values: Values, reason: str) -> StoreCorrupt:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Boolean, Column, Double, Table, delete, insert, select, update
+from sqlalchemy import Boolean, Column, Double, Integer, MetaData, Table, delete, insert, select, update
 
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISMATCH, MISSING, Checksums, with_checksum
@@ -35,6 +35,19 @@ from tests.terms import commit_of, tenure_of
 def filled(store_url: str) -> Iterator[Filled]:
     with open_database(store_url) as database:
         yield Filled(database)
+
+
+@given(later=st.lists(st.none() | st.integers(0, 9), max_size=3), nulls=st.integers(0, 3))
+def test_later_columns_that_are_null_leave_a_checksum_as_it_was(later: list[int | None], nulls: int) -> None:
+    """A version that does not know them reads the row, whatever the columns before them have."""
+
+    def checksum(*values: int | None) -> int:
+        names = ["name", "epochs", "checksum", *(f"later_{number}" for number in range(len(values)))]
+        table = Table("t", MetaData(), *(Column(each, Integer) for each in names))
+        return Checksums(table).of(dict(zip(names, (1, 2, None, *values), strict=True)))
+
+    assert checksum(*later) == checksum(*later, *[None] * nulls)
+    assert checksum(*later) != checksum(*later, *[None] * nulls, 5)
 
 
 @pytest.mark.parametrize("table", CHECKSUMS, ids=lambda each: each.name)
