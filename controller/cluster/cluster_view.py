@@ -63,6 +63,11 @@ class ClusterView:
         """The controllers that take shards, in an order that is the same for all of them."""
         return sorted(row.id for row in self._controllers.values() if not row.draining)
 
+    @property
+    def others_take(self) -> bool:
+        """Whether somebody else takes what this controller hands over."""
+        return any(taker != self.own for taker in self.takers)
+
     def silent(self, monotonic: int) -> list[tuple[int, int]]:
         """The controllers that may be ended, each with its beat: it stood still for a whole lease since it was seen."""
         return [(other, beat) for other, (beat, since) in self._seen.items() if monotonic >= since + LEASE_MS]

@@ -92,8 +92,7 @@ class Member:
         self._unsettled = False  # a session was lost with a commit under way
         self._looked = False  # the shards are known as of after the last take
         self._hand_over_at = 0
-        self._hand_over_shards = HANDED_OVER_SHARDS  # at once
-        self._pause_ms = 0  # until the next ones, once these are released
+        self._part = HANDED_OVER_SHARDS  # so many shards are handed over at once
         self._commit: CommitParts | None = None
         self._hearing = Hearing()
         self._told: list[Action] = []  # to be returned by `due`
@@ -239,11 +238,8 @@ class Member:
                 self._stop(None)
                 return
             self._beat_at = 0
-            if self._view.takers == [self.id]:
-                self._hand_over_shards = len(self.owned)
-            else:
-                self._hand_over_at = monotonic + BEAT_MS + FREE_SHARDS_LOOK_MS
-                self._hand_over_shards, self._pause_ms = -(-len(self.owned) // DRAIN_PARTS), DRAIN_PAUSE_MS
+            self._part = max(1, -(-len(self.owned) // DRAIN_PARTS))
+            self._hand_over_at = monotonic + BEAT_MS + FREE_SHARDS_LOOK_MS if self._view.others_take else 0
 
     def _stop(self, replaced_by: ControllerRow | None) -> None:
         self.phase = MemberPhase.STOPPED
@@ -336,7 +332,8 @@ class Member:
         """Closes shards, unless some are closing already: their commit may have failed, and is wanted again."""
         if not self.owned.closing() and (self.draining or self._view.is_quiet(monotonic)):
             share = 0 if self.draining else self._view.share
-            self.owned.close(shards_to_hand_over(self.owned.shards(), share, self._hand_over_shards))
+            part = self._part if self._view.others_take else len(self.owned)
+            self.owned.close(shards_to_hand_over(self.owned.shards(), share, part))
         closing = self.owned.closing()
         if closing:
             self._hand_over_at = monotonic + BEAT_MS
@@ -375,7 +372,7 @@ class Member:
                 for shard in released:
                     self._view.was_released(shard)
                 if released and self.draining:
-                    self._hand_over_at = monotonic + self._pause_ms
+                    self._hand_over_at = monotonic + DRAIN_PAUSE_MS if self._view.others_take else 0
             case CommitOutcome.REFUSED:
                 self.begin_anew()
             case CommitOutcome.LOST:
