@@ -223,6 +223,7 @@ PEER_CALLS: Final = 256  # under way to one other controller; further ones get 5
 PEER_WAITING_CALLS: Final = 1_000  # the same of those that wait for marks
 PEER_IDLE_MS: Final = 3_000  # a connection to another controller that was unused for longer is not used again
 PEER_BUFFER_BYTES: Final = 256 * 1024  # of an answer that its caller takes slowly; then reading pauses
+PEER_TELLING_MS: Final = 10_000  # between two lines about another controller that was not reached
 PEERS_KEPT: Final = 64  # other controllers, by address, to which there may be unused connections
 PASSED_NOTES: Final = 1_024  # of several callers, in one request to their owner
 PASSED_NOTES_BYTES: Final = 512 * 1024  # of these notes; further ones wait for the next request

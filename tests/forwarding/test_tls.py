@@ -31,10 +31,16 @@ def test_an_owner_with_a_trusted_certificate_gets_calls(
     assert stranger.ask("GET", "/v1/streams/s/marks").json()["marks"][0]["time"] == 1
 
 
-def test_nothing_is_sent_to_an_owner_without_trust(cluster: Cluster, make: Make, certificate: tuple[str, str]) -> None:
+def test_nothing_is_sent_to_an_owner_without_trust(
+    cluster: Cluster, make: Make, certificate: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
     first = make(1)
     make(2, certificate=certificate, peer_tls=ssl.create_default_context(cafile=certificate[0]))
     cluster.give("s", 2)
     refused = first.ask("POST", "/v1/streams/s/notes", note(1))
     assert (refused.status_code, refused.json()["code"]) == (503, "not_owner")
     assert "certificate" in refused.json()["reason"]
+    (told,) = (record for record in caplog.records if record.message == "peer_not_reached")
+    assert (
+        told.__dict__["fields"]["address"].startswith("https://") and "certificate" in told.__dict__["fields"]["reason"]
+    )

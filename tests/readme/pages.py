@@ -240,7 +240,7 @@ class Stranger(contextlib.ExitStack):
         self._stop_serving()
         self.said = ""
         self._server = self._running = Running(words)
-        self._serve_at(self._server.wait_for(r"https?://[^\s]+")[0])
+        self._serve_at(self._server.wait_for(r"is ready at (https?://\S+)")[1])
         self._tell_commands()
 
     def _stop_serving(self) -> None:

@@ -62,6 +62,9 @@ RUN = {
     ),
     "docs/how-to/scale-segments.md": (TASKS,),
     "docs/how-to/retention.md": (TASKS,),
+    "docs/how-to/several-controllers.md": (
+        "tests/processes/test_page.py::test_the_page_about_several_controllers_starts_them",
+    ),
     "docs/how-to/tokens-and-tls.md": (
         "tests/tokens/test_serving.py::test_the_page_about_tokens_and_tls_lets_in_whom_it_says",
     ),

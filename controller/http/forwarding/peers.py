@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from asyncio import get_running_loop
 from collections import Counter
@@ -14,7 +15,9 @@ import msgspec
 
 from controller.cluster.records import ControllerRow
 from controller.http.forwarding.wire import Address, Headers, NoAnswer, NotTaken, Wire
-from controller.limits import PEER_ANSWER_MS, PEER_CALLS, PEER_IDLE_MS, PEER_WAITING_CALLS, PEERS_KEPT
+from controller.limits import PEER_ANSWER_MS, PEER_CALLS, PEER_IDLE_MS, PEER_TELLING_MS, PEER_WAITING_CALLS, PEERS_KEPT
+from controller.records.operator_log import log_event
+from controller.records.rate_limit import RateLimit
 from strandline.errors import NotOwner, Overloaded
 from strandline.limits import ANSWER_BYTES
 
@@ -117,6 +120,8 @@ class _Peer:
         self.address = Address(address, tls)
         self.under_way: Counter[bool] = Counter()  # by whether they wait
         self._free: list[Wire] = []  # the one that was used last stands last
+        self._url = address
+        self._pace = RateLimit(1, PEER_TELLING_MS, self._now())
 
     async def take(self) -> Wire:
         """A connection for a call. Raises NotTaken."""
@@ -126,7 +131,15 @@ class _Peer:
             if wire.is_free and now - wire.free_since < PEER_IDLE_MS / 1000:
                 return wire
             wire.close()
-        return await self.address.connect()
+        try:
+            return await self.address.connect()
+        except NotTaken as error:
+            if (untold := self._pace.let_in(self._now())) is not None:
+                log_event("peer_not_reached", logging.WARNING, address=self._url, reason=str(error), untold=untold)
+            raise
+
+    def _now(self) -> int:
+        return round(get_running_loop().time() * 1000)
 
     def give_back(self, wire: Wire) -> None:
         """Keeps a connection for another call, or ends it and the call on it."""
