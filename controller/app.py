@@ -130,6 +130,7 @@ def create_app(
             raise
         controller.measures.keys = settings.metrics_keys
         app.state.controller = controller
+        app.state.forwarding = forwarding
         app.state.exposition = MetricsText(controller)
         try:
             yield

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple, Self, TypeVar
 
 from controller.clock import Clock, HostClock
+from controller.cluster.cluster_view import SeenController
 from controller.cluster.member import Member, MemberPhase
 from controller.cluster.records import Adopt, ControllerRow, Identity
 from controller.commit.group_commit import Committer
@@ -21,6 +22,7 @@ from controller.commit.serving import TermRecord
 from controller.commit.store import Store
 from controller.groups.service import Groups
 from controller.joint.driver import Driver
+from controller.joint.member_events import MemberEvents
 from controller.joint.ownership import Ownership
 from controller.joint.store_time import StoreTime
 from controller.limits import (
@@ -60,7 +62,15 @@ from controller.streams.time_index import TimeIndexes
 from controller.tokens import Tokens
 from controller.yielding import Yielding
 from strandline.core.served_time import Unserved
-from strandline.errors import StoreCorrupt, StoreUnavailable, StoreUndecided, StrandlineError
+from strandline.errors import (
+    LastController,
+    ServesAlone,
+    StoreCorrupt,
+    StoreUnavailable,
+    StoreUndecided,
+    StrandlineError,
+)
+from strandline.wire.controllers import ControllerReply, ControllersReply, ControllerState
 
 log = logging.getLogger(__name__)
 
@@ -154,6 +164,24 @@ class Controller:
     def replaced(self) -> Replaced | None:
         """Why this controller may no longer serve its store, and must be stopped; None while it may."""
         return self.health.replaced
+
+    def controllers(self) -> ControllersReply:
+        """Who serves the store: this controller alone."""
+        alone = ControllerReply(
+            name=None,
+            address=None,
+            client_address=None,
+            version=self.version,
+            since=self.since,
+            state=ControllerState.LIVE,
+            shards=None,
+            beat_age_ms=None,
+        )
+        return ControllersReply(asked=None, controllers=(alone,))
+
+    async def drain(self, *, force: bool) -> None:
+        """Begins to hand everything over to other controllers, and then to end. Raises ServesAlone without others."""
+        raise ServesAlone
 
     def begin_stop(self) -> None:
         """Ends readiness, answers waiting readers, and starts the deadline of `stop`, whatever the store does."""
@@ -308,10 +336,20 @@ class JointController(Controller):
     """A controller that serves some shards of a store, together with others."""
 
     def __init__(
-        self, store: Store, committer: Committer, clock: StoreTime, health: StoreHealth, driver: Driver
+        self,
+        store: Store,
+        committer: Committer,
+        clock: StoreTime,
+        health: StoreHealth,
+        driver: Driver,
+        host: HostClock,
+        events: MemberEvents,
     ) -> None:
         super().__init__(store, committer, clock, driver.tenures, health)
+        self.member = driver.member
+        self.events = events
         self._driver = driver
+        self._host = host
         self._due = DueStreams(self.streams, store, committer, clock, driver.tenures.all)
         self._hand_over_by = 0.0  # set once it is stopping
         driver.stopped.add_done_callback(self._has_stopped)
@@ -330,7 +368,8 @@ class JointController(Controller):
         Raises what `open_joint` raises, and StoreAway without a lease in time.
         """
         database, sessions = await _opened(database_url, partial(open_joint, database_url))
-        member = Member(identity, partial(secrets.randbits, 63))
+        events = MemberEvents()
+        member = Member(identity, partial(secrets.randbits, 63), events.observe)
         driver = Driver(member, sessions, host.monotonic)
         ownership.follow(driver)
 
@@ -340,7 +379,7 @@ class JointController(Controller):
         health = StoreHealth(stopwatch)
         store = Store(database, None, health, settle)
         committer = Committer(store.commit, driver.record, health=health)
-        controller = cls(store, committer, StoreTime(host, member), health, driver)
+        controller = cls(store, committer, StoreTime(host, member), health, driver, host, events)
         try:
             async with asyncio.timeout(START_DEADLINE_S):
                 await controller.tokens.refresh()
@@ -359,11 +398,69 @@ class JointController(Controller):
         if replaced_by is not None:
             self.health.replace(NameReused(replaced_by.name, replaced_by.address))
 
+    def controllers(self) -> ControllersReply:
+        """Who serves the store, as the last answer to a beat had it."""
+        seen = self.member.controllers(self._host.monotonic())
+        return ControllersReply(asked=self.member.identity.name, controllers=tuple(map(self._reply_of, seen)))
+
+    def _reply_of(self, seen: SeenController) -> ControllerReply:
+        row, state = seen.row, ControllerState.LIVE
+        is_own = row.id == self.member.id
+        if seen.ended:
+            state = ControllerState.ENDED
+        elif row.draining or (is_own and self.stopping):
+            state = ControllerState.DRAINING
+        elif is_own and not self.has_lease:
+            state = ControllerState.NO_LEASE
+        return ControllerReply(
+            name=row.name,
+            address=row.address,
+            client_address=row.client_address,
+            version=row.version,
+            since=row.began_at,
+            state=state,
+            shards=seen.shards,
+            beat_age_ms=seen.beat_age_ms,
+        )
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether this controller may answer anything from memory."""
+        return self.member.phase is MemberPhase.SERVING
+
+    @property
+    def lease_age_ms(self) -> int:
+        """How long ago the last beat that was answered had been sent."""
+        return self._host.monotonic() - self.member.renewed_at
+
+    async def drain(self, *, force: bool) -> None:
+        """Begins to hand everything over, and then to end. Raises LastController if there is no other controller to
+        hand it to, unless it is to end all the same (`force`)."""
+        if not self.stopping and not force:
+            await self._look_who_is_there()
+            if not self.member.has_successors:
+                raise LastController(controller=self.member.identity.name)
+        self.begin_stop()
+
+    async def _look_who_is_there(self) -> None:
+        """Returns after a beat that was sent from now on: what the last one told may be old. Raises
+        StoreUnavailable if none is answered."""
+        asked = self._host.monotonic()
+        try:
+            async with asyncio.timeout(READY_WAIT_S):
+                while self.member.renewed_at < asked:
+                    if self.member.look_soon(self._host.monotonic()):
+                        self._driver.step()
+                    await self._driver.changed()
+        except TimeoutError:
+            raise StoreUnavailable(reason="this controller could not ask the store who else serves it") from None
+
     def begin_stop(self) -> None:
         """Begins to hand everything over, too."""
         begun = self.stopping
         super().begin_stop()
         if not begun:
+            log_event("draining", shards=len(self.member.owned), others=max(0, self.member.live_controllers - 1))
             self._hand_over_by = asyncio.get_running_loop().time() + HAND_OVER_DEADLINE_S
             self.streams.settle()
             self._driver.drain()
@@ -386,7 +483,9 @@ class JointController(Controller):
 
     async def check_ready(self) -> None:
         """Raises StoreUnavailable without a lease, too."""
-        if self._driver.member.phase is not MemberPhase.SERVING and self.replaced is None and not self.stopping:
+        if self.replaced is None and self.stopping:
+            raise StoreUnavailable(reason="this controller is draining: others take over what it serves, and it ends")
+        if self.replaced is None and not self.has_lease:
             raise StoreUnavailable(reason="this controller holds no lease of the store")
         await super().check_ready()
 

@@ -134,11 +134,12 @@ class Server(uvicorn.Server):
         return HttpConnection(self.config, self.server_state, state, loop, self._waits, overloaded=overloaded)
 
     async def on_tick(self, counter: int) -> bool:
-        """Checks every tenth of a second whether to stop, also because another controller took the store over."""
+        """Checks every tenth of a second whether to stop, also because another controller took the store over, or
+        because a call asked this one to drain."""
         if counter % WAITS_LOOK_TICKS == 0:
             self._waits.look(asyncio.get_running_loop().time())
         controller = getattr(self._strandline.state, "controller", None)
-        if controller is not None and controller.replaced is not None:
+        if controller is not None and (controller.replaced is not None or controller.stopping):
             self.should_exit = True
         return await super().on_tick(counter)
 

@@ -481,6 +481,69 @@ def _moment(milliseconds: int) -> str:
 
 
 @dataclass(kw_only=True, eq=False)
+class UnknownController(Missing):
+    """No controller that serves the store has this name. `controllers` are those that do."""
+
+    code: ClassVar[str] = "unknown_controller"
+    status: ClassVar[int] = 404
+    controller: str
+    controllers: Sequence[str]
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"there is no controller {self.controller!r}: those that serve the store are {', '.join(self.controllers)}"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class LastController(Conflict):
+    """Nobody would serve the store if this controller was drained."""
+
+    code: ClassVar[str] = "last_controller"
+    status: ClassVar[int] = 409
+    controller: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"controller {self.controller!r} is the last one that serves the store: nobody would take over what it "
+            f"serves; start another one first, or drain it with `force`"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class ServesAlone(Conflict):
+    """A controller that serves a store alone cannot be drained."""
+
+    code: ClassVar[str] = "serves_alone"
+    status: ClassVar[int] = 409
+
+    @property
+    def detail(self) -> str:
+        return (
+            "this controller serves its store alone, so there is no other one to hand it over to: end its process with "
+            "SIGTERM, which loses nothing; several controllers need PostgreSQL and `strandline serve --name`"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class ControllerNotReached(Unavailable):
+    """A call for one controller could not be passed on to it."""
+
+    code: ClassVar[str] = "controller_not_reached"
+    status: ClassVar[int] = 503
+    controller: str
+    reason: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"controller {self.controller!r} cannot be called just now ({self.reason}): nothing was changed, try again"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
 class NotOwner(Unavailable):
     """Of several controllers on one store, the one that serves this stream or reader group was not found or reached in
     time. Nothing was changed."""

@@ -37,6 +37,8 @@ COMMANDS: Final = {
     "tail": "Report a log's end offsets, for exact ingestion time.",
     "exclude": "Exclude a writer, so that time goes on without it.",
     "include": "Include an excluded writer again.",
+    "controllers": "List the controllers that serve a store.",
+    "drain": "Have a controller hand everything over, and end.",
     "completion": "Print a script that completes commands in a shell.",
 }
 INTERRUPTED_STATUS: Final = 130

@@ -31,6 +31,7 @@ from strandline.errors import (
     UnknownWriter,
 )
 from strandline.limits import PAGE_ENTRIES
+from strandline.wire.controllers import ControllersReply
 from strandline.wire.groups import GroupNames
 from strandline.wire.journal import JournalPage
 from strandline.wire.shapes import read, reader_of
@@ -258,6 +259,11 @@ def time_index(
     asked = query(key=key or None, from_offset=from_offset or None, limit=limit)
     path = f"{stream_path(stream)}/segments/{segment}/time-index{asked}"
     return ask("GET", path, _both(reader_of(TimeIndexPage)))
+
+
+def controllers() -> Call[CommandAnswer[ControllersReply]]:
+    """The controllers that serve the store."""
+    return ask("GET", "/v1/controllers", _both(reader_of(ControllersReply)))
 
 
 def exclude(stream: str, writer: str) -> Call[CommandAnswer[MarksPage]]:

@@ -21,6 +21,10 @@ REFRESH_MS: Final = 1_000
 FOLLOW_WAIT_MS: Final = 20_000  # one request for the next mark
 FOLLOW_PAUSE_MS: Final = 200  # after an answer without a mark
 
+# Draining
+DRAIN_MS: Final = 40_000  # how long the command waits; a controller that is told to end takes 20 s at most
+DRAIN_PAUSE_MS: Final = 200
+
 # Tailing
 TAIL_INTERVAL_MS: Final = 1_000
 TAIL_INTERVAL_LEAST_MS: Final = 10

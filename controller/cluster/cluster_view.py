@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, replace
 
 from controller.cluster.records import BeatAnswer, ControllerRow, ShardRow
 from controller.cluster.shards import fair_share
-from controller.limits import LEASE_MS, QUIET_MEMBERSHIP_MS
+from controller.limits import ENDED_CONTROLLERS, LEASE_MS, QUIET_MEMBERSHIP_MS
+
+
+@dataclass(frozen=True, slots=True)
+class SeenController:
+    """A controller as another one sees it, or as it sees itself."""
+
+    row: ControllerRow
+    shards: int
+    beat_age_ms: int  # since its last beat was seen; of one's own since it was sent
+    ended: bool
 
 
 class ClusterView:
@@ -19,12 +30,13 @@ class ClusterView:
         self._controllers: dict[int, ControllerRow] = {}  # that have not ended
         self._seen: dict[int, tuple[int, int]] = {}  # of the others: the last beat, and since when it is the last one
         self._shards: dict[int, ShardRow] = {}
+        self._ended: dict[int, tuple[ControllerRow, int]] = {}  # the last ones, with the moment of the last beat
         self._changed_at = monotonic
         self.hear(answer, monotonic)
 
     def hear(self, answer: BeatAnswer, monotonic: int) -> None:
         """Records an answer that arrived at this moment."""
-        before = self.takers
+        before, rows = self.takers, self._controllers
         self._controllers = {row.id: row for row in answer.controllers if row.ended_at is None}
         if self.takers != before:
             self._changed_at = monotonic
@@ -32,16 +44,22 @@ class ClusterView:
             if row.id != self.own and (row.id not in self._seen or self._seen[row.id][0] != row.beat):
                 self._seen[row.id] = (row.beat, monotonic)
         for controller in self._seen.keys() - self._controllers.keys():
-            del self._seen[controller]
+            self._keep_ended(rows[controller])
         if answer.shards is not None:
             self._shards = {row.id: row for row in answer.shards}
             self.version = answer.cluster_version
 
     def has_ended(self, controller: int, monotonic: int) -> None:
         """Records that a controller was ended: its shards are free, before a beat has told so."""
-        self._controllers.pop(controller, None)
-        self._seen.pop(controller, None)
+        row = self._controllers.pop(controller, None)
+        if row is not None:
+            self._keep_ended(row)
         self._changed_at = monotonic
+
+    def _keep_ended(self, row: ControllerRow) -> None:
+        self._ended[row.id] = (row, self._seen.pop(row.id)[1])
+        if len(self._ended) > ENDED_CONTROLLERS:
+            del self._ended[next(iter(self._ended))]
 
     def is_alive(self, controller: int, monotonic: int) -> None:
         """Records that a controller could not be ended, because it had beaten since."""
@@ -68,6 +86,40 @@ class ClusterView:
         """Whether somebody else takes what this controller hands over."""
         return any(taker != self.own for taker in self.takers)
 
+    @property
+    def live(self) -> int:
+        """How many controllers have not ended, this one among them."""
+        return len(self._controllers)
+
+    def row_of(self, controller: int) -> ControllerRow | None:
+        """A live controller."""
+        return self._controllers.get(controller)
+
+    def named(self, name: str) -> ControllerRow | None:
+        """The live controller with this name."""
+        return next((row for row in self._controllers.values() if row.name == name), None)
+
+    def ended(self, controller: int) -> ControllerRow | None:
+        """A controller that has ended not long ago."""
+        return self._ended[controller][0] if controller in self._ended else None
+
+    def all(self, monotonic: int, renewed_at: int) -> list[SeenController]:
+        """All controllers by name, and those that have ended and have not come back. `renewed_at` is when one's own
+        last beat was sent."""
+        counts = Counter(row.owner for row in self._shards.values())
+        beats = {controller: since for controller, (_, since) in self._seen.items()}
+        live = [
+            SeenController(row, counts[row.id], monotonic - beats.get(row.id, renewed_at), False)
+            for row in self._controllers.values()
+        ]
+        names = {each.row.name for each in live}
+        ended = {
+            row.name: SeenController(row, 0, monotonic - since, True)
+            for row, since in self._ended.values()
+            if row.name not in names
+        }
+        return sorted([*live, *ended.values()], key=lambda each: each.row.name)
+
     def silent(self, monotonic: int) -> list[tuple[int, int]]:
         """The controllers that may be ended, each with its beat: it stood still for a whole lease since it was seen."""
         return [(other, beat) for other, (beat, since) in self._seen.items() if monotonic >= since + LEASE_MS]
@@ -90,6 +142,10 @@ class ClusterView:
         """The live controller that owns a shard, by what is known; None if there is none."""
         owner = self._shards[shard].owner
         return None if owner is None else self._controllers.get(owner)
+
+    def last_owner_of(self, shard: int) -> int | None:
+        """The id of the controller that has a shard, or had it until it ended; None if it was released."""
+        return self._shards[shard].owner
 
     def shards_of(self, controller: int) -> list[ShardRow]:
         return [row for row in self._shards.values() if row.owner == controller]

@@ -33,5 +33,10 @@ class Lease:
         did it, and that may have been at once."""
         self.until = max(self.until, sent + TRUSTED_LEASE_MS)
 
+    @property
+    def renewed_at(self) -> int:
+        """When the begin or the beat was sent that gave it."""
+        return self.until - TRUSTED_LEASE_MS
+
     def runs(self, monotonic: int) -> bool:
         return monotonic < self.until

@@ -12,6 +12,7 @@ it has in memory and begins anew under another id.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
 
@@ -29,7 +30,16 @@ from controller.cluster.actions import (
     Serve,
     Stop,
 )
-from controller.cluster.cluster_view import ClusterView
+from controller.cluster.cluster_view import ClusterView, SeenController
+from controller.cluster.events import (
+    BegunAnew,
+    Drained,
+    LeaseLost,
+    MemberEvent,
+    OtherEnded,
+    ShardsReleased,
+    ShardsTaken,
+)
 from controller.cluster.lease import Lease
 from controller.cluster.owned_shards import OwnedShard, OwnedShards
 from controller.cluster.records import (
@@ -72,8 +82,13 @@ class MemberPhase(Enum):
 class Member:
     """The state machine. One request of each kind is under way at most: a begin, a beat, a commit, and one other."""
 
-    def __init__(self, identity: Identity, new_id: Callable[[], int]) -> None:
-        """`new_id` returns a random id that no controller had before."""
+    def __init__(
+        self,
+        identity: Identity,
+        new_id: Callable[[], int],
+        observe: Callable[[MemberEvent], None] = lambda _: None,
+    ) -> None:
+        """`new_id` returns a random id that no controller had before. `observe` is told what has happened."""
         self.identity = identity
         self.id = 0
         self.phase = MemberPhase.BEGINNING
@@ -81,6 +96,7 @@ class Member:
         self.clock = StoreClock()
         self.owned = OwnedShards()
         self._new_id = new_id
+        self._observe = observe
         self._begin: Begin | None = None  # to be sent until it is answered
         self._begin_sent: int | None = None  # when it was sent, while it is under way
         self._retry_at = 0  # the next request after one that failed
@@ -202,6 +218,10 @@ class Member:
         self.owned.take(self._view.shards_of(self.id))
         self._looked = True
         self._beat_at = sent + BEAT_MS
+        if begin.previous is not None:
+            self._observe(BegunAnew(len(self.owned)))
+        elif self.owned:
+            self._observe(ShardsTaken(len(self.owned), {self.identity.name: len(self.owned)}))
 
     def begin_failed(self, monotonic: int, begin: Begin) -> None:
         """A begin got no answer: the store may have done it."""
@@ -216,6 +236,7 @@ class Member:
         """
         if self.phase is not MemberPhase.SERVING:
             return
+        self._observe(LeaseLost(len(self.owned)))
         self._drop(self.owned.shards())
         self.owned.clear()
         self.phase = MemberPhase.BEGINNING
@@ -281,7 +302,10 @@ class Member:
         """The answer to an end: whether the other controller has ended."""
         if self._answered(monotonic, end):
             if ended:
+                row = self._view.row_of(end.id)
                 self._view.has_ended(end.id, monotonic)
+                if row is not None:
+                    self._observe(OtherEnded(row))
             else:
                 self._view.is_alive(end.id, monotonic)
 
@@ -289,9 +313,17 @@ class Member:
         """The answer to a take."""
         if self._answered(monotonic, take):
             self.clock.hear(answer.store_now, monotonic)
+            self._observe_taken([row.id for row in answer.shards])
             for row in answer.shards:
                 self._view.was_taken(row)
             self.owned.adopt_newer(answer.shards)
+
+    def _observe_taken(self, shards: list[int]) -> None:
+        former = Counter(self._view.last_owner_of(shard) for shard in shards)
+        rows = {owner: self._view.ended(owner) for owner in former if owner is not None}
+        ended = {row.name: former[owner] for owner, row in rows.items() if row is not None}
+        if shards:
+            self._observe(ShardsTaken(len(shards), ended))
 
     def adopted(self, monotonic: int, adopt: Adopt, answer: Taken) -> None:
         """The answer to an adopt: what the lost session had under way is over, and these are the own shards."""
@@ -303,6 +335,7 @@ class Member:
     def left(self, monotonic: int, leave: Leave) -> None:
         """The answer to a leave."""
         if self._answered(monotonic, leave):
+            self._observe(Drained())
             self._stop(None)
 
     def request_failed(self, monotonic: int, request: End | Take | Adopt | Leave) -> None:
@@ -371,6 +404,8 @@ class Member:
                 self._let_go(released)
                 for shard in released:
                     self._view.was_released(shard)
+                if released:
+                    self._observe(ShardsReleased(len(released)))
                 if released and self.draining:
                     self._hand_over_at = monotonic + DRAIN_PAUSE_MS if self._view.others_take else 0
             case CommitOutcome.REFUSED:
@@ -393,6 +428,35 @@ class Member:
     def _drop(self, shards: list[int]) -> None:
         if shards:
             self._told.append(Drop(tuple(shards)))
+
+    # -- for people ----------------------------------------------------------------------------------------------
+
+    def controllers(self, monotonic: int) -> list[SeenController]:
+        """All controllers as the last answer to a beat had them, by name; none before the first begin."""
+        return self._view.all(monotonic, self._lease.renewed_at) if self._has_begun else []
+
+    def named(self, name: str) -> ControllerRow | None:
+        """The live controller with this name."""
+        return self._view.named(name) if self._has_begun else None
+
+    @property
+    def has_successors(self) -> bool:
+        """Whether another controller may take the shards of this one."""
+        return self._has_begun and self._view.others_take
+
+    @property
+    def live_controllers(self) -> int:
+        """How many there are, this one among them."""
+        return self._view.live if self._has_begun else 0
+
+    @property
+    def renewed_at(self) -> int:
+        """When the last begin or beat that was answered had been sent."""
+        return self._lease.renewed_at
+
+    @property
+    def _has_begun(self) -> bool:
+        return bool(self._lease.until)
 
     # -- calls, loads and time -----------------------------------------------------------------------------------
 

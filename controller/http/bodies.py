@@ -189,6 +189,10 @@ class StartBody(StartShape, Strict, frozen=True):
     """Where a group starts, one of the two."""
 
 
+class DrainBody(Strict, frozen=True):
+    force: bool = False  # also the last controller, after which nobody serves the store
+
+
 class ReaderBody(Strict, frozen=True):
     positions: Positions = {}
     epoch: int | None = None

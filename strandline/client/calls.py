@@ -24,6 +24,7 @@ from strandline.errors import StrandlineError, TooMany, UnexpectedAnswer
 from strandline.limits import NOTES_PER_REQUEST, WAIT_BOUND_MS
 from strandline.names import check_name
 from strandline.wire import streams
+from strandline.wire.controllers import ControllersReply
 from strandline.wire.journal import JournalPage
 from strandline.wire.problems import from_problem
 from strandline.wire.shapes import reader_of
@@ -259,6 +260,17 @@ def status(
     return (
         yield from ask("GET", status_path(streams, after=after, limit=limit, trouble=trouble), reader_of(StatusPage))
     )
+
+
+def controllers() -> Call[ControllersReply]:
+    """The controllers that serve the store, as the one that is called sees them."""
+    return (yield from ask("GET", "/v1/controllers", reader_of(ControllersReply)))
+
+
+def drain_controller(name: str, *, force: bool = False) -> Call[None]:
+    """Has a controller hand everything over to the others, and end; `force`: also if it is the last one."""
+    path = f"/v1/controllers/{check_name('controller', name)}/drain"
+    yield from tell("POST", path, {"force": force})
 
 
 # -- parts of all calls ----------------------------------------------------------------------------------------

@@ -6,6 +6,15 @@ from dataclasses import replace
 from itertools import count
 
 from controller.cluster.actions import CommitOutcome, Drop, HandOver, Hold, PassOn, Refusal, Refuse, Serve, Stop
+from controller.cluster.events import (
+    BegunAnew,
+    Drained,
+    LeaseLost,
+    MemberEvent,
+    OtherEnded,
+    ShardsReleased,
+    ShardsTaken,
+)
 from controller.cluster.lease import TRUSTED_LEASE_MS
 from controller.cluster.member import Member, MemberPhase
 from controller.cluster.records import (
@@ -50,7 +59,8 @@ class Driver:
 
     def __init__(self, *shards: ShardRow, others: tuple[ControllerRow, ...] = ()) -> None:
         """Controller 1 begins at 0, with these shards in the store."""
-        self.member = Member(Identity("c1", "c1:1", None, "1"), count(1).__next__)
+        self.events: list[MemberEvent] = []
+        self.member = Member(Identity("c1", "c1:1", None, "1"), count(1).__next__, self.events.append)
         self.now = 0
         (begin,) = self.member.due(0)
         assert isinstance(begin, Begin)
@@ -376,3 +386,45 @@ def test_a_store_on_another_timeline_begins_anew() -> None:
     driver = Driver(shard(0, 1))
     driver.member.begin_anew()
     assert driver.member.route(10, 0) == Refuse(Refusal.NOT_SERVING)
+
+
+def test_a_member_tells_of_a_lost_lease_and_of_its_new_one() -> None:
+    driver = Driver(shard(0, 1))
+    assert driver.events == [ShardsTaken(1, {"c1": 1})]  # those of an earlier run under its name
+    begin = driver.at(TRUSTED_LEASE_MS)[-1]
+    assert isinstance(begin, Begin)
+    assert driver.member.controllers(TRUSTED_LEASE_MS)[0].beat_age_ms == TRUSTED_LEASE_MS
+    answer = BeatAnswer(STORE, (row(2, name="c1"),), (shard(0, 2, 2),), 2)
+    driver.member.begun(TRUSTED_LEASE_MS, begin, answer)
+    assert driver.events[1:] == [LeaseLost(1), BegunAnew(1)]
+    assert driver.member.renewed_at == TRUSTED_LEASE_MS
+
+
+def test_a_member_tells_whom_it_ended_and_whose_shards_it_took() -> None:
+    driver = Driver(shard(0, 1), shard(1, 2), others=(row(2, beat=7),))
+    end = driver.beats_until(LEASE_MS)[0]
+    assert isinstance(end, End)
+    driver.member.ended(driver.now, end, True)
+    (take,) = (each for each in driver.at(driver.now) if isinstance(each, Take))
+    driver.member.taken(driver.now, take, Taken((shard(1, 1, 2),), STORE + driver.now))
+    assert driver.events[1:] == [OtherEnded(row(2, beat=7)), ShardsTaken(1, {"c2": 1})]
+    assert not driver.member.has_successors
+
+
+def test_a_member_tells_of_what_it_released_and_that_it_left() -> None:
+    driver = Driver(shard(0, 1), shard(1, 1), others=(row(2),))
+    assert driver.member.has_successors and driver.member.live_controllers == 2
+    driver.member.drain(0)
+    driver.at(BEAT_MS + FREE_SHARDS_LOOK_MS)
+    commit = driver.member.begin_commit(driver.now, set())
+    assert commit is not None
+    driver.member.commit_ended(driver.now, commit, CommitOutcome.DONE)
+    (leave,) = (each for each in driver.at(driver.now) if isinstance(each, Leave))
+    driver.member.left(driver.now, leave)
+    assert driver.events[1:] == [ShardsReleased(2), Drained()]
+
+
+def test_a_member_knows_nobody_before_its_first_begin() -> None:
+    member = Member(Identity("c1", "c1:1", None, "1"), count(1).__next__)
+    assert member.controllers(0) == [] and member.named("c1") is None
+    assert member.live_controllers == 0 and not member.has_successors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,15 @@ from controller.cluster.records import BeatAnswer, ControllerRow, Kind, ShardRow
 from controller.cluster.shards import fair_share, shard_of, shards_to_hand_over, shards_to_take
 from controller.cluster.silence import Hearing
 from controller.cluster.store_clock import StoreClock
-from controller.limits import LEASE_MS, LEAST_SHARDS, MOST_SHARDS, QUIET_MEMBERSHIP_MS, SHARDS, STORE_CLOCK_MS
+from controller.limits import (
+    ENDED_CONTROLLERS,
+    LEASE_MS,
+    LEAST_SHARDS,
+    MOST_SHARDS,
+    QUIET_MEMBERSHIP_MS,
+    SHARDS,
+    STORE_CLOCK_MS,
+)
 from strandline.limits import COMMIT_HANGS_MS
 
 shard_counts = st.integers(LEAST_SHARDS, MOST_SHARDS)
@@ -227,6 +236,38 @@ def test_shards_stay_as_they_were_while_their_version_stands() -> None:
     members.hear(told(controller(1, 2), shards=None, version=4), 1_000)
     assert members.version == 4
     assert members.shards_of(1) == [shard(0, 1)]
+
+
+def test_a_controller_sees_all_with_their_shards_and_the_age_of_their_beats() -> None:
+    shards = tuple(shard(number, owner) for number, owner in enumerate([1, 2, 2, None]))
+    members = ClusterView(1, told(controller(2, beat=7), controller(1), shards=shards), 1_000)
+    members.hear(told(controller(1, 2), controller(2, beat=7), controller(3), shards=shards), 2_000)
+    seen = members.all(2_500, renewed_at=1_990)
+    assert [(each.row.id, each.shards, each.beat_age_ms) for each in seen] == [(1, 1, 510), (2, 2, 1_500), (3, 0, 500)]
+    assert not any(each.ended for each in seen)
+    assert (members.live, members.named("c3"), members.named("c4")) == (3, controller(3), None)
+
+
+def test_a_controller_that_ended_is_seen_until_its_name_is_back() -> None:
+    members = ClusterView(1, told(controller(1), controller(2), controller(3)), 1_000)
+    members.has_ended(2, 1_500)
+    members.hear(told(controller(1, 2)), 2_000)
+    seen = {each.row.id: each for each in members.all(3_000, renewed_at=2_000)}
+    assert [seen[id].ended for id in (1, 2, 3)] == [False, True, True]
+    assert (seen[2].shards, seen[2].beat_age_ms) == (0, 2_000)
+    assert members.ended(2) == controller(2) and members.ended(9) is None and members.live == 1
+    again = replace(controller(4), name="c2")
+    members.hear(told(controller(1, 3), again), 3_000)
+    assert [each.row.id for each in members.all(3_000, renewed_at=3_000)] == [1, 4, 3]
+
+
+def test_the_controllers_that_ended_are_bounded() -> None:
+    members = ClusterView(1, told(controller(1)), 0)
+    for id in range(2, ENDED_CONTROLLERS + 4):
+        members.hear(told(controller(1), controller(id)), id)
+    members.hear(told(controller(1)), 1_000)
+    assert len(members.all(1_000, renewed_at=0)) == 1 + ENDED_CONTROLLERS
+    assert members.ended(2) is None
 
 
 # -- tenures ----------------------------------------------------------------------------------------------------------

@@ -60,6 +60,8 @@ WANTED = {
     f"POST {GROUP}/readers/{{reader}}/release": ("reader", "group"),
     f"POST {GROUP}/readers/{{reader}}/offline": ("reader", "group"),
     "GET /metrics": ("reader", "every"),
+    "GET /v1/controllers": ("reader", "every"),
+    "POST /v1/controllers/{controller}/drain": ("admin", "every"),
 }
 ROLES = ("writer", "reader", "admin")
 # Patterns, and whether each fits the stream in the paths, all streams of the group there, and every stream.
@@ -70,7 +72,14 @@ PATTERNS = {
     "orders-eu": {"stream": True, "group": False, "every": False},
     "orders": {"stream": False, "group": False, "every": False},
 }
-NAMES = {"{stream}": "orders-eu", "{group}": "both", "{writer}": "w", "{segment}": "0", "{reader}": "r"}
+NAMES = {
+    "{stream}": "orders-eu",
+    "{group}": "both",
+    "{writer}": "w",
+    "{segment}": "0",
+    "{reader}": "r",
+    "{controller}": "c",
+}
 BOTH = {"streams": ["orders-eu", "orders-us"]}
 
 

@@ -65,6 +65,7 @@ _OF_THE_CONNECTION: Final = frozenset(
         b"upgrade",
     }
 )
+_PASSED_ON: Final = "strandline.passed_on"  # in a scope
 _ID_DIGITS: Final = 19  # of a number below 2**63
 
 Value = TypeVar("Value")
@@ -106,13 +107,13 @@ class Forwarding:
         """`tls` says whom to trust at the addresses of other controllers, None: as this machine does."""
         self._subjects = Subjects(routes)
         self._owners = Owners(directory)
-        self._peers = Peers(tls)
-        self._queue = NoteQueue(self._peers)
-        self._batches = NoteBatches(self._owners, self._peers)
+        self.peers = Peers(tls)
+        self._queue = NoteQueue(self.peers)
+        self._batches = NoteBatches(self._owners, self.peers)
 
     async def close(self) -> None:
         await self._queue.close()
-        self._peers.close()
+        self.peers.close()
 
     async def answer(
         self, controller: Controller, scope: Scope, receive: Receive, send: Send, request_id: bytes
@@ -125,6 +126,7 @@ class Forwarding:
         passed_on_to = _passed_on_to(scope)
         if passed_on_to not in (None, self._owners.directory.me):
             raise NotOwner(reason="the call was passed on to a controller with another id")
+        scope[_PASSED_ON] = passed_on_to is not None
         call = _Call(controller, scope, receive, send, request_id)
         if scope["path"] == OF_SEVERAL_STREAMS and scope["method"] == "POST":
             batch = await self._batches.take(controller, scope, receive, call.token, passed_on_to)
@@ -173,7 +175,7 @@ class Forwarding:
         passed = self._passed(call, body)
 
         async def attempt(owner: ControllerRow) -> bool:
-            async with self._peers.ask(owner, passed) as answer:
+            async with self.peers.ask(owner, passed) as answer:
                 await _send_back(call, answer)
             return True
 
@@ -219,6 +221,11 @@ async def _while_here(receive: Receive, work: Coroutine[Any, Any, bool]) -> bool
         if not working.done():
             with suppress(asyncio.CancelledError):
                 await working
+
+
+def was_passed_on(scope: Scope) -> bool:
+    """Whether another controller passed a call on to this one."""
+    return bool(scope.get(_PASSED_ON))
 
 
 def _passed_on_to(scope: Scope) -> int | None:

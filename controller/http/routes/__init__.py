@@ -5,11 +5,21 @@ from typing import Final
 
 from controller.http.declared import DeclaredRoute, Routes
 from controller.http.notes import DECLARED as NOTE_ROUTES
-from controller.http.routes import groups, journals, mark_events, marks, operations, status, streams, writers
+from controller.http.routes import (
+    controllers,
+    groups,
+    journals,
+    mark_events,
+    marks,
+    operations,
+    status,
+    streams,
+    writers,
+)
 
 # They are searched in this order.
 ROUTERS: Final = tuple(
-    each.router for each in (marks, streams, writers, mark_events, journals, groups, status, operations)
+    each.router for each in (marks, streams, writers, mark_events, journals, groups, status, controllers, operations)
 )
 
 

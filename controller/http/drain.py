@@ -1,0 +1,60 @@
+"""The call that has a controller hand everything over and end. Any controller takes it, and passes it on once."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+from controller.cluster.records import ControllerRow
+from controller.controller import Controller, JointController
+from controller.http.forwarding.forwarding import Forwarding
+from controller.http.forwarding.peers import PassedCall
+from controller.http.forwarding.wire import NoAnswer, NotTaken
+from strandline.client.calls import Response, drain_controller
+from strandline.errors import ControllerNotReached, OwnerUndecided, UnknownController
+from strandline.wire.controllers import ControllerState
+
+
+async def drain(
+    controller: Controller,
+    forwarding: Forwarding | None,
+    name: str,
+    token: bytes | None,
+    *,
+    force: bool,
+    passed_on: bool = False,
+) -> None:
+    """Returns once the controller of this name has begun to drain. `token` is the header with which it is asked; a call
+    that was passed on is for this controller or for nobody.
+
+    Raises UnknownController, LastController, ServesAlone, ControllerNotReached and OwnerUndecided, and whatever else
+    the other controller refuses.
+    """
+    if forwarding is None or not isinstance(controller, JointController):
+        await controller.drain(force=force)
+        return
+    if name == controller.member.identity.name:
+        await controller.drain(force=force)
+        return
+    other = None if passed_on else controller.member.named(name)
+    if other is None:
+        seen = controller.controllers().controllers
+        live = tuple(each.name or "" for each in seen if each.state is not ControllerState.ENDED)
+        raise UnknownController(controller=name, controllers=live)
+    await _pass_on(forwarding, other, token, force=force)
+
+
+async def _pass_on(forwarding: Forwarding, other: ControllerRow, token: bytes | None, *, force: bool) -> None:
+    call = drain_controller(other.name, force=force)
+    request = next(call)
+    headers = ((b"content-type", b"application/json"), *(() if token is None else ((b"authorization", token),)))
+    passed = PassedCall(request.method, request.path.encode(), headers, json.dumps(request.body).encode())
+    try:
+        async with forwarding.peers.ask(other, passed) as answer:
+            response = Response(answer.status, {}, await answer.whole())
+    except NotTaken as error:
+        raise ControllerNotReached(controller=other.name, reason=str(error)) from None
+    except NoAnswer as error:
+        raise OwnerUndecided(reason=str(error)) from None
+    with suppress(StopIteration):  # that is its end
+        call.send(response)
