@@ -131,7 +131,7 @@ def create_app(
         controller.measures.keys = settings.metrics_keys
         app.state.controller = controller
         app.state.forwarding = forwarding
-        app.state.exposition = MetricsText(controller)
+        app.state.exposition = MetricsText(controller, forwarding)
         try:
             yield
         finally:

@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 EXAMPLES = 8  # of each call and mode
 WITHOUT_END = "/v1/streams/{stream}/marks/live"
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-NAMES = {"stream": "s", "writer": "a", "group": "g", "reader": "r", "segment": "0"}
+NAMES = {"stream": "s", "writer": "a", "group": "g", "reader": "r", "segment": "0", "controller": "c"}
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from contextlib import suppress
 import httpx
 import pytest
 
+from controller.http.forwarding.peers import PassOutcome
 from strandline.client import calls
 from strandline.client.http import Connection
 from strandline.client.retry import Patience
@@ -103,6 +104,20 @@ def test_a_lost_answer_is_not_known_and_never_repeated(
     assert (lost.status_code, lost.json()["code"]) == (504, "owner_undecided")
     assert lost.json()["stream"] == "s"
     assert away.requests == 1
+
+
+def test_what_came_of_calls_to_other_controllers_is_counted(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:
+    first = make(1)
+    away = owner(closes)
+    forwarding = first.app.state.forwarding
+    first.ask("GET", "/v1/streams/s")
+    assert forwarding.peers.outcomes == {PassOutcome.UNDECIDED: 1}
+    away.close()
+    first.ask("GET", "/v1/streams/s")
+    assert forwarding.peers.outcomes[PassOutcome.NOT_TAKEN] > 1
+    assert first.ask("GET", "/v1/streams/mine", Strandline_Hop="1", Strandline_For="99").status_code == 503
+    assert first.ask("GET", "/v1/streams/s", Strandline_Hop="1", Strandline_For="1").status_code == 503
+    assert forwarding.not_owned == 2
 
 
 def test_an_answer_that_breaks_off_has_no_end(make: Make, owner: Callable[[Talk], FalseOwner]) -> None:

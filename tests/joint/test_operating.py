@@ -12,8 +12,10 @@ import httpx
 import pytest
 
 from controller.cli import main
-from controller.limits import SHARDS
+from controller.limits import LEASE_MS, SHARDS
+from controller.status.metric_families import AMONG_OTHERS
 from tests.joint.test_served import PATIENCE_S, STREAM, STREAMS, done, end, until
+from tests.operations.scraping import read
 from tests.ports import free_port
 from tests.postgres import Postgres
 from tests.served import OwnProcess
@@ -86,6 +88,21 @@ def test_the_command_shows_a_line_for_each(
     assert json.loads(capsys.readouterr().out)["asked"] == "two"
 
 
+def test_each_controller_has_the_metrics_of_several(one: OwnProcess, two: OwnProcess) -> None:
+    for stream in STREAMS:
+        for process in (one, two):
+            done(process, "GET", f"/v1/streams/{stream}")
+    scrapes = [read(process.client.get("/metrics").text) for process in (one, two)]
+    for family in AMONG_OTHERS:
+        assert all(scrape.labels[family.name] == {*family.labels} for scrape in scrapes), family.name
+    for scrape in scrapes:
+        assert scrape.value("controllers") == 2 and scrape.value("controller_leases_lost_total") == 0
+        assert 0 <= scrape.value("controller_lease_age_seconds") < LEASE_MS / 1000
+    assert scrapes[0].value("controller_shards_released_total") > 0
+    passed = [scrape.value("controller_calls_passed_on_total", outcome="answered") for scrape in scrapes]
+    assert sum(passed) >= len(STREAMS)
+
+
 def test_an_unknown_name_is_answered_with_those_that_there_are(one: OwnProcess, two: OwnProcess) -> None:
     answer = one.client.post("/v1/controllers/three/drain")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_controller")
@@ -101,6 +118,8 @@ def test_a_drained_controller_is_not_ready_hands_over_and_ends_with_0(one: OwnPr
     assert two.client.post("/v1/controllers/two/drain").status_code == 202  # it has begun already
     assert two.process.wait(PATIENCE_S) == 0
     assert two.stop() == 0 and two.errors == ""
+    for event in ("shards_taken", "draining", "shards_released", "drained"):
+        assert f" INFO {event}" in two.log
     assert listed(one)["two"]["state"] == "ended" and listed(one)["one"]["shards"] == SHARDS
     for stream in STREAMS:
         done(one, "GET", f"/v1/streams/{stream}")

@@ -9,7 +9,12 @@ from controller.status.metric_families import FAMILIES, MetricFamily
 from tools.reference.text import code, page, table
 
 ALERTS = Path(__file__).resolve().parents[2] / "controller" / "operations" / "alerts.yml"
-SECTIONS = {"strandline_stream_": "Streams", "strandline_group_": "Reader groups", "strandline_": "The process"}
+SECTIONS = {
+    "strandline_stream_": "Streams",
+    "strandline_group_": "Reader groups",
+    "strandline_controller": "Several controllers",
+    "strandline_": "The process",
+}
 
 
 def metrics() -> str:

@@ -111,6 +111,11 @@ class Forwarding:
         self._queue = NoteQueue(self.peers)
         self._batches = NoteBatches(self._owners, self.peers)
 
+    @property
+    def not_owned(self) -> int:
+        """How often another controller passed on what this one does not own."""
+        return self._owners.not_owned
+
     async def close(self) -> None:
         await self._queue.close()
         self.peers.close()
@@ -125,6 +130,7 @@ class Forwarding:
         """
         passed_on_to = _passed_on_to(scope)
         if passed_on_to not in (None, self._owners.directory.me):
+            self._owners.not_owned += 1
             raise NotOwner(reason="the call was passed on to a controller with another id")
         scope[_PASSED_ON] = passed_on_to is not None
         call = _Call(controller, scope, receive, send, request_id)

@@ -24,6 +24,7 @@ class Owners:
 
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
+        self.not_owned = 0  # what other controllers passed on to this one, and it does not own
 
     def look(self, subject: Subject, passed_on_to: int | None) -> ControllerRow | Hold | None:
         """The owner as known now, or a Hold. Raises NotOwner, or StoreUnavailable without a lease."""
@@ -38,6 +39,7 @@ class Owners:
             case Refuse(Refusal.NOT_SERVING):
                 raise StoreUnavailable(reason="this controller holds no lease of the store")
             case Refuse(reason):
+                self.not_owned += 1
                 raise NotOwner(**subject.named, reason=_REASONS[reason])
             case _:
                 assert_never(route)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -26,6 +27,15 @@ FOR: Final = b"strandline-for"
 ONE_HOP: Final = b"1"
 TIME: Final = b"strandline-time"
 NOT_ITS_OWN: Final = "the controller that was asked does not own it"
+
+
+class PassOutcome(StrEnum):
+    """What came of a request to another controller."""
+
+    ANSWERED = "answered"  # also with a refusal of the owner
+    NOT_TAKEN = "not_taken"  # it was not reached, or is not the owner: nothing was done
+    UNDECIDED = "undecided"  # the answer did not come, or broke off
+    OVERLOADED = "overloaded"  # so many were under way already that it was not sent
 
 
 class ProblemHead(msgspec.Struct, frozen=True):
@@ -159,12 +169,30 @@ class Peers:
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         """`tls` says whom to trust at addresses with https, None: as this machine does."""
+        self.outcomes: Counter[PassOutcome] = Counter()
         self._tls = tls
         self._by_address: dict[str, _Peer] = {}  # the one that was called last stands last
 
     @asynccontextmanager
     async def ask(self, owner: ControllerRow, call: PassedCall) -> AsyncIterator[PeerAnswer]:
-        """Sends a call; gives the answer when its head is there. Raises NotTaken, NoAnswer or Overloaded."""
+        """Sends a call; gives the answer when its head is there. Raises NotTaken, NoAnswer or Overloaded. Counts what
+        came of it, unless its caller left before."""
+        try:
+            async with self._ask(owner, call) as answer:
+                yield answer
+        except NotTaken:
+            self.outcomes[PassOutcome.NOT_TAKEN] += 1
+            raise
+        except NoAnswer:
+            self.outcomes[PassOutcome.UNDECIDED] += 1
+            raise
+        except Overloaded:
+            self.outcomes[PassOutcome.OVERLOADED] += 1
+            raise
+        self.outcomes[PassOutcome.ANSWERED] += 1
+
+    @asynccontextmanager
+    async def _ask(self, owner: ControllerRow, call: PassedCall) -> AsyncIterator[PeerAnswer]:
         peer = self._peer(owner.address)
         waits = call.wait_ms is not None
         limit = PEER_WAITING_CALLS if waits else PEER_CALLS
