@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import click
 
+from controller.cli.options import Whole, option
 from controller.cli.store import database_option, store_failures
-from controller.terminal import say
+from controller.limits import LEAST_SHARDS, MOST_SHARDS, SHARDS
+from controller.terminal import Failure, say
 
 
 @click.command
 @database_option
-def command(database: str) -> None:
-    """Bring a store to the schema of this version. Stop the controllers that use it first."""
-    with store_failures():
-        from controller.storage.database import migrate, parse_url, shown
+@option("--before", is_flag=True, help="add what this version needs, while controllers of the version before serve")
+@option("--after", is_flag=True, help="remove what the version before needed, once none of its controllers serves")
+@option(
+    "--shards",
+    type=Whole(LEAST_SHARDS, MOST_SHARDS),
+    help=f"of an empty PostgreSQL database: into how many shards streams are divided; {SHARDS} unless said",
+    metavar="N",
+)
+def command(database: str, before: bool, after: bool, shards: int | None) -> None:
+    """Bring a store to the schema of this version. Stop its controllers first, or replace them one by one.
 
-        before, after = migrate(database)
-    done = f"is at {after} already" if before == after else f"went from {before or 'nothing'} to {after}"
-    say(f"{shown(parse_url(database))} {done}")
+    To replace them: --before, then the controllers, then --after.
+    """
+    if before and after:
+        raise Failure("--before and --after are two runs: the controllers are replaced between them")
+    with store_failures():
+        from controller.storage.database import Part, migrate, parse_url, shown
+
+        part = Part.BEFORE if before else Part.AFTER if after else Part.ALL
+        found, reached = migrate(database, part, shards)
+    done = f"is at {reached} already" if found == reached else f"went from {found or 'nothing'} to {reached}"
+    rest = "; replace the controllers one by one, then run `strandline migrate --after`" if before else ""
+    say(f"{shown(parse_url(database))} {done}{rest}")

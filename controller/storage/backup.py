@@ -158,7 +158,7 @@ def _check_sqlite(connection: sqlite3.Connection, path: str) -> None:
     """Raises WrongSchema or ForeignStore for a file that is not a store, and NoBackup for a damaged one."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if not tables:
-        raise WrongSchema(None, schema.REVISION)
+        raise WrongSchema(None, schema.LEAST_REVISION, schema.REVISION)
     if not upgrade.OURS.issubset(tables):
         raise ForeignStore(path, sorted(tables))
     ((found, *_), *_) = connection.execute("PRAGMA quick_check(1)").fetchall()
@@ -181,7 +181,7 @@ def _restore_postgresql(url: URL, file: Path | None, now: int) -> Restored:
                 once = ("--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges")
                 _run("pg_restore", url, *once, str(file))
             elif empty:
-                raise WrongSchema(None, schema.REVISION)
+                raise WrongSchema(None, schema.LEAST_REVISION, schema.REVISION)
             with connection.begin():
                 return _finish_restore(connection, now)
     except DBAPIError as error:

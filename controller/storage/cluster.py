@@ -39,7 +39,7 @@ from controller.cluster.records import (
     Taken,
 )
 from controller.limits import ENDED_KEPT_MS, FENCES_SINCE_S, IDLE_BEGIN_MS, LEASE_MS
-from controller.storage import schema
+from controller.storage import schema, upgrade
 from controller.storage.diagnosis import Cause, StoreTrouble
 from controller.storage.dialect import StoreDialect, dialect_of
 from controller.storage.save import Claim
@@ -189,13 +189,15 @@ def begin(connection: Connection, request: Begin) -> BeginAnswer | NameTaken:
     """Begins a controller. See `Begin`.
 
     The first begin of all also ends the term of the controller that served the store alone, and gives each stream and
-    group its shard.
+    group its shard. Raises WrongSchema if the store was migrated to what this version cannot serve.
     """
     own, who = request.id, request.identity
     with transaction(connection):
         connection.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_BEGIN_MS}"))
         # Of several that begin with one name at once, each sees the one before it.
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name), 0)"), {"name": f"controller/{who.name}"})
+        upgrade.none_meanwhile(connection)
+        upgrade.check(connection)
         there = select(schema.controller.c.id).where(schema.controller.c.id == own)
         if connection.execute(there).one_or_none() is None:
             return _begin(connection, request)
@@ -212,7 +214,7 @@ def _begin(connection: Connection, request: Begin) -> BeginAnswer | NameTaken:
         ended += _end_all(connection, [previous], request.clock_shown)
     _take_from_terms(connection)
     connection.execute(_forget(), {"kept": ENDED_KEPT_MS})
-    connection.execute(_insert(), {"id": own, "lease": LEASE_MS, **_identity(request)})
+    connection.execute(_insert(), {"id": own, "lease": LEASE_MS, "revision": schema.REVISION, **_identity(request)})
     former = [*ended, *([] if previous is None else [previous])]
     theirs = select(schema.shard.c.id).where(schema.shard.c.owner.in_(former))
     shards = _array(connection.execute(theirs).scalars())
@@ -272,8 +274,8 @@ def _forget() -> Any:
 
 def _insert() -> Any:
     return text(
-        f"INSERT INTO controller ({_CONTROLLER}) VALUES (:id, :name, :address, :client_address, :version, 1, "
-        f"{_NOW} + :lease, {_NOW}, false, NULL, {_NOW})"
+        f"INSERT INTO controller ({_CONTROLLER}, revision) VALUES (:id, :name, :address, :client_address, :version, 1, "
+        f"{_NOW} + :lease, {_NOW}, false, NULL, {_NOW}, :revision)"
     )
 
 

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
-from sqlalchemy import URL, Connection, Engine, make_url
+from sqlalchemy import URL, Connection, Engine, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from controller.limits import MIGRATE_LOCK_MS, MIGRATE_PAUSE_MS, MIGRATE_TRIES, SHARDS
 from controller.storage import upgrade
 from controller.storage.diagnosis import Cause, diagnose
-from controller.storage.postgresql import joint_engine, reading_engine, writing_engine
-from controller.storage.refusals import BadDatabaseUrl, NoStore, NotKnown, OneController, StoreAway, StoreRefused
+from controller.storage.postgresql import (
+    DEADLOCK,
+    NOT_IN_TIME,
+    check_none_alone,
+    joint_engine,
+    reading_engine,
+    sharing_engine,
+    writing_engine,
+)
+from controller.storage.refusals import (
+    BadDatabaseUrl,
+    NoStore,
+    NotKnown,
+    OneController,
+    ShardsFixed,
+    StoreAway,
+    StoreRefused,
+    TablesInUse,
+)
 from controller.storage.rewind import Rewound, rewind
 from controller.storage.schema import REVISION
 from controller.storage.session import SocketStoreSession, StoreSession
@@ -181,24 +201,80 @@ def check_store(url: str, *, joint: bool = False) -> bool:
         return database.fresh
 
 
-def migrate(url: str) -> tuple[str | None, str]:
-    """Migrates a store to this version's schema; returns its revision before and after. Raises StoreRefused."""
+class Part(StrEnum):
+    """Which steps of a migration are taken."""
+
+    ALL = "all"  # while nobody serves the store
+    BEFORE = "before"  # those that only add, while controllers of the version before serve
+    AFTER = "after"  # the rest, once the version before serves no more
+
+
+def migrate(url: str, part: Part = Part.ALL, shards: int | None = None) -> tuple[str | None, str]:
+    """Migrates a store to this version's schema; returns its revision before and after.
+
+    `shards` is how many an empty database gets. Raises StoreRefused, among others AlreadyServed, StepsInTheWay,
+    ServedByOlder, TablesInUse and ShardsFixed.
+    """
     parsed = parse_url(url)
+    postgresql = parsed.get_backend_name() == "postgresql"
+    if not postgresql and part is not Part.ALL:
+        raise OneController(shown(parsed))
+    if not postgresql and shards is not None:
+        raise ShardsFixed(shown(parsed))
     with ExitStack() as opened:
         try:
+            if part is not Part.ALL:
+                return migrate_beside(parsed, part, shards)
             sides = _opening(parsed, opened, statement_timeout_ms=0)  # a step may take its time
             with sides.writing.connect() as connection, transaction(connection):
-                upgrade.check_ours(connection, shown(parsed))
-                before = upgrade.revision(connection)
-                if upgrade.is_empty(connection):
-                    upgrade.make(connection)
-                elif before != REVISION:
-                    upgrade.upgrade(connection)
+                return _migrate(connection, parsed, part, shards)
         except DBAPIError as error:
             raise away(parsed, error) from error
         except CommitUnknown as error:
             raise NotKnown(shown(parsed), error.reason) from error
-    return before, REVISION
+
+
+def migrate_beside(url: URL, part: Part, shards: int | None, *, tries: int = MIGRATE_TRIES) -> tuple[str | None, str]:
+    """Migrates a PostgreSQL store while controllers serve it. Whoever waits for a lock of ours waits for a moment."""
+    engine = sharing_engine(url, statement_timeout_ms=0)
+    for each in range(tries):
+        if each:
+            time.sleep(MIGRATE_PAUSE_MS / 1000)
+        try:
+            with engine.connect() as connection, transaction(connection):
+                connection.execute(text(f"SET LOCAL lock_timeout = {MIGRATE_LOCK_MS}"))
+                return _migrate(connection, url, part, shards)
+        except DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) not in (NOT_IN_TIME, DEADLOCK):
+                raise
+    raise TablesInUse(shown(url))
+
+
+def _migrate(connection: Connection, url: URL, part: Part, shards: int | None) -> tuple[str | None, str]:
+    """Takes the steps of a part, in the transaction of the connection; returns the revision before and after."""
+    if connection.dialect.name == "postgresql":
+        upgrade.one_at_a_time(connection)
+    upgrade.check_ours(connection, shown(url))
+    before = upgrade.revision(connection)
+    if upgrade.is_empty(connection):
+        upgrade.make(connection, shards or SHARDS)
+        return before, REVISION
+    if shards is not None:
+        raise ShardsFixed(shown(url))
+    match part:
+        case Part.ALL:
+            if connection.dialect.name == "postgresql":
+                upgrade.end_all(connection)
+            upgrade.finish(connection)
+        case Part.BEFORE:
+            upgrade.add(connection, before or "base")
+        case Part.AFTER:
+            check_none_alone(connection, shown(url))
+            upgrade.check_all_know(connection)
+            upgrade.finish(connection)
+        case _:
+            assert_never(part)
+    return before, upgrade.revision(connection) or REVISION
 
 
 class _Sides(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import URL, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
@@ -21,6 +21,7 @@ from strandline.redaction import redact
 
 LOCK: Final = int.from_bytes(b"strand")  # the key of the advisory lock
 NOT_IN_TIME: Final = "55P03"  # lock_not_available
+DEADLOCK: Final = "40P01"  # deadlock_detected
 
 
 def reading_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
@@ -87,9 +88,16 @@ def _holding(lock: str, url: URL, statement_timeout_ms: int, settings: dict[str,
     return engine
 
 
-def sharing_engine(url: URL) -> Engine:
+def sharing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
     """An engine for commands that write while a controller serves: it does not take the controller's lock."""
-    return _engine(url, isolation_level="READ COMMITTED")
+    return _engine(url, isolation_level="READ COMMITTED", statement_timeout_ms=statement_timeout_ms)
+
+
+def check_none_alone(connection: Connection, store: str) -> None:
+    """Raises AlreadyServed if a controller serves the store alone; none can begin to before this transaction ends."""
+    free = connection.execute(text(f"SELECT pg_try_advisory_xact_lock_shared({LOCK})")).scalar_one()
+    if not free:
+        raise AlreadyServed(store)
 
 
 def _engine(

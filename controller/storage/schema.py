@@ -31,6 +31,7 @@ from sqlalchemy import (
 from strandline.limits import NAME_CHARACTERS
 
 REVISION: Final = "0010"  # the newest in migrations/versions, which leads to these tables
+LEAST_REVISION: Final = "0010"  # this version serves a store from here on
 
 metadata = MetaData(
     naming_convention={
@@ -256,6 +257,7 @@ controller = Table(
     Column("draining", Boolean, nullable=False),
     Column("ended_at", BigInteger),  # null while it may write
     Column("began_at", BigInteger, nullable=False),
+    Column("revision", String(32), nullable=False),  # the newest of the schema that its version knows
 )
 
 # Whose the streams and groups are. Each take adds one to the fence.
@@ -279,4 +281,5 @@ cluster = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("version", BigInteger, nullable=False),  # moves whenever the owner or the fence of a shard does
     Column("shards", Integer, nullable=False),  # fixed when the store is made
+    Column("code_from", String(32), nullable=False),  # whoever knows this revision of the schema may serve the store
 )

@@ -12,6 +12,7 @@ revision: str = "0010"
 down_revision: str | None = "0009"
 branch_labels: Sequence[str] | None = None
 depends_on: Sequence[str] | None = None
+only_adds: bool = True
 
 SHARDS = 256  # of a store that exists, in PostgreSQL; a file has one controller, and one shard
 
@@ -44,7 +45,7 @@ def upgrade() -> None:
         op.add_column(name, sa.Column("wake_at", sa.BigInteger(), nullable=True))
         op.create_index(f"ix_{name}_shard_wake_at", name, ["shard", "wake_at"])
     connection = op.get_bind()
-    add_shards(connection, SHARDS if connection.dialect.name == "postgresql" else 1)
+    add_shards(connection, SHARDS if connection.dialect.name == "postgresql" else 1, revision)
     fill_shards(connection)
 
 
@@ -62,6 +63,7 @@ def make_tables() -> None:
         sa.Column("draining", sa.Boolean(), nullable=False),
         sa.Column("ended_at", sa.BigInteger(), nullable=True),
         sa.Column("began_at", sa.BigInteger(), nullable=False),
+        sa.Column("revision", sa.String(length=32), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_controller"),
     )
     op.create_table(
@@ -82,6 +84,7 @@ def make_tables() -> None:
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("version", sa.BigInteger(), nullable=False),
         sa.Column("shards", sa.Integer(), nullable=False),
+        sa.Column("code_from", sa.String(length=32), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_cluster"),
     )
 

@@ -14,17 +14,38 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, Engine, inspect, select, text
+from sqlalchemy import Connection, Engine, func, inspect, select, text
 
-from controller.cluster.records import Kind
+from controller.cluster.records import Begin, Identity, Kind
 from controller.cluster.shards import shard_of
 from controller.limits import SHARDS
 from controller.storage import upgrade
 from controller.storage.checksums import CHECKSUMS
-from controller.storage.database import migrate, open_database, parse_url
-from controller.storage.postgresql import writing_engine
-from controller.storage.refusals import AlreadyServed, BadDatabaseUrl, ForeignStore, StoreAway, WrongSchema
-from controller.storage.schema import REVISION, SHARD, cluster, controller, metadata, reader_group, shard, stream
+from controller.storage.cluster import begin as begin_controller
+from controller.storage.database import Part, migrate, migrate_beside, open_database, open_joint, parse_url
+from controller.storage.postgresql import reading_engine, sharing_engine, writing_engine
+from controller.storage.refusals import (
+    AlreadyServed,
+    BadDatabaseUrl,
+    ForeignStore,
+    OneController,
+    ShardsFixed,
+    StepsInTheWay,
+    StoreAway,
+    TablesInUse,
+    WrongSchema,
+)
+from controller.storage.schema import (
+    LEAST_REVISION,
+    REVISION,
+    SHARD,
+    cluster,
+    controller,
+    metadata,
+    reader_group,
+    shard,
+    stream,
+)
 from controller.storage.sqlite import sqlite_engine
 from migrations.checksums import SLICE_ROWS
 from migrations.shards import KINDS
@@ -324,3 +345,87 @@ def test_the_store_and_the_rules_of_the_cluster_agree_on_shards(name: str, shard
     for kind in Kind:
         assert stored_shard_of(kind, name, shards) == shard_of(kind, name, shards)
     assert set(KINDS.values()) == set(Kind)
+
+
+# -- while controllers serve -----------------------------------------------------------------------------------------
+
+
+def served_from(url: str) -> str:
+    """The revision that a version must know to serve a store."""
+    with connected(url) as connection:
+        found: str = connection.execute(select(cluster.c.code_from)).scalar_one()
+        return found
+
+
+def step_down(url: str, revision: str) -> None:
+    with connected(url) as connection:
+        upgrade.upgrade(connection)
+        command.downgrade(upgrade.configuration(connection), revision)
+
+
+def test_shards_are_added_while_the_version_before_serves(postgres_url: str) -> None:
+    step_down(postgres_url, "0009")
+    with writing_engine(parse_url(postgres_url)).connect():  # it serves alone
+        assert migrate(postgres_url, Part.BEFORE) == ("0009", "0010")
+        assert migrate(postgres_url, Part.BEFORE) == ("0010", "0010")
+        with pytest.raises(AlreadyServed):
+            migrate(postgres_url, Part.AFTER)
+    assert served_from(postgres_url) == "0009"
+    assert migrate(postgres_url, Part.AFTER) == ("0010", "0010")
+    assert served_from(postgres_url) == REVISION
+
+
+def test_steps_that_do_more_than_add_need_all_controllers_stopped(postgres_url: str) -> None:
+    step_down(postgres_url, "0008")
+    with pytest.raises(StepsInTheWay, match=r"0008, and 0010.*stop all controllers"):
+        migrate(postgres_url, Part.BEFORE)
+    assert migrate(postgres_url) == ("0008", REVISION)
+
+
+def test_a_store_of_a_later_version_is_served_until_something_was_removed(store_url: str) -> None:
+    open_database(store_url).close()
+    change(store_url, "UPDATE alembic_version SET version_num = '0011'")
+    open_database(store_url).close()  # steps that only add were taken
+    change(store_url, "UPDATE cluster SET code_from = '0011'")
+    with pytest.raises(WrongSchema, match="schema is 0011, and this version knows those up to 0010: use a version as"):
+        open_database(store_url)
+
+
+def test_a_controller_that_begins_anew_checks_the_schema_again(postgres_url: str) -> None:
+    database, sessions = open_joint(postgres_url)
+    change_beside = "UPDATE alembic_version SET version_num = '0011'; UPDATE cluster SET code_from = '0011'"
+    with sharing_engine(parse_url(postgres_url)).begin() as beside:
+        beside.execute(text(change_beside))
+    begin = Begin(1, Identity("one", "http://one", None, "1"), None, True, 0)
+    with database, pytest.raises(WrongSchema, match="use a version as new"):
+        begin_controller(sessions.beat_connection, begin)
+    sessions.close()
+
+
+def test_a_migration_beside_controllers_waits_for_nobody_for_long(postgres_url: str) -> None:
+    step_down(postgres_url, "0009")
+    with reading_engine(parse_url(postgres_url)).begin() as backup:
+        backup.execute(select(stream.c.name))
+        with pytest.raises(TablesInUse, match="perhaps by a backup"):
+            migrate_beside(parse_url(postgres_url), Part.BEFORE, None, tries=1)
+    assert migrate(postgres_url, Part.BEFORE) == ("0009", REVISION)
+
+
+def test_only_an_empty_database_is_divided_into_the_shards_asked_for(store_url: str) -> None:
+    if "postgresql" not in store_url:
+        with pytest.raises(ShardsFixed):
+            migrate(store_url, shards=64)
+        with pytest.raises(OneController):
+            migrate(store_url, Part.BEFORE)
+        return
+    assert migrate(store_url, shards=100) == (None, REVISION)
+    with connected(store_url) as connection:
+        assert connection.execute(select(func.count()).select_from(shard)).scalar_one() == 100
+    with pytest.raises(ShardsFixed, match="for an empty PostgreSQL database"):
+        migrate(store_url, shards=64)
+    open_database(store_url).close()
+
+
+def test_every_revision_is_one_more_than_the_one_before() -> None:
+    assert revisions() == [f"{number:04}" for number in range(1, len(revisions()) + 1)]
+    assert revisions()[0] <= LEAST_REVISION <= REVISION
