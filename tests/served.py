@@ -83,8 +83,10 @@ class OwnProcess:
         port: int = 0,
         trusted: ssl.SSLContext | None = None,
         files: int | None = None,
+        program: Path = ROOT,
     ) -> None:
-        """`trusted` is for TLS; `files` is how many files it may have open, connections among them."""
+        """`trusted` is for TLS; `files` is how many files it may have open, connections among them; `program` is the
+        folder with the program."""
         self.database = database
         command = [
             sys.executable,
@@ -99,9 +101,12 @@ class OwnProcess:
         ]
         if files is not None:
             command = ["prlimit", f"--nofile={files}:{files}", *command]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": str(program)}
+        folder = None if program is ROOT else program  # Python looks there first
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed with the process; a pipe could fill up
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._said, text=True, env=environment)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self._said, text=True, env=environment, cwd=folder
+        )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         found = re.search(r"https?://\S+", line)

@@ -23,7 +23,7 @@ from controller.terminal import Failure, say
 def command(database: str, before: bool, after: bool, shards: int | None) -> None:
     """Bring a store to the schema of this version. Stop its controllers first, or replace them one by one.
 
-    To replace them: --before, then the controllers, then --after.
+    To replace them: --before, then the controllers, then --after. See docs/how-to/upgrade.md.
     """
     if before and after:
         raise Failure("--before and --after are two runs: the controllers are replaced between them")

@@ -69,6 +69,9 @@ RUN = {
         "tests/tokens/test_serving.py::test_the_page_about_tokens_and_tls_lets_in_whom_it_says",
     ),
     "docs/how-to/transactions.md": (TASKS,),
+    "docs/how-to/upgrade.md": (
+        "tests/migrations/test_rolling_upgrade.py::test_the_commands_of_the_page_do_what_it_says",
+    ),
     "docs/how-to/writers-that-come-and-go.md": (TASKS,),
     "docs/how-to/windows-that-survive.md": (TASKS,),
     "docs/kafka.md": ("tests/logs/test_kafka_page.py::test_the_page_about_kafka_notes_what_it_says",),
