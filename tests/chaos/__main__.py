@@ -1,4 +1,4 @@
-"""Kills controllers under load: `python -m tests.chaos --store sqlite --kills 1000`.
+"""Kills controllers under load: `python -m tests.chaos --store sqlite --kills 1000`, or with `--controllers 3`.
 
 Kills come in rounds, each with a fresh store, load and history, which is judged at its end. A round's seed is `--seed`
 plus its number. With `--network both` every second round cuts connections and loses answers, in front of writers and
@@ -19,7 +19,8 @@ from pathlib import Path
 
 from tests.chaos.checker import RULES, judge
 from tests.chaos.history import read_history
-from tests.chaos.limits import ROUND_KILLS
+from tests.chaos.joint_faults import KINDS
+from tests.chaos.limits import ROUND_FAULTS, ROUND_KILLS
 from tests.chaos.mutants import MUTANTS
 from tests.chaos.processes import Launcher
 from tests.chaos.run import Round, Verdict, run_round
@@ -37,6 +38,10 @@ def main() -> int:
         for violation in violations:
             print(violation)
         return 1 if violations else 0
+    if options.controllers > 1:
+        options.store = "postgresql"
+    if options.round is None:
+        options.round = ROUND_FAULTS if options.controllers > 1 else ROUND_KILLS
     folder = Path(options.folder if options.folder is not None else tempfile.mkdtemp(prefix="strandline-chaos-"))
     began, kills, broken, number = time.monotonic(), 0, 0, 0
     rules: Counter[str] = Counter()
@@ -44,7 +49,10 @@ def main() -> int:
         while kills < options.kills:
             harmful = options.network == "harmful" or (options.network == "both" and number % 2 == 1)
             count = min(options.round, options.kills - kills)
-            round_ = Round(options.store, options.seed + number, count, harmful, options.mutant)
+            kinds = tuple(kind for kind in options.kinds.split(",") if kind)
+            round_ = Round(
+                options.store, options.seed + number, count, harmful, options.mutant, options.controllers, kinds
+            )
             own = folder / f"{options.store}-{round_.seed}"
             verdict = run_round(round_, launcher, postgres, own, without=without)
             _tell(verdict)
@@ -58,7 +66,8 @@ def main() -> int:
             else:
                 shutil.rmtree(own)
     seconds = time.monotonic() - began
-    print(f"{kills} kills in {seconds:.0f} s, {number} rounds, {broken} with violations {dict(rules)}", flush=True)
+    what = "faults" if options.controllers > 1 else "kills"
+    print(f"{kills} {what} in {seconds:.0f} s, {number} rounds, {broken} with violations {dict(rules)}", flush=True)
     return 1 if broken else 0
 
 
@@ -88,8 +97,14 @@ def _postgres(store: str) -> Iterator[Postgres | None]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
-    parser.add_argument("--kills", type=int, default=ROUND_KILLS, help="of processes, in all rounds")
-    parser.add_argument("--round", type=int, default=ROUND_KILLS, metavar="KILLS", help="in one round")
+    parser.add_argument(
+        "--kills", "--faults", type=int, default=ROUND_KILLS, help="of processes, in all rounds; of several, all faults"
+    )
+    parser.add_argument("--controllers", type=int, default=1, help="several serve one PostgreSQL")
+    parser.add_argument(
+        "--kinds", default="", help=f"of these faults: {', '.join(KINDS)}; as many of each as by chance"
+    )
+    parser.add_argument("--round", type=int, metavar="COUNT", help="of kills or faults in one round")
     parser.add_argument("--seed", type=int, default=1, help="of the first round")
     parser.add_argument("--network", choices=("calm", "harmful", "both"), default="both")
     parser.add_argument("--mutant", choices=sorted(MUTANTS), help="plant this bug in the controller")

@@ -32,7 +32,7 @@ from tests.chaos.facts import (
     problem_of,
 )
 from tests.chaos.history import PAUSE, Answered, Call, Delivered, Record, Watermark, Window
-from tests.chaos.limits import COUNTED_PAUSE_S
+from tests.chaos.limits import COUNTED_PAUSE_S, LEASE_S
 
 NEVER: Final = float("inf")
 TOLD_PER_RULE: Final = 20  # violations of one rule that are reported; the rest is counted
@@ -101,7 +101,7 @@ def known_seqs(facts: Facts, place: Place) -> Greatest:
     return Greatest(seen)
 
 
-def definitely_before(note: NoteTry | Registration, mark: Json, brought: Sight | None) -> bool:
+def definitely_before(facts: Facts, note: NoteTry | Registration, mark: Json, brought: Sight | None) -> bool:
     """Whether a call was carried out before a mark was made; `brought` is the answer that the mark came with, if known.
 
     The notes of one request are carried out in their order, so those behind the note that made the mark came later.
@@ -113,7 +113,8 @@ def definitely_before(note: NoteTry | Registration, mark: Json, brought: Sight |
     if brought is not None and note.call.ended < brought.call.began:
         return True
     outcome = note.call.outcome
-    return isinstance(outcome, Answered) and outcome.clock is not None and outcome.clock < mark["created_at"]
+    told = outcome.clock if isinstance(outcome, Answered) else None
+    return told is not None and told < mark["created_at"] and facts.orders(note.stream, mark)
 
 
 def bringing_answer(facts: Facts, place: Place, seq: int) -> Sight | None:
@@ -121,17 +122,31 @@ def bringing_answer(facts: Facts, place: Place, seq: int) -> Sight | None:
     return next((sight for sight in facts.sights[place][seq] if sight.call.method != "GET"), None)
 
 
-def outage_s(facts: Facts, began: float, ended: float) -> float:
-    """For how many of the seconds between two moments nobody served, of those that do not count as silence."""
+def outage_s(facts: Facts, kind: str, name: str, began: float, ended: float) -> float:
+    """For how many of the seconds between two moments nobody served a stream or group, of those that do not count as
+    silence."""
     total, covered = 0.0, began
-    for outage in sorted(facts.outages, key=lambda each: each.began):
-        if outage.fault == PAUSE and outage.ended - outage.began < COUNTED_PAUSE_S:
-            continue
-        first, last = max(outage.began, covered), min(outage.ended, ended)
+    outages = [*_outages(facts), *facts.silences(kind, name)]
+    for outage_began, outage_ended in sorted(outages):
+        first, last = max(outage_began, covered), min(outage_ended, ended)
         if last > first:
             total += last - first
             covered = last
     return total
+
+
+def leaps_s(facts: Facts, began: float, ended: float) -> float:
+    """By how much the store's clock was set forward between two moments, or shortly before: controllers take the time
+    from it, so what is silent is so for longer."""
+    leaps = [each for each in facts.struck if each.leap_ms > 0 and each.ended is not None]
+    return sum(each.leap_ms / 1000 for each in leaps if each.began <= ended and began <= (each.ended or 0) + LEASE_S)
+
+
+def _outages(facts: Facts) -> Iterator[tuple[float, float]]:
+    for outage in facts.outages:
+        bound_s = LEASE_S if facts.several else COUNTED_PAUSE_S if outage.fault == PAUSE else 0.0
+        if outage.ended - outage.began >= bound_s:
+            yield outage.began, outage.ended
 
 
 # -- answers -----------------------------------------------------------------------------------------------------
@@ -151,18 +166,42 @@ def answers(facts: Facts) -> Iterator[str]:
             yield f"{where} with the code {code!r}"
         elif outcome.status == 503 and not outcome.retry_after:
             yield f"{where} {code} without Retry-After"
-        elif outcome.status >= 500 and outcome.status != 503 and code != "store_undecided":
+        elif outcome.status == 503 and code == "not_owner" and not facts.several:
+            yield f"{where} not_owner by the only controller"
+        elif outcome.status >= 500 and outcome.status != 503 and code not in _undecided(facts):
             yield f"{where}: {str(outcome.body)[:300]}"
 
 
+def _undecided(facts: Facts) -> frozenset[str]:
+    """The codes that a 504 may have."""
+    return frozenset({"store_undecided", "owner_undecided"} if facts.several else {"store_undecided"})
+
+
 def clock(facts: Facts) -> Iterator[str]:
-    """The controller's clock never steps back, over restarts either."""
-    told = [(call.ended, call.outcome.clock, call) for call in facts.calls if isinstance(call.outcome, Answered)]
-    known = Greatest((ended, now) for ended, now, _ in told if now is not None)
-    for _, now, call in told:
-        before = known.before(call.began)
-        if now is not None and before is not None and now < before:
-            yield f"{call.client}: {call.method} {call.path} showed {now}, {before - now} ms behind an earlier answer"
+    """The controller's clock never steps back, over restarts either. Of several controllers, that of each stream and
+    group does not, whoever owns it."""
+    told: dict[str, list[tuple[float, int, Call]]] = defaultdict(list)
+    for call in facts.calls:
+        whose, outcome = _whose_clock(facts, call), call.outcome
+        if whose is not None and isinstance(outcome, Answered) and outcome.clock is not None:
+            told[whose].append((call.ended, outcome.clock, call))
+    for readings in told.values():
+        known = Greatest((ended, now) for ended, now, _ in readings)
+        for _, now, call in readings:
+            before = known.before(call.began)
+            if before is not None and now < before:
+                who = f"{call.client}: {call.method} {call.path}"
+                yield f"{who} showed {now}, {before - now} ms behind an earlier answer"
+
+
+def _whose_clock(facts: Facts, call: Call) -> str | None:
+    """What the clock of an answer is about; None if it is that of whoever of several controllers answered."""
+    if not facts.several:
+        return "the controller"
+    parts = call.path.strip("/").split("/")
+    owned = len(parts) > 2 and parts[1] in ("streams", "reader-groups")
+    answered_by_owner = isinstance(call.outcome, Answered) and call.outcome.status < 500
+    return "/".join(parts[1:3]) if owned and answered_by_owner else None
 
 
 def refusals(facts: Facts) -> Iterator[str]:
@@ -434,7 +473,8 @@ def _left_out_is_told(facts: Facts, place: Place, tries: Sequence[NoteTry], nami
         first = next((note for note in tries_of_first if note.effect is Effect.DONE), None)
         if first is None:
             continue
-        settled = max((note.call.began for note in tries if definitely_before(note, mark, None)), default=-1.0)
+        before = [note.call.began for note in tries if definitely_before(facts, note, mark, None)]
+        settled = max(before, default=-1.0)
         between = any(
             note.effect.possible and settled < note.call.began < first.call.began and note.same_note != first.same_note
             for note in tries
@@ -615,14 +655,19 @@ def _told_floors(facts: Facts, place: Place, key: str) -> Greatest:
 
 def truth_of_ingestion(facts: Facts) -> Iterator[str]:
     """An event that was there when the clock showed K lies below the cut of every mark above K."""
-    told = [(call.began, call.outcome.clock) for call in facts.calls if isinstance(call.outcome, Answered)]
-    readings = sorted((began, now) for began, now in told if now is not None)
-    begins = [began for began, _ in readings]
-    least = list(accumulate((float(now) for _, now in reversed(readings)), min))[::-1]
     for place in list(facts.sights):
         described = facts.streams.get(place[0])
         if described is None or described.domain != "ingestion":
             continue
+        readings = sorted(
+            (call.began, call.outcome.clock)
+            for call in facts.calls
+            if isinstance(call.outcome, Answered)
+            and call.outcome.clock is not None
+            and _whose_clock(facts, call) in ("the controller", f"streams/{place[0]}")
+        )
+        begins = [began for began, _ in readings]
+        least = list(accumulate((float(now) for _, now in reversed(readings)), min))[::-1]
         bounds: dict[str, list[float]] = {}
         for (of, segment), events in facts.events.items():
             if of == place[0]:
@@ -672,7 +717,9 @@ def upper(facts: Facts) -> Iterator[str]:
 class _Life:
     """The notes of a writer in one key since it closed last, as far as they may have been taken."""
 
-    def __init__(self, notes: Sequence[NoteTry], key: str) -> None:
+    def __init__(self, facts: Facts, stream: str, notes: Sequence[NoteTry], key: str) -> None:
+        self._facts = facts
+        self._stream = stream
         self._times = [note.times[key] for note in notes]
         self._positions: list[dict[str, int]] = []  # after each of them
         position: dict[str, int] = {}
@@ -695,9 +742,10 @@ class _Life:
 
     def least_upper(self, mark: Json, brought: Sight | None) -> int | None:
         """What the writer asks of a mark's upper, as far as that is certain."""
-        began, created_at = brought.call.began if brought is not None else -1.0, mark["created_at"]
+        began = brought.call.began if brought is not None else -1.0
         same = self._by_call.get(id(brought.call), []) if brought is not None else []
-        own = [note for note in same if definitely_before(note, mark, brought)]
+        own = [note for note in same if definitely_before(self._facts, note, mark, brought)]
+        created_at = mark["created_at"] if self._facts.orders(self._stream, mark) else 0
         known = [self._by_end.before(began), self._by_clock.before(created_at)]
         certain = [time for time in known if time is not None] + [note.times[self._key] for note in own]
         if not certain:
@@ -714,16 +762,19 @@ class _Lives:
     """The lives of a writer: each begins when it closes, as far as that may have been carried out."""
 
     def __init__(self, facts: Facts, place: Place, writer: str) -> None:
-        stream, self._key = place
-        self._notes = [note for note in facts.notes[stream, writer] if note.effect.possible and self._key in note.times]
-        closings = [each for each in facts.leavings[stream, writer] if each.what == "close" and each.effect.possible]
+        self._stream, self._key = place
+        self._facts = facts
+        of = self._stream, writer
+        self._notes = [note for note in facts.notes[of] if note.effect.possible and self._key in note.times]
+        closings = [each for each in facts.leavings[of] if each.what == "close" and each.effect.possible]
         self._closings = [(each.call.began, each.call.ended) for each in closings]
         self._lives: dict[float, _Life] = {}
 
     def at(self, seen: float) -> _Life:
         begin = self._begin(seen)
         if begin not in self._lives:
-            self._lives[begin] = _Life([note for note in self._notes if note.call.began > begin], self._key)
+            own = [note for note in self._notes if note.call.began > begin]
+            self._lives[begin] = _Life(self._facts, self._stream, own, self._key)
         return self._lives[begin]
 
     def most_contributed(self, mark: Json, brought: Sight | None, seen: float) -> float:
@@ -736,7 +787,9 @@ class _Lives:
         if len(above) > HISTORY_NOTES_PER_WRITER // 2:
             return NEVER  # older ones may have been thinned out
         begin = self._begin(seen)
-        certain = [note for note in own if note.call.began > begin and definitely_before(note, mark, brought)]
+        certain = [
+            note for note in own if note.call.began > begin and definitely_before(self._facts, note, mark, brought)
+        ]
         reached = [note.times[self._key] for note in certain if note.times[self._key] >= mark["time"]]
         if not reached:
             return max(note.times[self._key] for note in own)
@@ -788,11 +841,12 @@ def excluded(facts: Facts) -> Iterator[str]:
                     continue
                 own: list[NoteTry | Registration] = [*facts.notes[place[0], writer]]
                 own += facts.registrations[place[0], writer]
-                heard = [each.call.began for each in own if definitely_before(each, mark, None)]
+                heard = [each.call.began for each in own if definitely_before(facts, each, mark, None)]
                 if not heard:
                     continue
                 seen = facts.first_seen(place, mark["seq"])
-                silent_s = seen - max(heard) - outage_s(facts, max(heard), seen)
+                silent_s = seen - max(heard) - outage_s(facts, "stream", place[0], max(heard), seen)
+                silent_s += leaps_s(facts, max(heard), seen)
                 if silent_s * 1000 < described.timeout_ms and not _named_before(facts, place, mark, writer, heard):
                     yield (
                         f"mark {mark['seq']} of {place} names {writer}, which was silent for at most {silent_s:.3f} s "
@@ -960,7 +1014,8 @@ def _may_have_lost(
         and each.call.began < until
         for each in calls
     )
-    silent_s = until - owner.call.began - outage_s(facts, owner.call.began, until)
+    silent_s = until - owner.call.began - outage_s(facts, "group", owner.group, owner.call.began, until)
+    silent_s += leaps_s(facts, owner.call.began, until)
     return gave_up or (timeout_ms is not None and silent_s * 1000 >= timeout_ms)
 
 
@@ -1011,7 +1066,9 @@ def _reader_may_be_refused(
     # It may have lost its segments in any silence of this epoch, and heard of it only now.
     moments = [*sorted(heard), refused.call.ended]
     return any(
-        (later - earlier - outage_s(facts, earlier, later)) * 1000 >= timeout_ms for earlier, later in pairwise(moments)
+        later - earlier - outage_s(facts, "group", refused.group, earlier, later) + leaps_s(facts, earlier, later)
+        >= timeout_ms / 1000
+        for earlier, later in pairwise(moments)
     )
 
 

@@ -19,13 +19,16 @@ from tests.chaos.history import (
     Record,
     Said,
     Stream,
+    Struck,
+    Tenancy,
     Unknown,
     Watermark,
     Window,
 )
+from tests.chaos.limits import LEASE_S
 
 Json = Mapping[str, Any]
-NOT_CHANGED = frozenset({"store_unavailable", "overloaded", "stream_loading"})
+NOT_CHANGED = frozenset({"store_unavailable", "overloaded", "stream_loading", "not_owner"})
 UNDECIDED = frozenset({"store_undecided", "outcome_unknown"})
 
 
@@ -169,6 +172,8 @@ class Facts:
     outages: list[Outage] = field(default_factory=list)
     group_calls: dict[str, list[GroupCall]] = field(default_factory=lambda: defaultdict(list))
     group_statuses: dict[str, list[GroupLook]] = field(default_factory=lambda: defaultdict(list))
+    struck: list[Struck] = field(default_factory=list)
+    tenancies: dict[Place, list[Tenancy]] = field(default_factory=lambda: defaultdict(list))  # by kind and name
     ended: Ended | None = None
 
     def marks(self, place: Place) -> list[Json]:
@@ -178,6 +183,29 @@ class Facts:
     def first_seen(self, place: Place, seq: int) -> float:
         """When the first of those who saw a mark had it."""
         return min(sight.call.ended for sight in self.sights[place][seq])
+
+    @property
+    def several(self) -> bool:
+        """Whether several controllers served the store."""
+        return bool(self.tenancies)
+
+    def silences(self, kind: str, name: str) -> Iterator[tuple[float, float]]:
+        """When the owner of a stream or group served nobody, and nobody else had it. What is shorter than a lease, and
+        was no end, counts as silence of those who were not heard."""
+        tenancies = self.tenancies.get((kind, name), [])
+        untils = [*(each.began for each in tenancies[1:]), float("inf")]
+        for tenancy, until in zip(tenancies, untils, strict=False):
+            for struck in self.struck:
+                if struck.silent and struck.controller == tenancy.owner and tenancy.began < struck.began < until:
+                    if struck.ended is None:
+                        yield struck.began, until
+                    elif struck.ended - struck.began >= LEASE_S:
+                        yield struck.began, min(struck.ended, until)
+
+    def orders(self, stream: str, mark: Json) -> bool:
+        """Whether an answer with a clock below the mark's `created_at` came before the mark. Not so at the beginning of
+        a tenancy: its clock may begin ahead of what answers show."""
+        return mark["created_at"] not in {each.clock_floor for each in self.tenancies.get(("stream", stream), [])}
 
     def writer_names(self, stream: str) -> list[str]:
         places = [*self.notes, *self.registrations]
@@ -202,11 +230,17 @@ def facts_of(history: Iterable[Record]) -> Facts:
                 facts.delivered[record.reader].append(record)
             case Outage():
                 facts.outages.append(record)
+            case Struck():
+                facts.struck.append(record)
+            case Tenancy():
+                facts.tenancies[record.kind, record.name].append(record)
             case Ended():
                 facts.ended = record
     facts.calls.sort(key=lambda call: call.ended)
     for call in facts.calls:
         _take(facts, call)
+    for tenancies in facts.tenancies.values():
+        tenancies.sort(key=lambda each: each.began)
     for events in facts.events.values():
         events.sort(key=lambda event: event.offset)
     for items in facts.delivered.values():

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_args
 
 PAUSE: Final = "pause"  # the fault that stops the process, and lets it go on
 
@@ -140,6 +140,33 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True)
+class Struck:
+    """A fault that struck one of several controllers, or their store, where `controller` is null.
+
+    `silent`: from `began` on the process served nobody, and never again where `ended` is null.
+    """
+
+    fault: str
+    controller: str | None
+    began: float
+    ended: float | None
+    silent: bool = False
+    leap_ms: int = 0  # by which the store's clock was set
+
+
+@dataclass(frozen=True, slots=True)
+class Tenancy:
+    """From `began` on one of several controllers owned a stream or group, null: nobody; as the store recorded it."""
+
+    kind: str  # stream, group
+    name: str
+    owner: str | None
+    fence: int
+    clock_floor: int
+    began: float
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The end of a run. `stuck` names what did not move on although all faults were over."""
 
@@ -147,9 +174,9 @@ class Ended:
     stuck: tuple[str, ...] = field(default_factory=tuple)
 
 
-Record: TypeAlias = Call | Stream | Appended | Window | Said | Delivered | Watermark | Outage | Ended
+Record: TypeAlias = Call | Stream | Appended | Window | Said | Delivered | Watermark | Outage | Struck | Tenancy | Ended
 
-_RECORDS = {kind.__name__: kind for kind in (Call, Stream, Appended, Window, Said, Delivered, Watermark, Outage, Ended)}
+_RECORDS = {kind.__name__: kind for kind in get_args(Record)}
 _OUTCOMES = {kind.__name__: kind for kind in (Answered, NotSent, Unknown)}
 
 

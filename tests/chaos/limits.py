@@ -12,11 +12,17 @@ PROJECT_DEADLINE_MS: Final = 10_000
 # Processes
 READY_S: Final = 60.0  # until a controller serves
 READY_LOOK_S: Final = 0.01
+LEASE_S: Final = 3.0  # the same of one of several controllers: a shorter stop, or a shorter cut to the store
 COUNTED_PAUSE_S: Final = 1.5  # a process that stands still for less is silence like any other (decision 0050)
+LOG_END_BYTES: Final = 4_096  # of a log, where a process says last why it ended
 END_S: Final = 30.0  # until a controller that was told to stop has ended
 
 # A round
 ROUND_KILLS: Final = 50
+ROUND_FAULTS: Final = 20  # of a round with several controllers
+FAULTS_AT_ONCE: Final = 3
+BACK_S: Final = 5.0  # after the last fault, in which several controllers serve every stream again
+BACK_MARGIN_S: Final = 5.0  # for a machine that has other work
 CALM_S: Final = 30.0  # after the last fault everything moves on, and never stands still for so long
 LOOK_S: Final = 0.1  # between two looks whether it has
 WRITER_TIMEOUT_MS: Final = 1_600  # of the stream whose writers can be lost

@@ -16,8 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.chaos.clocks import SetClock
 from tests.chaos.history import Answered, NotSent, Record
-from tests.chaos.limits import ANSWER_S, END_S, READY_LOOK_S, READY_S
+from tests.chaos.limits import ANSWER_S, END_S, LOG_END_BYTES, READY_LOOK_S, READY_S
 from tests.chaos.rawclient import RawClient
 from tests.ports import free_port
 from tests.served import ROOT
@@ -36,10 +37,12 @@ class Launcher:
             env=environment,
         )
 
-    def start(self, arguments: Sequence[str], log: Path, mutant: str | None = None) -> int:
-        """Forks a controller; returns the id of its process."""
+    def start(self, arguments: Sequence[str], log: Path, mutant: str | None = None, clock: Path | None = None) -> int:
+        """Forks a controller; returns the id of its process. `clock` is the file of a `SetClock`."""
         assert self._process.stdin is not None and self._process.stdout is not None
         asked = {"arguments": list(arguments), "log": str(log), "mutant": mutant}
+        if clock is not None:
+            asked["clock"] = str(clock)
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -61,20 +64,35 @@ class Launcher:
 class Served:
     """`strandline serve` on one port: one process after the other."""
 
-    def __init__(self, launcher: Launcher, database: str, folder: Path, mutant: str | None = None) -> None:
-        self.port = free_port()
-        self.log = folder / "controller.log"
+    def __init__(
+        self,
+        launcher: Launcher,
+        database: str,
+        folder: Path,
+        mutant: str | None = None,
+        *,
+        name: str = "controller",
+        options: Sequence[str] = (),
+        port: int = 0,
+        clock: SetClock | None = None,
+    ) -> None:
+        """`name` is that of its log, and of the controller in histories."""
+        self.name = name
+        self.port = port or free_port()
+        self.log = folder / f"{name}.log"
+        self.clock = clock
         self.ready_s: list[float] = []  # from each start to the first answer
         self._launcher = launcher
         self._mutant = mutant
-        self._arguments = ["serve", "--database", database, "--port", str(self.port), "--log-format", "json"]
+        self._arguments = ["serve", "--database", database, "--port", str(self.port), "--log-format", "json", *options]
         self._process = 0
         self._handle = -1
         self._began = 0.0
 
     def start(self) -> None:
         self._began = time.monotonic()
-        self._process = self._launcher.start(self._arguments, self.log, self._mutant)
+        clock = None if self.clock is None else self.clock.file
+        self._process = self._launcher.start(self._arguments, self.log, self._mutant, clock)
         self._handle = os.pidfd_open(self._process)
 
     def send(self, what: signal.Signals) -> None:
@@ -97,13 +115,14 @@ class Served:
             self._handle = -1
 
     async def ready(self, *, measured: bool = True) -> float:
-        """Waits until it answers that it is ready, and notes how long that took since the start.
+        """Waits until it answers that it is ready, and notes how long that took since the start. Starts it again if it
+        found no store, as whoever supervises it does.
 
         Returns when a connection was refused last, so that nobody can have been served; 0 where none was.
         """
         refused = 0.0
         unrecorded: list[Record] = []
-        client = RawClient("ready", self.port, unrecorded.append)
+        client = RawClient("ready", [self.port], unrecorded.append)
         deadline = time.monotonic() + READY_S
         try:
             while True:
@@ -112,7 +131,10 @@ class Served:
                     break
                 if isinstance(call.outcome, NotSent):
                     refused = call.began
-                if self.is_over:
+                if self.is_over and self._found_no_store:
+                    os.close(self._handle)
+                    self.start()
+                elif self.is_over:
                     raise AssertionError(f"the controller ended by itself; its log is {self.log}")
                 if time.monotonic() > deadline:
                     raise AssertionError(f"the controller was not ready in {READY_S} s; its log is {self.log}")
@@ -126,6 +148,13 @@ class Served:
     @property
     def is_over(self) -> bool:
         return self._handle < 0 or bool(select.select([self._handle], [], [], 0)[0])
+
+    @property
+    def _found_no_store(self) -> bool:
+        """Whether the last process ended because the store was away when it started."""
+        with self.log.open("rb") as log:
+            log.seek(-min(log.seek(0, os.SEEK_END), LOG_END_BYTES), os.SEEK_END)
+            return b" cannot be opened" in (log.read().splitlines() or [b""])[-1]
 
     def abandon(self) -> None:
         """Ends it at once, whatever it does."""

@@ -10,7 +10,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
@@ -38,8 +38,8 @@ PATIENCE = Patience(deadline_ms=PROJECT_DEADLINE_MS, attempt_ms=PROJECT_ATTEMPT_
 class RecordingTransport:
     """The project's transport, with every request and what came of it recorded."""
 
-    def __init__(self, client: str, controller: str, record: Recorder) -> None:
-        self._inner = HttpxTransport(controller)
+    def __init__(self, client: str, controllers: Sequence[str], record: Recorder) -> None:
+        self._inner = HttpxTransport(controllers)
         self._client = client
         self._record = record
 
@@ -63,9 +63,9 @@ class RecordingTransport:
         self._inner.close()
 
 
-def connection(client: str, port: int, record: Recorder) -> Connection:
-    controller = f"http://127.0.0.1:{port}"
-    return Connection(controller, patience=PATIENCE, transport=RecordingTransport(client, controller, record))
+def connection(client: str, ports: Sequence[int], record: Recorder) -> Connection:
+    controllers = [f"http://127.0.0.1:{port}" for port in ports]
+    return Connection(controllers, patience=PATIENCE, transport=RecordingTransport(client, controllers, record))
 
 
 def passes(error: StrandlineError) -> bool:
@@ -83,7 +83,7 @@ class WriterProgram:
     name: str
     stream: str
     log: ScriptedLog
-    port: int
+    ports: Sequence[int]
     record: Recorder
     chance: random.Random
     over: threading.Event
@@ -112,7 +112,7 @@ class WriterProgram:
 
     def _life(self) -> bool:
         """Returns whether the writer was closed."""
-        with connection(self.name, self.port, self.record) as reached:
+        with connection(self.name, self.ports, self.record) as reached:
             log = self.log.writer()
             writer = (
                 Writer(reached, self.stream, self.name, log=log)
@@ -164,7 +164,7 @@ class ReaderProgram:
     group: str
     stream: str
     log: ScriptedLog
-    port: int
+    ports: Sequence[int]
     record: Recorder
     chance: random.Random
     over: threading.Event
@@ -186,7 +186,7 @@ class ReaderProgram:
     def _life(self) -> None:
         life = f"{self.name}/{self.number}"
         with (
-            connection(self.name, self.port, self.record) as reached,
+            connection(self.name, self.ports, self.record) as reached,
             EventReader(
                 reached,
                 self.group,
@@ -224,7 +224,7 @@ class WindowProgram:
     name: str
     stream: str
     ends: Callable[[], Mapping[str, int]]
-    port: int
+    ports: Sequence[int]
     record: Recorder
     chance: random.Random
     over: threading.Event
@@ -232,7 +232,7 @@ class WindowProgram:
     def run(self) -> None:
         position: dict[str, int] = {}
         with (
-            connection(self.name, self.port, self.record) as reached,
+            connection(self.name, self.ports, self.record) as reached,
             TimeWindows(reached, self.stream, cached=True, stale_after_ms=2_000) as windows,
         ):
             while not self.over.is_set():

@@ -1,4 +1,4 @@
-"""A way to the controller that harms connections: it cuts them, loses answers, holds data back, closes one half.
+"""A way to a server that harms connections: it cuts them, loses answers, holds data back, closes one half.
 
 It never makes up what TCP could not do: no byte is changed, repeated or put out of order, and what a client sent before
 it was gone may arrive or not.
@@ -33,7 +33,11 @@ HARMFUL = Harm(cut=0.02, lose_answer=0.03, truncate=0.02, half_close=0.01, delay
 
 
 class Proxy:
-    """Listens on a port of its own until it is closed. `harm` may be changed at any time."""
+    """Listens on a port of its own until it is closed. `harm` may be changed at any time.
+
+    The way may be cut, in one of two manners: connections are reset and refused, or data is held, in one direction or
+    both, as where packets are lost; what was held arrives when the way is open again.
+    """
 
     def __init__(self, to: int, seed: int, harm: Harm = CALM) -> None:
         self.harm = harm
@@ -43,6 +47,28 @@ class Proxy:
         self._random = random.Random(seed)
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._resets = False
+        self._forth_open, self._back_open = asyncio.Event(), asyncio.Event()
+        self.open()
+
+    def open(self) -> None:
+        """Takes a cut back."""
+        self._resets = False
+        self._forth_open.set()
+        self._back_open.set()
+
+    def reset(self) -> None:
+        """Ends all connections, and refuses others."""
+        self._resets = True
+        for task in list(self._tasks):
+            task.cancel()
+
+    def hold(self, *, forth: bool = True, back: bool = True) -> None:
+        """Lets nothing through, to the server or back from it."""
+        if forth:
+            self._forth_open.clear()
+        if back:
+            self._back_open.clear()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -63,6 +89,9 @@ class Proxy:
         return True
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._resets:
+            writer.transport.abort()
+            return
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -73,6 +102,8 @@ class Proxy:
                 await self._pass(reader, writer, *onward)
         finally:
             self._tasks.discard(task)
+            if self._resets:
+                writer.transport.abort()
             writer.close()
 
     async def _pass(
@@ -92,6 +123,8 @@ class Proxy:
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
+            if self._resets:
+                to_server.transport.abort()
             to_server.close()
 
     async def _forth(
@@ -104,6 +137,7 @@ class Proxy:
                     return
                 if self._happens("delayed request", harm.delay):
                     await asyncio.sleep(self._random.random() * harm.delay_s)
+                await self._forth_open.wait()
                 to_server.write(data)
                 await to_server.drain()
                 if self._happens("lost answer", harm.lose_answer):
@@ -122,5 +156,6 @@ class Proxy:
                     to_client.write(data[: self._random.randrange(len(data))])
                     await to_client.drain()
                     return
+                await self._back_open.wait()
                 to_client.write(data)
                 await to_client.drain()

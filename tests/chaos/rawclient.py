@@ -1,11 +1,12 @@
-"""HTTP/1.1 by hand over one connection, so that it is known what became of a call: not sent, unknown, or answered."""
+"""HTTP/1.1 by hand, so that it is known what became of a call: not sent, unknown, or answered."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,19 +27,30 @@ def answered(status: int, headers: Mapping[str, str], body: bytes) -> Answered:
 
 
 class RawClient:
-    """One connection, made again when it was lost. One call at a time."""
+    """A connection to a controller, made again when it was lost. One call at a time. Of several controllers each call
+    goes to any of them."""
 
-    def __init__(self, name: str, port: int, record: Callable[[Record], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        ports: Sequence[int],
+        record: Callable[[Record], None],
+        chance: random.Random | None = None,
+    ) -> None:
+        """`chance` is needed where there are several ports."""
         self.name = name
-        self._port = port
+        self._ports = ports
         self._record = record
-        self._reader: asyncio.StreamReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._chance = chance
+        self._open: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}  # by port
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        self._reader = self._writer = None
+        for port in list(self._open):
+            self._close(port)
+
+    def _close(self, port: int) -> None:
+        if port in self._open:
+            self._open.pop(port)[1].close()
 
     async def call(
         self,
@@ -64,33 +76,32 @@ class RawClient:
         return call
 
     async def _send(self, method: str, path: str, query: Mapping[str, str], body: Any, answer_s: float) -> Outcome:
-        if self._writer is None:
+        port = self._ports[0] if self._chance is None else self._chance.choice(self._ports)
+        if port not in self._open:
             try:
-                opening = asyncio.open_connection("127.0.0.1", self._port, limit=READ_BOUND)
-                self._reader, self._writer = await asyncio.wait_for(opening, CONNECT_S)
+                opening = asyncio.open_connection("127.0.0.1", port, limit=READ_BOUND)
+                self._open[port] = await asyncio.wait_for(opening, CONNECT_S)
             except (OSError, TimeoutError):
                 return NotSent()
         data = b"" if body is None else json.dumps(body).encode()
         target = f"{path}?{urlencode(query)}" if query else path
         head = f"{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(data)}\r\n\r\n"
-        writer = self._writer
-        assert writer is not None
+        reader, writer = self._open[port]
         try:
             writer.write(head.encode() + data)
-            return await asyncio.wait_for(self._read(), answer_s)
+            return await asyncio.wait_for(self._read(port, reader), answer_s)
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError, ValueError) as error:
-            self.close()
+            self._close(port)
             return Unknown(type(error).__name__)
 
-    async def _read(self) -> Answered:
-        assert self._reader is not None
-        lines = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin1").split("\r\n")
+    async def _read(self, port: int, reader: asyncio.StreamReader) -> Answered:
+        lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin1").split("\r\n")
         status = int(lines[0].split(" ")[1])
         headers = {}
         for line in lines[1:]:
             name, _, value = line.partition(":")
             headers[name.strip().lower()] = value.strip()
-        body = await self._reader.readexactly(int(headers.get("content-length", 0)))
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
         if headers.get("connection", "").lower() == "close":
-            self.close()
+            self._close(port)
         return answered(status, headers, body)

@@ -11,22 +11,25 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from strandline.testing.log import ScriptedLog
+from tests.chaos import joint_faults
 from tests.chaos.checker import JUDGE, Violation, judge
+from tests.chaos.clocks import make_clock
 from tests.chaos.facts import body_of
 from tests.chaos.faults import Target, plan
 from tests.chaos.history import Answered, Appended, Call, Ended, Record, Stream, Unknown, write_history
-from tests.chaos.limits import CALM_S, LOOK_S, READER_TIMEOUT_MS, WRITER_TIMEOUT_MS
+from tests.chaos.limits import BACK_MARGIN_S, BACK_S, CALM_S, LOOK_S, READER_TIMEOUT_MS, WRITER_TIMEOUT_MS
 from tests.chaos.processes import Launcher, Served
 from tests.chaos.programs import ReaderProgram, WindowProgram, WriterProgram
-from tests.chaos.proxy import CALM, HARMFUL, Proxy
+from tests.chaos.proxy import CALM, HARMFUL
 from tests.chaos.rawclient import RawClient
 from tests.chaos.readers import RawGroupReader, RawReader
+from tests.chaos.site import Site, alone, record_tenancies, tenancies, together
 from tests.chaos.writers import (
     Habits,
     Log,
@@ -50,7 +53,8 @@ STREAMS = (
 )
 KEYS: Mapping[str, tuple[str, ...]] = {"keyed": ("a", "b")}
 MARK_INTERVAL_MS: Mapping[str, int] = {"slow": 200}
-RAW_GROUP, PROGRAM_GROUP = "raw-group", "program-group"
+# Names in the shard of their stream, in a store of 256: a group is served where its owner owns its streams too.
+RAW_GROUP, PROGRAM_GROUP = "raw-group-257", "program-group-112"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +66,21 @@ class Round:
     kills: int
     harmful: bool  # whether connections are cut and answers lost
     mutant: str | None = None
+    controllers: int = 1  # several: `kills` counts faults of any kind
+    kinds: tuple[str, ...] = ()  # of faults on several controllers; any unless given
 
     @property
     def command(self) -> str:
         """What runs it again."""
         network = "harmful" if self.harmful else "calm"
         mutant = f" --mutant {self.mutant}" if self.mutant is not None else ""
+        kinds = f" --kinds {','.join(self.kinds)}" if self.kinds else ""
+        what = f"--store {self.store} --kills {self.kills}"
+        if self.controllers > 1:
+            what = f"--controllers {self.controllers} --faults {self.kills}"
         return (
-            f".venv/bin/python -m tests.chaos --store {self.store} --kills {self.kills} --round {self.kills} "
-            f"--seed {self.seed} --network {network}{mutant}"
+            f".venv/bin/python -m tests.chaos {what} --round {self.kills} "
+            f"--seed {self.seed} --network {network}{mutant}{kinds}"
         )
 
 
@@ -89,6 +99,7 @@ class Verdict:
     harms: Counter[str]
     ready_s: list[float]
     judged_s: float
+    back_s: float | None = None  # after the last fault, until several controllers served every stream
 
     def __str__(self) -> str:
         starts = sorted(self.ready_s)
@@ -102,6 +113,7 @@ class Verdict:
             "faults": dict(sorted(self.faults.items())),
             "calls": dict(sorted(self.outcomes.items())),
             "harms": dict(sorted(self.harms.items())),
+            **({} if self.back_s is None else {"back_s": round(self.back_s, 2)}),
             "start_s": [round(starts[len(starts) // 2], 2), round(starts[-1], 2)] if starts else [],
             "violations": len(self.violations),
         }
@@ -155,8 +167,9 @@ def run_round(
         struck_s=world.struck_s,
         outcomes=outcomes,
         harms=world.harms,
-        ready_s=world.served.ready_s,
+        ready_s=[each for served in world.site.controllers for each in served.ready_s],
         judged_s=judged_s,
+        back_s=world.back_s,
     )
 
 
@@ -192,46 +205,74 @@ class _World:
         self.harms: Counter[str] = Counter()
         self.kills = 0
         self.seconds = self.struck_s = 0.0
-        self.served = Served(launcher, database, folder, round_.mutant)
+        self.back_s: float | None = None
+        self.site = Site([])
+        self._launcher = launcher
+        self._folder = folder
         self._round = round_
-        self._target = Target(
-            self.served, postgres if round_.store == "postgresql" else None, database, self.history.append
-        )
+        self._postgres = postgres if round_.store == "postgresql" else None
+        self._database = database
         self._chance = random.Random(round_.seed)
         self._stuck: list[str] = []
 
     async def run(self) -> None:
         began = time.monotonic()
-        self.served.start()
-        harm = HARMFUL if self._round.harmful else CALM
-        seeds = self._chance.random(), self._chance.random()
         try:
-            await self.served.ready(measured=False)
-            async with (
-                Proxy(self.served.port, int(seeds[0] * 2**32)) as for_writers,
-                Proxy(self.served.port, int(seeds[1] * 2**32)) as for_readers,
-            ):
+            async with self._opened() as self.site:
+                await self._start()
                 await self._create()
-                for_writers.harm = for_readers.harm = harm
-                load = self._begin(for_writers.port, for_readers.port)
+                self.site.harm(HARMFUL if self._round.harmful else CALM)
+                load = self._begin()
                 try:
                     await self._strike(load)
                     self.struck_s = time.monotonic() - began
-                    for_writers.harm = for_readers.harm = CALM
+                    self.site.harm(CALM)
                     await self._calm_down(load)
                 finally:
                     await self._end(load)
-                self.harms = for_writers.counts + for_readers.counts
-            await self._final_look()
-        except AssertionError as error:  # the controller did not come back
+                self.harms = self.site.harms
+                await self._final_look()
+        except AssertionError as error:  # a controller did not come back
             self._stuck.append(str(error))
         finally:
-            self.served.abandon()
+            self.site.abandon()
+        if self._several:
+            self.history += tenancies(self._postgres_there, self._database)
         self.history.append(Ended(time.monotonic(), tuple(self._stuck)))
         self.seconds = time.monotonic() - began
 
+    @property
+    def _several(self) -> bool:
+        return self._round.controllers > 1
+
+    @property
+    def _postgres_there(self) -> Postgres:
+        assert self._postgres is not None
+        return self._postgres
+
+    def _opened(self) -> AbstractAsyncContextManager[Site]:
+        count, mutant = self._round.controllers, self._round.mutant
+        if self._several:
+            return together(
+                self._launcher, self._postgres_there, self._database, self._folder, count, mutant, self._round.seed
+            )
+        return alone(Served(self._launcher, self._database, self._folder, mutant), self._chance)
+
+    async def _start(self) -> None:
+        if self._several:
+            make_clock(self._postgres_there, self._database)
+        first, *others = self.site.controllers
+        first.start()
+        await first.ready(measured=False)
+        if self._several:
+            record_tenancies(self._postgres_there, self._database)
+        for served in others:
+            served.start()
+        for served in others:
+            await served.ready(measured=False)
+
     async def _create(self) -> None:
-        client = RawClient("setup", self.served.port, self.history.append)
+        client = RawClient("setup", self.site.ports[:1], self.history.append)
         for stream in STREAMS:
             self.history.append(stream)
             segments: Any = len(stream.segments)
@@ -249,43 +290,49 @@ class _World:
 
     # -- the load ------------------------------------------------------------------------------------------------
 
-    def _begin(self, writers_port: int, readers_port: int) -> Load:
+    def _begin(self) -> Load:
         load, record = Load(), self.history.append
         load.logs = {stream.name: Log(stream, record) for stream in STREAMS if stream.name != "program"}
-        ports = (writers_port, self.served.port)
+        site = self.site
+        writers_ways, readers_ways = (site.writers_ports, site.ports), (site.readers_ports, site.ports)
         for stream, habits in _habits().items():
             names = [f"{stream[0]}{number}" for number in range(len(habits))]
             load.raw += raw_writers(
-                load.logs[stream], names, habits.__getitem__, ports, record, self._chance, load.over
+                load.logs[stream], names, habits.__getitem__, writers_ways, record, self._chance, load.over
             )
         jobs: list[Any] = [writer.run() for writer in load.raw]
         ingest = load.logs["ingest"]
         jobs.append(append_for_ever(ingest, self._own_chance(), load.over))
-        jobs.append(report_tail(RawClient("tail", writers_port, record), ingest, self._own_chance(), load.over))
-        jobs.append(create_for_ever(RawClient("creator", writers_port, record), self._own_chance(), load.over))
+        jobs.append(report_tail(self._client("tail", site.writers_ports), ingest, self._own_chance(), load.over))
+        jobs.append(create_for_ever(self._client("creator", site.writers_ports), self._own_chance(), load.over))
         for number, stream in enumerate(("fast", "slow", "keyed", "own", "timed", "ingest")):
-            client = RawClient(f"reader-{stream}", (readers_port, self.served.port)[number % 2], record)
+            client = self._client(f"reader-{stream}", readers_ways[number % 2])
             keys = KEYS.get(stream, ("",))
             reader = RawReader(client, load.logs[stream], keys, self._own_chance(), load.readers_over)
             jobs.append(reader.run())
         for number in range(2):
-            client = RawClient(f"member-{number}", readers_port, record)
+            client = self._client(f"member-{number}", site.readers_ports)
             member = RawGroupReader(
                 client, RAW_GROUP, f"member-{number}", load.logs["fast"], self._own_chance(), load.readers_over
             )
             jobs.append(member.run())
         load.tasks = [asyncio.create_task(job) for job in jobs]
-        self._begin_programs(load, writers_port, readers_port)
+        self._begin_programs(load)
         return load
 
-    def _begin_programs(self, load: Load, writers_port: int, readers_port: int) -> None:
+    def _client(self, name: str, ports: Sequence[int]) -> RawClient:
+        """A client that calls any of these ports."""
+        chance = random.Random(f"{self._round.seed} {name}") if self._several else None
+        return RawClient(name, ports, self.history.append, chance)
+
+    def _begin_programs(self, load: Load) -> None:
         record, log = self.history.append, load.shared_log
         writers = [
             WriterProgram(
                 f"p{number}",
                 "program",
                 log,
-                writers_port,
+                self.site.writers_ports,
                 record,
                 self._own_chance(),
                 load.programs_over,
@@ -298,7 +345,9 @@ class _World:
         runs: list[Callable[[], None]] = [writer.run for writer in writers]
         for number in range(2):
             name, over = f"q{number}", load.reader_programs_over
-            events = ReaderProgram(name, PROGRAM_GROUP, "program", log, readers_port, record, self._own_chance(), over)
+            events = ReaderProgram(
+                name, PROGRAM_GROUP, "program", log, self.site.readers_ports, record, self._own_chance(), over
+            )
             runs.append(events.run)
         fast = load.logs["fast"].ends
         for stream, ends in (("program", log.end_offsets), ("fast", lambda: dict(fast))):
@@ -306,7 +355,7 @@ class _World:
                 f"windows-{stream}",
                 stream,
                 ends,
-                readers_port,
+                self.site.readers_ports,
                 record,
                 self._own_chance(),
                 load.reader_programs_over,
@@ -320,14 +369,54 @@ class _World:
         return random.Random(self._chance.random())
 
     async def _strike(self, load: Load) -> None:
-        for step in plan(self._own_chance(), self._round.kills, postgresql=self._target.postgres is not None):
+        striking = self._strike_several() if self._several else self._strike_one()
+        faults = asyncio.create_task(striking)
+        await asyncio.wait([faults, *load.tasks], return_when=asyncio.FIRST_COMPLETED)
+        if not faults.done():
+            faults.cancel()
+            await asyncio.gather(faults, return_exceptions=True)
+        for task in load.tasks:
+            if task.done():
+                task.result()  # it should go on: raises what ended it
+        await faults
+
+    async def _strike_one(self) -> None:
+        target = Target(self.site.controllers[0], self._postgres, self._database, self.history.append)
+        for step in plan(self._own_chance(), self._round.kills, postgresql=self._postgres is not None):
             await asyncio.sleep(step.wait_s)
-            await step.fault.strike(self._target)
+            await step.fault.strike(target)
             self.faults[step.fault.name] += 1
             self.kills += step.fault.kills
-            for task in load.tasks:
-                if task.done():
-                    task.result()  # it should go on: raises what ended it
+
+    async def _strike_several(self) -> None:
+        target = joint_faults.Target(self.site, self._postgres_there, self._database, self.history.append)
+        round_ = self._round
+        steps = joint_faults.plan(self._own_chance(), round_.kills, round_.controllers, round_.kinds)
+        await joint_faults.strike_all(target, steps, self._count)
+        await self._all_served()
+
+    def _count(self, fault: joint_faults.JointFault) -> None:
+        self.faults[fault.name] += 1
+        self.kills += 1
+
+    async def _all_served(self) -> None:
+        """After the last fault every stream and group is served soon, whichever controller is called."""
+        began = time.monotonic()
+        paths = [f"/v1/streams/{stream.name}" for stream in STREAMS]
+        paths += [f"/v1/reader-groups/{group}/time-window" for group in (RAW_GROUP, PROGRAM_GROUP)]
+        wanted = [(port, path) for port in self.site.ports for path in paths]
+        while wanted:
+            port, path = wanted[-1]
+            client = RawClient("back", [port], self.history.append)
+            if body_of(await client.call("GET", path)) is not None:
+                wanted.pop()
+            elif time.monotonic() - began > BACK_S + BACK_MARGIN_S:
+                self._stuck.append(f"{path} is not served {BACK_S + BACK_MARGIN_S} s after the last fault")
+                break
+            else:
+                await asyncio.sleep(LOOK_S)
+            client.close()
+        self.back_s = time.monotonic() - began
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -347,7 +436,7 @@ class _World:
             self._stuck.append(f"{len(late)} raw writers did not get their last note answered in {CALM_S} s")
         if self._stuck:
             return
-        client = RawClient("calm", self.served.port, self.history.append)
+        client = self._client("calm", self.site.ports)
         try:
             await self._time_reaches(self._wanted(load), client)
             await self._group_reads_all(load, client)
@@ -423,12 +512,15 @@ class _World:
                 self.history.append(Appended("program", segment, event.offset, found["writer"], times))
 
     async def _final_look(self) -> None:
-        """After one more kill: all marks, all writers, all streams, and where the groups stand."""
-        self.served.send(signal.SIGKILL)
-        await self.served.ended()
-        self.served.start()
-        await self.served.ready()
-        client = RawClient(JUDGE, self.served.port, self.history.append)
+        """After one more kill of all: all marks, all writers, all streams, and where the groups stand."""
+        for served in self.site.controllers:
+            served.send(signal.SIGKILL)
+            await served.ended()
+        for served in self.site.controllers:
+            served.start()
+        for served in self.site.controllers:
+            await served.ready()
+        client = self._client(JUDGE, self.site.ports)
         for stream in STREAMS:
             for key in KEYS.get(stream.name, ("",)):
                 await self._list_marks(client, stream.name, key)
@@ -439,8 +531,9 @@ class _World:
         for group in (RAW_GROUP, PROGRAM_GROUP):
             await client.call("GET", f"/v1/reader-groups/{group}/time-window")
         client.close()
-        self.served.send(signal.SIGTERM)
-        await self.served.ended()
+        for served in self.site.controllers:
+            served.send(signal.SIGTERM)
+            await served.ended()
 
     async def _list_marks(self, client: RawClient, stream: str, key: str) -> None:
         after = 0

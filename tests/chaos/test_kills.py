@@ -1,4 +1,7 @@
-"""Kills under load lose nothing and say nothing false: a short run on each store. `make chaos` runs longer ones."""
+"""Faults under load lose nothing and falsify nothing: a short run on each store, and one with several controllers.
+
+`make chaos` runs longer ones.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.joint_faults import KINDS
 from tests.chaos.processes import Launcher
 from tests.chaos.run import Round, Verdict, run_round
 from tests.postgres import Postgres
 
 SEED = 1
 KILLS = 8
+CONTROLLERS = 3
+# A store's clock that is set back has a test of its own, in tests/cluster.
+TRIED = tuple(kind for kind in KINDS if kind != "set_store_clock_back")
 
 
 def told(verdict: Verdict) -> str:
@@ -30,4 +37,16 @@ def test_kills_and_lost_answers_under_load_break_no_promise(
 
     assert verdict.kills >= KILLS
     assert verdict.outcomes["200"] > 0 and verdict.outcomes["unknown"] > 0
+    assert not verdict.violations, told(verdict)
+
+
+def test_faults_of_three_controllers_under_load_break_no_promise(
+    launcher: Launcher, mortal_postgres: Postgres, tmp_path: Path
+) -> None:
+    round_ = Round("postgresql", SEED, len(TRIED), True, controllers=CONTROLLERS, kinds=TRIED)
+
+    verdict = run_round(round_, launcher, mortal_postgres, tmp_path / "round")
+
+    assert verdict.faults.total() == len(TRIED)
+    assert verdict.outcomes["200"] > 0
     assert not verdict.violations, told(verdict)

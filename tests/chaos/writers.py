@@ -241,19 +241,24 @@ async def create_for_ever(client: RawClient, chance: random.Random, over: asynci
         await asyncio.sleep(chance.random() * 0.3)
 
 
+def any_of(chance: random.Random, ways: Sequence[Sequence[int]]) -> random.Random | None:
+    """What a client draws the controller of each call from; nothing where there is only one."""
+    return random.Random(chance.random()) if len(ways[0]) > 1 else None
+
+
 def raw_writers(
     log: Log,
     names: Sequence[str],
     habits: Callable[[int], Habits],
-    ports: Sequence[int],
+    ways: Sequence[Sequence[int]],
     record: Callable[[Record], None],
     chance: random.Random,
     over: asyncio.Event,
 ) -> list[RawWriter]:
-    """Writers of one log; each reaches the controller by one of the ports."""
+    """Writers of one log; each reaches the controllers by one of the ways, which are ports."""
     found = []
     for number, name in enumerate(names):
-        client = RawClient(f"{name}@{log.stream.name}", ports[number % len(ports)], record)
         own = random.Random(chance.random())
+        client = RawClient(f"{name}@{log.stream.name}", ways[number % len(ways)], record, any_of(own, ways))
         found.append(RawWriter(client, log, name, habits(number), own, over))
     return found
