@@ -404,19 +404,22 @@ class _World:
         began = time.monotonic()
         paths = [f"/v1/streams/{stream.name}" for stream in STREAMS]
         paths += [f"/v1/reader-groups/{group}/time-window" for group in (RAW_GROUP, PROGRAM_GROUP)]
-        wanted = [(port, path) for port in self.site.ports for path in paths]
-        while wanted:
-            port, path = wanted[-1]
-            client = RawClient("back", [port], self.history.append)
-            if body_of(await client.call("GET", path)) is not None:
-                wanted.pop()
-            elif time.monotonic() - began > BACK_S + BACK_MARGIN_S:
-                self._stuck.append(f"{path} is not served {BACK_S + BACK_MARGIN_S} s after the last fault")
-                break
-            else:
-                await asyncio.sleep(LOOK_S)
-            client.close()
+        asking = [self._served(port, path, began) for port in self.site.ports for path in paths]
+        late = [found for found in await asyncio.gather(*asking) if found is not None]
+        self._stuck += [f"{path} is not served {BACK_S + BACK_MARGIN_S} s after the last fault" for path in late]
         self.back_s = time.monotonic() - began
+
+    async def _served(self, port: int, path: str, began: float) -> str | None:
+        """Asks one controller until it answers; returns the path if that takes too long."""
+        client = RawClient("back", [port], self.history.append)
+        try:
+            while body_of(await client.call("GET", path)) is None:
+                if time.monotonic() - began > BACK_S + BACK_MARGIN_S:
+                    return path
+                await asyncio.sleep(LOOK_S)
+        finally:
+            client.close()
+        return None
 
     # -- the end -------------------------------------------------------------------------------------------------
 
