@@ -128,6 +128,7 @@ def create_app(
         except StoreRefused as refused:
             app.state.refused = refused
             raise
+        _ask_all_owners(controller, forwarding)
         controller.measures.keys = settings.metrics_keys
         app.state.controller = controller
         app.state.forwarding = forwarding
@@ -183,6 +184,12 @@ async def _among_others(
     assert settings.name is not None and settings.address is not None
     identity = Identity(settings.name, settings.address, settings.client_address, installed_version())
     return await JointController.begin(settings.database, host, identity, ownership, stopwatch)
+
+
+def _ask_all_owners(controller: Controller, forwarding: Forwarding | None) -> None:
+    """Lets reader groups read streams of all controllers, if there are others."""
+    if forwarding is not None:
+        controller.groups.views = forwarding.streams_of_all(controller.groups.views)
 
 
 def _openapi(app: FastAPI, routes: Sequence[DeclaredRoute]) -> dict[str, Any]:

@@ -562,6 +562,24 @@ class NotOwner(Unavailable):
 
 
 @dataclass(kw_only=True, eq=False)
+class StreamAway(Unavailable):
+    """Of several controllers on one store, the one that serves a stream of a reader group was not reached in time. What
+    a reader has reported stands, and is harmless to repeat. Nothing else was changed."""
+
+    code: ClassVar[str] = "stream_away"
+    status: ClassVar[int] = 503
+    stream: str
+    reason: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"the controller that serves stream {self.stream!r}, which the reader group reads, cannot be asked just "
+            f"now ({self.reason}): a report stands, nothing else was changed, try again"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
 class StoreCorrupt(StrandlineError):
     """A row of a stream or a reader group in the store is missing, or differs from what was written. Calls that depend
     on it are refused, all others are served. Waiting does not help."""

@@ -20,7 +20,15 @@ from strandline.core.backlog import BacklogDetector
 from strandline.core.cut import Cut
 from strandline.core.order import SegmentRef
 from strandline.core.served_time import Moment
-from strandline.wire.groups import GROUP_SETTINGS, FromHead, FromPositions, FromTime, GroupSettings, settings_of_group
+from strandline.wire.groups import (
+    GROUP_SETTINGS,
+    FromHead,
+    FromPositions,
+    FromTime,
+    GroupSettings,
+    GroupWindow,
+    settings_of_group,
+)
 
 
 class LoadedGroup:
@@ -38,6 +46,7 @@ class LoadedGroup:
         self.membership = membership
         self.tenure = tenure
         self.caught_up = False  # the group was found not to be in backlog, since it was last asleep
+        self.told: GroupWindow | None = None  # the last window that was told of the present streams
         self.backlog: bool | None = None  # as last reported, None before the first report
         self._backlog = BacklogDetector(membership.settings.backlog_threshold_ms)
         self.created_at = created_at
@@ -82,6 +91,7 @@ class LoadedGroup:
         if settings.backlog_threshold_ms != self.membership.settings.backlog_threshold_ms:
             self._backlog = BacklogDetector(settings.backlog_threshold_ms)
             self.caught_up = False
+        self.told = None
         self.membership.configure(settings, starts, told, moment)
 
     def in_backlog(self, watermark: int | None, now: int, *, asleep: bool) -> bool:

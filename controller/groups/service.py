@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from heapq import nlargest
 from itertools import islice
 from typing import Any
@@ -17,7 +18,7 @@ from controller.commit.store import Store, kept
 from controller.groups.loaded_group import LoadedGroup, settings_of
 from controller.groups.membership import Membership, Positions
 from controller.groups.stream_views import OwnStreams, StreamQuestion, StreamView, StreamViews
-from controller.groups.windows import group_window, questions_of
+from controller.groups.windows import as_of, group_window, questions_of
 from controller.limits import METRICS_LAGGING_SEGMENTS
 from controller.records.journal import Act, record_refused
 from controller.records.operator_log import log_event
@@ -34,7 +35,17 @@ from strandline.core.order import SegmentRef, lag
 from strandline.core.segment import SegmentGraph
 from strandline.core.served_time import Moment
 from strandline.core.time_index import bound_at
-from strandline.errors import GroupExists, InvalidConfig, NotOwner, Refused, StoreCorrupt, TooMany, UnknownGroup
+from strandline.errors import (
+    GroupExists,
+    InvalidConfig,
+    NotOwner,
+    Refused,
+    StoreCorrupt,
+    StoreUndecided,
+    StreamAway,
+    TooMany,
+    UnknownGroup,
+)
 from strandline.limits import STREAMS_PER_GROUP
 from strandline.names import check_name
 from strandline.wire.groups import (
@@ -101,6 +112,19 @@ class Groups:
             heard = [heard_at for _, heard_at, _ in stored.readers.values()]
             return max(heard, default=self._clock.now()), read
         return found.heard_at, found.membership.read(stream)
+
+    async def durable_views(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
+        """Views of own streams for a group of another controller. Returns them when all that they tell is durable;
+        raises NotOwner for a stream of another controller, too."""
+        views, pending = {}, []
+        for stream, question in questions.items():
+            view = await self._own.view(stream, question)
+            pending.append(self._committer.pending(await self._streams.get(stream)))
+            views[stream] = replace(view, graph=SegmentGraph(view.graph, open=view.graph.open))
+        for commit in pending:
+            if commit is not None:
+                await commit
+        return views
 
     async def streams_by_name(self, after: str, limit: int) -> Mapping[str, Sequence[str]]:
         """The names that follow `after`, in order, each with the streams that the group reads."""
@@ -264,6 +288,7 @@ class Groups:
             positions,
             lambda members, graphs, moment: members.report(reader, epoch, positions, graphs, moment, settled),
             settled=settled,
+            is_report=True,
         )
 
     async def acquire(self, group: str, reader: str, epoch: int, most: int) -> ReaderAnswer:
@@ -327,7 +352,9 @@ class Groups:
         act: Act | None = None,
         *,
         settled: Positions | None = None,
+        is_report: bool = False,
     ) -> ReaderAnswer:
+        """Applies a call of a reader, and answers when it is durable."""
         while True:
             settings = (await self.get(group)).membership.settings
             for name, given in (("positions", positions), ("settled", settled or {})):
@@ -361,9 +388,19 @@ class Groups:
         loaded.record_owned(reader, owned, now)
         share, free = loaded.membership.share(graphs, moment)
         await self._committer.join(loaded)
-        with kept():
-            window = await self.window(group)
+        window = await self._window_after(group, is_report=is_report)
         return ReaderAnswer(epoch=epoch, owned=owned, share=share, free=free, window=window)
+
+    async def _window_after(self, group: str, *, is_report: bool) -> GroupWindow:
+        """The window after a change that is stored. A report is harmless to repeat, so it raises StreamAway as it is;
+        of other calls that would say that nothing was changed."""
+        try:
+            with kept():
+                return await self.window(group)
+        except StreamAway as error:
+            if is_report:
+                raise
+            raise StoreUndecided(reason=f"it is stored, but the answer could not be read: {error.reason}") from error
 
     async def window(self, group: str) -> GroupWindow:
         """The window of a group, in each of its streams and over all of them. Answers when the positions that it is
@@ -374,7 +411,10 @@ class Groups:
         return window
 
     async def window_so_far(self, group: str) -> GroupWindow:
-        """The same for operators: it does not wait for the commit of a reader's report."""
+        """The same for operators: it does not wait for the commit of a reader's report, nor for other controllers."""
+        loaded = await self.get(group)
+        if loaded.told is not None and not self.views.at_hand(loaded.membership.settings.streams):
+            return as_of(loaded.told, self._clock.now())
         window, _ = await self._window(group)
         return window
 
@@ -393,6 +433,7 @@ class Groups:
         now = loaded.tenure.moment(self._clock.now()).now
         was_caught_up, was_held, was_backlog = loaded.caught_up, members.held, loaded.backlog
         window = group_window(loaded, views, now)
+        loaded.told = window
         pending = self._committer.pending(loaded)
         loaded.record_silent(now)
         if members.held != was_held:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import structs
+
 from controller.groups.loaded_group import LoadedGroup
 from controller.groups.membership import Membership
 from controller.groups.stream_views import GroupPlace, GroupStanding, StreamQuestion, StreamView
@@ -47,6 +49,16 @@ def group_window(loaded: LoadedGroup, views: Mapping[str, StreamView], now: int)
         backlog=loaded.in_backlog(lowest, now, asleep=len(left_out) == len(streams)),
         idle=left_out,
     )
+
+
+def as_of(told: GroupWindow, now: int) -> GroupWindow:
+    """A window that was told before, with the lag behind the present clock."""
+    lowest = told.lower
+    streams = {
+        stream: structs.replace(each, lag_ms=None if each.lower is None else now - each.lower)
+        for stream, each in told.streams.items()
+    }
+    return structs.replace(told, streams=streams, lag_ms=None if lowest is None else now - lowest)
 
 
 def _stream_window(place: GroupPlace, newest: int | None, now: int) -> StreamWindow:

@@ -37,7 +37,16 @@ from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
 from controller.yielding import Yielding
 from strandline.access import EVERYTHING, fits
-from strandline.errors import NotOwner, StoreCorrupt, StoreUnavailable, StreamLoading, UnknownGroup, UnknownStream
+from strandline.errors import (
+    Denied,
+    NotOwner,
+    StoreCorrupt,
+    StoreUnavailable,
+    StreamAway,
+    StreamLoading,
+    UnknownGroup,
+    UnknownStream,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +283,7 @@ class StatusReader:
         for name in names:
             try:
                 found.append(await self._of_groups.get(name))
-            except (UnknownGroup, UnknownStream, StreamLoading, StoreCorrupt, NotOwner):
+            except (UnknownGroup, UnknownStream, StreamLoading, StoreCorrupt, NotOwner, StreamAway, Denied):
                 continue  # it, or one of its streams, was deleted, is not loaded yet, is damaged, or is not served here
         return found
 

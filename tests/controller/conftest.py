@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.served import InProcess, ManualClock, OwnProcess
+from tests.two_controllers import TwoStores
 
 
 @pytest.fixture
@@ -24,8 +25,19 @@ def database(tmp_path: Path) -> Path | str:
     return tmp_path / "store.db"
 
 
+@pytest.fixture(params=["sqlite", "postgresql", "two controllers"])
+def group_store(request: pytest.FixtureRequest, tmp_path: Path) -> str | TwoStores:
+    """A fresh store of each kind, and two stores whose controllers share the streams of a reader group."""
+    if request.param == "two controllers":
+        return TwoStores(tmp_path)
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'store.db'}"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
 @pytest.fixture
-def start(database: Path | str, clock: ManualClock) -> Iterator[Callable[..., InProcess]]:
+def start(database: Path | str | TwoStores, clock: ManualClock) -> Iterator[Callable[..., InProcess]]:
     """Starts a controller on the test's store; the one before, if any, is stopped in order, for a time if asked to."""
     started: list[InProcess] = []
 
@@ -33,7 +45,8 @@ def start(database: Path | str, clock: ManualClock) -> Iterator[Callable[..., In
         while started:
             started.pop().__exit__(None, None, None)
         clock.now += after_ms
-        started.append(InProcess(database, clock).__enter__())
+        serving = database.serve(clock) if isinstance(database, TwoStores) else InProcess(database, clock)
+        started.append(serving.__enter__())
         return started[-1]
 
     yield begin

@@ -4,13 +4,15 @@ from typing import Any
 
 import pytest
 
+from tests.two_controllers import TwoStores
+
 CONFIG = {"segments": 2, "mark_interval_ms": 0, "max_ahead_ms": None}
 GROUP = "/v1/reader-groups/g"
 
 
 @pytest.fixture
-def database(store_url: str) -> str:
-    return store_url
+def database(group_store: str | TwoStores) -> str | TwoStores:
+    return group_store
 
 
 @pytest.fixture

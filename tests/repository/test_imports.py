@@ -21,7 +21,7 @@ ALLOWED_OUTSIDE = {
     "strandline.client.http": {"httpx"},
     **{
         f"strandline.wire.{name}": {"msgspec"}
-        for name in ("controllers", "groups", "journal", "operations", "shapes", "status", "streams")
+        for name in ("controllers", "groups", "journal", "operations", "shapes", "status", "stream_views", "streams")
     },
 }
 # Clocks, randomness, logging, files, processes, threads and the net, by the module of the standard library.

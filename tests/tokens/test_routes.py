@@ -25,6 +25,7 @@ WANTED = {
     "GET /v1/reader-groups": ("reader", "any"),
     "GET /v1/status": ("reader", "any"),
     "POST /v1/notes": ("writer", "any"),
+    "POST /v1/cluster/windows": ("reader", "any"),
     f"POST {STREAM}/notes": ("writer", "stream"),
     f"POST {STREAM}/tail": ("writer", "stream"),
     f"PUT {STREAM}/writers/{{writer}}": ("writer", "stream"),

@@ -8,5 +8,6 @@ peers.py        calls to the other controllers
 note_queue.py   notes of several callers that go to their owner together
 owners.py       the owner of a stream or group: found, waited for, looked for again
 note_batches.py `POST /v1/notes` for streams of several owners
+stream_views.py views of streams of several owners, for reader groups
 forwarding.py   what the middleware asks about each call
 """

@@ -24,6 +24,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from controller.cluster.records import ControllerRow
 from controller.controller import Controller
+from controller.groups.stream_views import StreamViews
 from controller.http.bodies import NoteBody
 from controller.http.declared import DeclaredRoute
 from controller.http.forwarding.directory import Directory
@@ -40,6 +41,7 @@ from controller.http.forwarding.peers import (
     Peers,
     told,
 )
+from controller.http.forwarding.stream_views import TOKEN, StreamsOfAll
 from controller.http.forwarding.subjects import Subject, Subjects
 from controller.http.forwarding.wire import Headers, NoAnswer, NotTaken
 from controller.http.notes import OF_SEVERAL_STREAMS, read_well_made
@@ -116,6 +118,10 @@ class Forwarding:
         """How often another controller passed on what this one does not own."""
         return self._owners.not_owned
 
+    def streams_of_all(self, own: StreamViews) -> StreamsOfAll:
+        """Views of the streams of all controllers, from those of this one."""
+        return StreamsOfAll(own, self._owners, self._peers)
+
     async def close(self) -> None:
         await self._queue.close()
         self.peers.close()
@@ -134,6 +140,7 @@ class Forwarding:
             raise NotOwner(reason="the call was passed on to a controller with another id")
         scope[_PASSED_ON] = passed_on_to is not None
         call = _Call(controller, scope, receive, send, request_id)
+        TOKEN.set(call.token)
         if scope["path"] == OF_SEVERAL_STREAMS and scope["method"] == "POST":
             batch = await self._batches.take(controller, scope, receive, call.token, passed_on_to)
             await call.reply(batch.status, batch.body, batch.time, _when_to_retry(batch.status))

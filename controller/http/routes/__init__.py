@@ -13,13 +13,15 @@ from controller.http.routes import (
     marks,
     operations,
     status,
+    stream_views,
     streams,
     writers,
 )
 
 # They are searched in this order.
 ROUTERS: Final = tuple(
-    each.router for each in (marks, streams, writers, mark_events, journals, groups, status, controllers, operations)
+    each.router
+    for each in (marks, streams, writers, mark_events, journals, groups, status, controllers, operations, stream_views)
 )
 
 

@@ -1,0 +1,208 @@
+"""Views of streams for the reader groups of this controller, wherever the streams are: each owner is asked once.
+
+    questions ──► by owner ──► this controller          ──► views
+                               POST /v1/cluster/windows
+                               at each of the others, side by side
+
+Asking changes nothing. So an owner that is away, or is none any more, is looked for again for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from controller.cluster.records import ControllerRow, Kind
+from controller.groups.stream_views import GroupPlace, GroupStanding, StreamQuestion, StreamView, StreamViews
+from controller.http.forwarding.owners import Owners
+from controller.http.forwarding.peers import PassedCall, Peers
+from controller.http.forwarding.subjects import Subject
+from controller.http.forwarding.wire import NoAnswer, NotTaken
+from controller.http.responses import JSON, to_json
+from controller.limits import PEER_VIEW_MS, VIEWED_STREAMS
+from controller.records.operator_log import REQUEST_ID
+from strandline.core.cut import Cut
+from strandline.core.segment import Segment, SegmentGraph
+from strandline.errors import (
+    Denied,
+    NotOwner,
+    Overloaded,
+    Refused,
+    StoreCorrupt,
+    StrandlineError,
+    StreamAway,
+    StreamLoading,
+    UnknownPath,
+    UnknownStream,
+)
+from strandline.wire.problems import from_problem
+from strandline.wire.shapes import read
+from strandline.wire.stream_views import StreamViewReply, StreamViewsReply
+
+WINDOWS: Final = b"/v1/cluster/windows"
+# The token of the caller whose call is being answered: an owner checks it, as for a call that is passed on.
+TOKEN: Final[ContextVar[bytes | None]] = ContextVar("token", default=None)
+
+Target: TypeAlias = ControllerRow | None  # None: this controller
+_ANSWERS: Final = (Refused, Denied, StreamLoading, Overloaded, StoreCorrupt)  # what an owner says to the caller
+
+
+class _NotLooked(Exception):
+    """Nobody has answered, and the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was seen last of a stream of another controller."""
+
+    graph: SegmentGraph
+    fence: int
+
+
+class StreamsOfAll:
+    """Views of the streams of all controllers."""
+
+    def __init__(self, own: StreamViews, owners: Owners, peers: Peers) -> None:
+        self._own = own
+        self._owners = owners
+        self._peers = peers
+        self._seen: dict[str, _Seen] = {}  # by stream, the one that was seen last stands last
+
+    def at_hand(self, streams: Iterable[str]) -> bool:
+        return all(self._owners.look(_subject(stream), None) is None for stream in streams)
+
+    async def graphs(
+        self, streams: Iterable[str], positions: Mapping[str, Mapping[str, int]], *, anew: bool = False
+    ) -> Mapping[str, SegmentGraph]:
+        graphs: dict[str, SegmentGraph | None] = {}
+        for stream in streams:
+            seen = None if anew or self.at_hand([stream]) else self._seen.get(stream)
+            fits = seen is not None and _fits(seen.graph, positions.get(stream, {}))
+            graphs[stream] = seen.graph if seen is not None and fits else None
+        views = await self.ask({stream: StreamQuestion() for stream, graph in graphs.items() if graph is None})
+        return {stream: views[stream].graph if graph is None else graph for stream, graph in graphs.items()}
+
+    async def ask(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
+        until = self._owners.over_at()
+        views: dict[str, StreamView] = {}
+        open_questions = {stream: self._with_fence(stream, question) for stream, question in questions.items()}
+        while open_questions:
+            away = await self._attempt(open_questions, views)
+            open_questions = {stream: question for stream, question in open_questions.items() if stream in away}
+            if away and not await self._owners.pause(until):
+                stream, reason = next(iter(away.items()))
+                raise StreamAway(stream=stream, reason=reason)
+        return {stream: views[stream] for stream in questions}
+
+    async def _attempt(self, questions: Mapping[str, StreamQuestion], views: dict[str, StreamView]) -> dict[str, str]:
+        """Asks each owner for its views; returns the streams for which nobody has answered, and why."""
+        found = await asyncio.gather(*[self._find(stream) for stream in questions])
+        away: dict[str, str] = {}
+        owners: dict[Target, list[str]] = {}
+        for stream, target in zip(questions, found, strict=True):
+            if isinstance(target, NotOwner):
+                away[stream] = target.reason
+            else:
+                owners.setdefault(target, []).append(stream)
+        asked = [
+            self._ask_owner(target, {stream: questions[stream] for stream in streams})
+            for target, streams in owners.items()
+        ]
+        for streams, part in zip(owners.values(), await asyncio.gather(*asked, return_exceptions=True), strict=True):
+            if isinstance(part, _NotLooked):
+                away.update(dict.fromkeys(streams, str(part)))
+            elif isinstance(part, BaseException):
+                if isinstance(part, UnknownStream):
+                    self._seen.pop(part.stream, None)
+                raise part
+            else:
+                views.update(part)
+        return away
+
+    async def _find(self, stream: str) -> Target | NotOwner:
+        try:
+            return await self._owners.find(_subject(stream))
+        except NotOwner as error:
+            return error
+
+    async def _ask_owner(self, owner: Target, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
+        """The views of one owner's streams. Raises _NotLooked, or what the owner says."""
+        if owner is None:
+            try:
+                return await self._own.ask(questions)
+            except NotOwner as error:
+                raise _NotLooked(error.reason) from None
+        try:
+            async with asyncio.timeout(PEER_VIEW_MS / 1000), self._peers.ask(owner, _call(questions)) as answer:
+                status, body = answer.status, await answer.whole()
+        except (NotTaken, NoAnswer) as error:
+            raise _NotLooked(str(error)) from None
+        except TimeoutError:
+            raise _NotLooked(f"its controller has not answered for {PEER_VIEW_MS} ms") from None
+        try:
+            if status != 200:
+                raise _said(body)
+            replies = read(StreamViewsReply, body).streams
+            views = {stream: _view(replies[stream]) for stream in questions}
+        except (ValueError, KeyError) as error:
+            raise _NotLooked(f"its controller gave an answer that is none: {error}") from None
+        for stream, view in views.items():
+            self._see(stream, _Seen(view.graph, view.fence))
+        return views
+
+    def _with_fence(self, stream: str, question: StreamQuestion) -> StreamQuestion:
+        seen = self._seen.get(stream)
+        return question if seen is None else replace(question, fence=seen.fence)
+
+    def _see(self, stream: str, seen: _Seen) -> None:
+        before = self._seen.pop(stream, None)
+        fence = seen.fence if before is None else max(seen.fence, before.fence)
+        self._seen[stream] = _Seen(seen.graph, fence)
+        if len(self._seen) > VIEWED_STREAMS:
+            del self._seen[next(iter(self._seen))]
+
+
+def _subject(stream: str) -> Subject:
+    return Subject(Kind.STREAM, stream)
+
+
+def _fits(graph: SegmentGraph, position: Mapping[str, int]) -> bool:
+    try:
+        graph.cut(position)
+    except Refused:
+        return False
+    return True
+
+
+def _call(questions: Mapping[str, StreamQuestion]) -> PassedCall:
+    token, request_id = TOKEN.get(), REQUEST_ID.get()
+    named = ((b"authorization", token), (b"x-request-id", request_id))
+    headers = ((b"content-type", JSON), *((name, value) for name, value in named if value is not None))
+    return PassedCall("POST", WINDOWS, headers, to_json({"streams": questions}))
+
+
+def _said(body: bytes) -> StrandlineError | _NotLooked:
+    """What an owner says in place of views, or that it cannot say anything now."""
+    error = from_problem(read(dict[str, Any], body))
+    if isinstance(error, _ANSWERS) and not isinstance(error, UnknownPath):
+        return error
+    return _NotLooked(str(error))
+
+
+def _view(reply: StreamViewReply) -> StreamView:
+    segments = (
+        Segment(id=each.id, created_at=0, predecessors=each.predecessors, final_offset=each.final_offset)
+        for each in reply.segments
+    )
+    place = reply.place
+    return StreamView(
+        graph=SegmentGraph(segments, open=reply.open),
+        fence=reply.fence,
+        newest=reply.newest,
+        place=None if place is None else GroupPlace(place.position, place.windows, GroupStanding(place.standing)),
+        start=None if reply.start is None else Cut(reply.start),
+        bounds=reply.bounds,
+    )

@@ -1,0 +1,125 @@
+"""A reader group asks the owners of its streams; the call for that is made by controllers alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.cluster.records import Kind
+from tests.forwarding.conftest import STREAM, Cluster, Make, RealController, note
+
+GROUP = "/v1/reader-groups/g"
+WINDOWS = "/v1/cluster/windows"
+HOP = {"Strandline_Hop": "1", "Strandline_For": "2"}
+Two = tuple[RealController, RealController]
+
+
+@pytest.fixture
+def group(cluster: Cluster, two: Two) -> Two:
+    """A group of the first controller, which reads `s` of the second and `t` of its own, each noted up to 5."""
+    first, _ = two
+    cluster.give("g", 1, kind=Kind.GROUP)
+    assert first.ask("PUT", "/v1/streams/t", STREAM).status_code == 201
+    for stream in ("s", "t"):
+        assert first.ask("POST", f"/v1/streams/{stream}/notes", note(5)).status_code == 200
+    assert first.ask("PUT", GROUP, {"streams": ["s", "t"]}).status_code == 201
+    return two
+
+
+def report(controller: RealController, offset: int, epoch: int | None = None) -> Any:
+    body: dict[str, Any] = {"positions": {"s": {"0": offset}, "t": {"0": offset}}}
+    return controller.ask("PUT", f"{GROUP}/readers/r", body if epoch is None else {**body, "epoch": epoch})
+
+
+def test_any_controller_answers_a_group_of_two_owners(group: Two) -> None:
+    for controller in group:
+        answer = report(controller, 5)
+        assert answer.status_code == 200
+        assert answer.json()["window"]["watermarks"] == {"": 5}
+        assert controller.ask("GET", f"{GROUP}/lag").json()["streams"].keys() == {"s", "t"}
+
+
+def test_a_report_stands_while_a_streams_owner_is_away(group: Two) -> None:
+    first, second = group
+    epoch = report(first, 4).json()["epoch"]
+    second.stop()
+    away = report(first, 5, epoch)
+    assert (away.status_code, away.json()["code"], away.json()["stream"]) == (503, "stream_away", "s")
+    assert away.headers["retry-after"] == "1"
+    assert first.ask("GET", GROUP).json()["readers"][0]["owned"] == {"s": {"0": 5}, "t": {"0": 5}}
+
+
+def test_other_calls_say_that_they_are_stored(group: Two) -> None:
+    first, second = group
+    report(first, 4)
+    second.stop()
+    stored = report(first, 4)
+    assert (stored.status_code, stored.json()["code"]) == (504, "store_undecided")
+    acquired = first.ask("POST", f"{GROUP}/readers/r/acquire", {"epoch": 2, "max": 1})
+    assert (acquired.status_code, acquired.json()["code"]) == (503, "stream_away")
+
+
+def test_whoever_passed_a_groups_call_on_does_not_look_again(group: Two, cluster: Cluster, make: Make) -> None:
+    first, second = group
+    third = make(3)
+    cluster.give("g", 1, kind=Kind.GROUP)
+    report(third, 4)
+    second.stop()
+    looked = third.directory.looked
+    away = third.ask("GET", f"{GROUP}/time-window")
+    assert (away.status_code, away.json()["code"]) == (503, "stream_away")
+    assert third.directory.looked == looked and first.directory.looked > 0
+
+
+def test_a_group_follows_a_stream_that_moves(group: Two, cluster: Cluster, make: Make) -> None:
+    first, _ = group
+    report(first, 5)
+    third = make(3)
+    cluster.give("s", 3)
+    third.ask("PUT", "/v1/streams/s", STREAM)
+    third.ask("POST", "/v1/streams/s/notes", note(9))
+    assert first.ask("GET", f"{GROUP}/time-window").json()["streams"]["s"]["upper"] == 9
+
+
+def test_the_status_shows_what_was_told_last(group: Two) -> None:
+    first, second = group
+    report(first, 5)
+    second.stop()
+    [shown] = first.ask("GET", "/v1/status").json()["groups"]
+    assert shown["group"] == "g" and shown["watermarks"] == {"": 5}
+
+
+def test_a_deleted_stream_is_unknown_to_its_group(group: Two) -> None:
+    first, _ = group
+    epoch = report(first, 4).json()["epoch"]
+    assert first.ask("DELETE", "/v1/streams/s").status_code == 204
+    for _ in range(2):
+        refused = report(first, 5, epoch)
+        assert (refused.status_code, refused.json()["code"]) == (404, "unknown_stream")
+    assert first.ask("DELETE", GROUP).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "code"),
+    [
+        ({"streams": {"s": {}}}, {}, 400, "bad_request"),
+        ({"streams": {"s": {}}}, {"Strandline_Hop": "1", "Strandline_For": "77"}, 503, "not_owner"),
+        ({"streams": {"s": {}}}, {"Strandline_Hop": "2", "Strandline_For": "2"}, 400, "bad_request"),
+        ({"streams": {"s": {"fence": 2}}}, HOP, 503, "not_owner"),
+        ({"streams": {"u": {}}}, HOP, 404, "unknown_stream"),
+        ({"streams": {"!": {}}}, HOP, 422, "invalid_name"),
+        ({"streams": {"s": {"read": {"0": -1}}}}, HOP, 422, "invalid_note"),
+        ({"streams": {"s": {"read": {"9": 1}}}}, HOP, 422, "unknown_segment"),
+        ({"streams": {"s": {"bounds": {"!": 1}}}}, HOP, 422, "invalid_name"),
+        ({"streams": {"s": {"from_time": 2**60}}}, HOP, 422, "invalid_note"),
+        ({"streams": {"s": {"more": 1}}}, HOP, 422, "invalid_note"),
+        ({"streams": {f"s{number}": {} for number in range(257)}}, HOP, 422, "too_many"),
+    ],
+)
+def test_a_question_that_no_controller_asks_is_refused(
+    two: Two, body: Any, headers: dict[str, str], status: int, code: str
+) -> None:
+    _, second = two
+    refused = second.ask("POST", WINDOWS, body, **headers)
+    assert (refused.status_code, refused.json()["code"]) == (status, code)
