@@ -120,7 +120,7 @@ class Forwarding:
 
     def streams_of_all(self, own: StreamViews) -> StreamsOfAll:
         """Views of the streams of all controllers, from those of this one."""
-        return StreamsOfAll(own, self._owners, self._peers)
+        return StreamsOfAll(own, self._owners, self.peers)
 
     async def close(self) -> None:
         await self._queue.close()
