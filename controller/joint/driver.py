@@ -14,6 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeVar, assert_never
 
@@ -67,6 +68,7 @@ class Driver:
         self._pace = RateLimit(1, STORE_TELLING_MS, monotonic())
         self._timer: asyncio.TimerHandle | None = None
         self._learning = False
+        self._left_timeline = False
         self._news = asyncio.Event()
         self._closed = False
 
@@ -82,6 +84,7 @@ class Driver:
         stopped. `commit_soon` wants a commit, whether or not anything has changed. `taken` is called when tenures have
         begun."""
         self._memories, self._commit_soon, self._taken = memories, commit_soon, taken
+        self._sessions.timeline.when_left = partial(_in_loop, asyncio.get_running_loop(), self._leave_timeline)
         self.step()
         while not self.member.may_serve(self._monotonic()) and not self.stopped.done():
             await self.changed()
@@ -137,10 +140,11 @@ class Driver:
         member, beats, requests = self.member, self._sessions.beat_connection, self._sessions.request_connection
         match action:
             case Begin() as begin:
+                renew, self._left_timeline = self._left_timeline, False
                 self._ask(
                     self._beats,
                     COMMIT_DEADLINE_S,
-                    partial(cluster.begin, beats, begin),
+                    partial(_begin, self._sessions, begin, renew=renew),
                     lambda now, answer: self._begun(now, begin, answer),
                     lambda now: member.begin_failed(now, begin),
                 )
@@ -176,6 +180,12 @@ class Driver:
                     self.stopped.set_result(replaced_by)
             case _:
                 assert_never(action)
+
+    def _leave_timeline(self) -> None:
+        """The store failed over, and may lack what is in memory."""
+        self._left_timeline = True
+        self.member.begin_anew()
+        self.step()
 
     def _begun(self, now: int, begin: Begin, answer: BeginAnswer | NameTaken) -> None:
         if isinstance(answer, NameTaken):
@@ -247,3 +257,14 @@ class Driver:
         if untold is not None:
             told = {"cause": str(found.cause), "reason": found.reason, "untold": untold}
             log_event("joint_request_failed", logging.ERROR, error=error, **told)
+
+
+def _begin(sessions: JointSessions, begin: Begin, *, renew: bool) -> BeginAnswer | NameTaken:
+    if renew:
+        sessions.renew()
+    return cluster.begin(sessions.beat_connection, begin)
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(call)

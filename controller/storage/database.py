@@ -20,6 +20,7 @@ from controller.storage.diagnosis import Cause, diagnose
 from controller.storage.postgresql import (
     DEADLOCK,
     NOT_IN_TIME,
+    Timeline,
     check_none_alone,
     joint_engine,
     reading_engine,
@@ -152,7 +153,17 @@ class JointSessions:
     request_connection: Connection
     beats: StoreSession
     requests: StoreSession
+    timeline: Timeline
+    _others: Sequence[StoreSession]  # all but that of the beats
     _open: ExitStack
+
+    def renew(self) -> None:
+        """Ends all sessions: the store is on another timeline, or an old one lives on beside it. Call it in the thread
+        of the beats."""
+        self.timeline.leave()
+        for session in self._others:
+            session.cut()
+        self.beat_connection.invalidate()
 
     def close(self) -> None:
         self._open.close()
@@ -168,18 +179,21 @@ def open_joint(url: str) -> tuple[Database, JointSessions]:
         raise OneController(shown(parsed))
     with ExitStack() as opened, ExitStack() as joint:
         try:
-            writing, reading, loading = joint_engine(parsed), reading_engine(parsed), reading_engine(parsed)
+            timeline = Timeline()
+            engines = joint_engine(parsed, timeline, leading=True), joint_engine(parsed, timeline)
+            beats, requests = _sessions_of(engines, joint)
+            first, second = (joint.enter_context(engine.connect()) for engine in engines)
+            writing = joint_engine(parsed, timeline)
+            reading, loading = (reading_engine(parsed, timeline=timeline) for _ in range(2))
             sessions = Sessions(*_sessions_of((writing, reading, loading), opened))
             writer = opened.enter_context(writing.connect())
             with transaction(writer):
                 upgrade.one_at_a_time(writer)
                 fresh = _make_if_empty(writer, parsed)
             reader = opened.enter_context(reading.connect())
-            engines = joint_engine(parsed), joint_engine(parsed)
-            beats, requests = _sessions_of(engines, joint)
-            first, second = (joint.enter_context(engine.connect()) for engine in engines)
             database = Database(writer, reader, loading, opened.pop_all(), fresh, sessions)
-            return database, JointSessions(first, second, beats, requests, joint.pop_all())
+            others = (requests, *sessions)
+            return database, JointSessions(first, second, beats, requests, timeline, others, joint.pop_all())
         except DBAPIError as error:
             raise away(parsed, error) from error
         except CommitUnknown as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
@@ -16,17 +17,62 @@ from controller.limits import (
     TAKE_OVER_WAIT_MS,
     VANISHED_CLIENT_MS,
 )
+from controller.storage.diagnosis import Cause, StoreTrouble
 from controller.storage.refusals import AlreadyServed, DriverMissing
 from strandline.redaction import redact
 
 LOCK: Final = int.from_bytes(b"strand")  # the key of the advisory lock
 NOT_IN_TIME: Final = "55P03"  # lock_not_available
 DEADLOCK: Final = "40P01"  # deadlock_detected
+_TIMELINE: Final = """
+SELECT CASE WHEN NOT pg_is_in_recovery()
+THEN system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) END FROM pg_control_system()"""
 
 
-def reading_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS) -> Engine:
+class TimelineLeft(StoreTrouble):
+    """PostgreSQL has failed over: a new session is not on the timeline on which this controller serves."""
+
+    cause = Cause.AWAY
+
+    def __str__(self) -> str:
+        return "PostgreSQL has failed over to another server, and this controller begins anew there"
+
+
+class Timeline:
+    """The timeline of PostgreSQL on which one of several controllers serves. All of its sessions are there.
+
+    A standby that was promoted is on another timeline, and may lack what the controller has in memory. The session of
+    the beats says which timeline it is; for every other one on another timeline connecting raises TimelineLeft.
+    """
+
+    def __init__(self) -> None:
+        self.when_left: Callable[[], object] = lambda: None  # called in the thread that found it
+        self._present: str | None = None
+
+    def leave(self) -> None:
+        """The next session of the beats says which timeline it is."""
+        self._present = None
+
+    def enter(self, connection: Any, *, leading: bool) -> None:  # a connection of psycopg
+        """Checks a new session; `leading` is that of the beats."""
+        ((found,),) = connection.execute(_TIMELINE).fetchall()
+        connection.commit()
+        present = self._present
+        if leading and present is None:
+            self._present = found
+        elif found is None or found != present:
+            if present is not None:
+                self.when_left()
+            raise TimelineLeft
+
+
+def reading_engine(
+    url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS, timeline: Timeline | None = None
+) -> Engine:
     """An engine for read-only transactions, each on one snapshot of the store."""
     engine = _engine(url, isolation_level="REPEATABLE READ", statement_timeout_ms=statement_timeout_ms)
+    if timeline is not None:
+        _follow(timeline, engine, leading=False)
     return engine.execution_options(postgresql_readonly=True)
 
 
@@ -39,7 +85,7 @@ def writing_engine(url: URL, *, statement_timeout_ms: int = STATEMENT_TIMEOUT_MS
     return _holding("pg_advisory_lock", url, statement_timeout_ms, {})
 
 
-def joint_engine(url: URL, *, idle_ms: int = IDLE_COMMIT_MS) -> Engine:
+def joint_engine(url: URL, timeline: Timeline, *, leading: bool = False, idle_ms: int = IDLE_COMMIT_MS) -> Engine:
     """An engine for the sessions of one of several controllers that serve a store together.
 
     They share the lock, so that no session of `writing_engine` is there beside them. The server ends a session that
@@ -50,7 +96,20 @@ def joint_engine(url: URL, *, idle_ms: int = IDLE_COMMIT_MS) -> Engine:
         "idle_in_transaction_session_timeout": idle_ms,
         "client_connection_check_interval": VANISHED_CLIENT_MS,
     }
-    return _holding("pg_advisory_lock_shared", url, STATEMENT_TIMEOUT_MS, settings)
+    engine = _holding("pg_advisory_lock_shared", url, STATEMENT_TIMEOUT_MS, settings)
+    _follow(timeline, engine, leading=leading)
+    return engine
+
+
+def _follow(timeline: Timeline, engine: Engine, *, leading: bool) -> None:
+    def enter(connection: Any, _record: Any) -> None:  # a connection of psycopg, which may not be installed
+        try:
+            timeline.enter(connection, leading=leading)
+        except BaseException:
+            connection.close()
+            raise
+
+    event.listen(engine, "connect", enter)
 
 
 def _holding(lock: str, url: URL, statement_timeout_ms: int, settings: dict[str, int]) -> Engine:

@@ -29,6 +29,7 @@ Patch = pytest.MonkeyPatch
 FOR_EVER = 10**12
 HAND_OVERS = Plan(("hand_over",), shards=1, controllers=2, every_ms=300, note_ms=150)
 LATE_BEATS = Plan(("slow", "cut", "cut"), shards=2, controllers=2, every_ms=600, note_ms=200, latency_ms=(1, 10))
+FAIL_OVERS = Plan(("fail_over", "fail_over", "pause", "cut"), shards=2, note_ms=150)
 
 
 # -- in the store -----------------------------------------------------------------------------------------------------
@@ -190,6 +191,10 @@ def store_clock(patch: Patch) -> None:
     patch.setattr(Process, "ask", with_own_clock)
 
 
+def timeline(patch: Patch) -> None:
+    patch.setattr(Process, "begin_anew", lambda self: None)
+
+
 def load_after_take(patch: Patch) -> None:
     """Streams are loaded before their shard is taken, and used afterwards."""
     tick, load = Process.tick, Process.load
@@ -241,6 +246,7 @@ RULES: dict[str, tuple[Callable[[Patch], None], Plan, int]] = {
     "store_clock": (store_clock, Plan(("kill", "silence"), shards=2), 0),
     "clock_floor": (clock_floor, Plan(), 2),
     "clock_clamp": (clock_clamp, Plan(), 8),
+    "timeline": (timeline, FAIL_OVERS, 0),
     "load_after_take": (load_after_take, Plan(), 0),
     "drop_on_release": (drop_on_release, Plan(("hand_over",), shards=1, controllers=2, every_ms=300), 0),
     "drain_first": (drain_first, HAND_OVERS, 86),

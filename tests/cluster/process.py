@@ -59,6 +59,7 @@ class Process:
         self.alive = True
         self.paused = False
         self.cut = False  # from the store
+        self.timeline = world.store.timeline  # on which its sessions are
         self.origin = world.random.randrange(1_000_000)
         self.rate = world.random.uniform(0.99, 1.01)
         self.skew = world.random.choice([0, 0, 8_000, -8_000, 20_000])  # of its wall clock, which nothing may matter to
@@ -122,6 +123,15 @@ class Process:
     def _due(self, timer: int) -> None:
         if timer == self._timer or self.paused:
             self.enter(lambda: None)
+
+    def leave_timeline(self) -> None:
+        """A new session is on another timeline than those before."""
+        if self.timeline != self.world.store.timeline:
+            self.timeline = self.world.store.timeline
+            self.begin_anew()
+
+    def begin_anew(self) -> None:
+        self.member.begin_anew()
 
     def perform(self, action: Any) -> None:
         member = self.member
@@ -304,7 +314,8 @@ class Process:
         if call.writer is None:
             shown = memory.data.marks[: self.newest_shown(memory)]
             store = self.world.store
-            self.world.truth.judge_read(call.shard, shown, store.data[call.shard].marks, now, store.now)
+            if self.timeline == store.timeline:  # else it has not heard of what was lost
+                self.world.truth.judge_read(call.shard, shown, store.data[call.shard].marks, now, store.now)
             call.reply(True)
             return
         self.let_go(call.shard, memory, now)

@@ -61,6 +61,16 @@ class Session:
     over: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What a standby has of a store."""
+
+    rows: dict[int, ControllerRow]
+    shards: list[ShardRow]
+    data: list[Data]
+    version: int
+
+
 class Store:
     """The rows and the locks. `shards` shards with one stream each; the truth is told of everything that is done."""
 
@@ -69,6 +79,7 @@ class Store:
         self.time = 0.0  # real time
         self.step = START
         self.version = 0
+        self.timeline = 0
         self.changed_at = 0.0  # when a controller came or went last
         self.rows: dict[int, ControllerRow] = {}
         self.shards = [ShardRow(shard, None, 0, 0, 0, 0) for shard in range(shards)]
@@ -111,6 +122,19 @@ class Store:
             if session.idle_since is not None and self.time >= session.idle_since + IDLE_MS:
                 self.close(session)
 
+    # -- failing over --------------------------------------------------------------------------------------------
+
+    def copy(self) -> Copy:
+        return Copy(dict(self.rows), [*self.shards], [data.copy() for data in self.data], self.version)
+
+    def fail_over(self, standby: Copy) -> None:
+        """A standby is promoted. What it lacks is lost."""
+        for session in list(self.sessions):
+            self.close(session)
+        self.rows, self.shards, self.data, self.version = standby.rows, standby.shards, standby.data, standby.version
+        self.timeline += 1
+        self.truth.lost(self.data)
+
     # -- requests ------------------------------------------------------------------------------------------------
 
     def do(self, request: Any, answer: Answer) -> None:
@@ -141,7 +165,8 @@ class Store:
         self.truth.did(controller, [row.id for row in self.owned(controller)], self.time)
 
     def has_ended(self, controller: int) -> bool:
-        return self.rows[controller].ended_at is not None
+        row = self.rows.get(controller)  # one that was lost can write as little
+        return row is None or row.ended_at is not None
 
     def look(self, controller: int, known_version: int | None) -> BeatAnswer:
         rows = tuple(row for row in self.rows.values() if row.ended_at is None or row.id == controller)
@@ -157,7 +182,7 @@ class Store:
             for row in self.live():
                 if row.name == begin.identity.name and row.id != begin.previous:
                     return NameTaken(row)
-        for controller in ends:
+        for controller in ends & self.rows.keys():
             row = self.rows[controller]
             bound = row.clock_bound
             if controller == begin.previous:
@@ -199,15 +224,14 @@ class Store:
         return self.rows[end.id].beat == end.beat
 
     def end(self, end: End) -> bool:
-        row = self.rows[end.id]
-        if row.ended_at is None and self.is_same_beat(end):
-            self.rows[end.id] = replace(row, ended_at=self.now)
+        if not self.has_ended(end.id) and self.is_same_beat(end):
+            self.rows[end.id] = replace(self.rows[end.id], ended_at=self.now)
             self.changed_at = self.time
         return self.has_ended(end.id)
 
     def leave(self, leave: Leave, answer: Answer) -> None:
-        row = self.rows[leave.id]
-        if row.ended_at is None:
+        if not self.has_ended(leave.id):
+            row = self.rows[leave.id]
             bound = min(row.clock_bound, leave.clock_shown + 1)
             self.rows[leave.id] = replace(row, clock_bound=bound, ended_at=self.now)
             self.changed_at = self.time

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.cluster import directed
-from tests.cluster.mutations import HAND_OVERS, LATE_BEATS
+from tests.cluster.mutations import FAIL_OVERS, HAND_OVERS, LATE_BEATS
 from tests.cluster.truth import Broken
 from tests.cluster.world import Plan, World
 
@@ -27,7 +27,7 @@ def test_every_promise_is_kept_with_all_faults() -> None:
         run(seed, Plan())
 
 
-@pytest.mark.parametrize("plan", [HAND_OVERS, LATE_BEATS], ids=["hand_overs", "late_beats"])
+@pytest.mark.parametrize("plan", [HAND_OVERS, LATE_BEATS, FAIL_OVERS], ids=["hand_overs", "late_beats", "fail_overs"])
 def test_every_promise_is_kept_with_many_faults_of_a_kind(plan: Plan) -> None:
     for seed in range(SEEDS // 10):
         run(seed, plan)

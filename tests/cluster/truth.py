@@ -30,6 +30,7 @@ class Truth:
         self.marks_shown = [0] * shards
         self.seen: dict[tuple[int, int], int] = {}  # by reader and shard: the highest fence
         self.store_clock_was_set = False  # then silence, which is measured by it, is not judged
+        self.commits_were_lost = False  # the same: who was heard last is lost with them
         self.heard = [[0.0] * writers for _ in range(shards)]
         self.unserved = [0.0] * shards
         self._heard_unserved = [[0.0] * writers for _ in range(shards)]
@@ -72,6 +73,14 @@ class Truth:
             served = min(served, self._failing[former])
         self.unserved[shard] += time - served
 
+    def lost(self, stored: list[Data]) -> None:
+        """The last commits are gone, and only what is stored has to last."""
+        self.commits_were_lost = True
+        for shard, data in enumerate(stored):
+            self.answered[shard] = [min(pair) for pair in zip(self.answered[shard], data.notes, strict=True)]
+            self.marks_shown[shard] = min(self.marks_shown[shard], len(data.marks))
+            self.clock_shown[shard] = 0
+
     def silence(self, shard: int, writer: int, time: float) -> float:
         """How long a writer has really been silent while somebody served its stream."""
         unserved = self.unserved[shard] - self._heard_unserved[shard][writer]
@@ -108,7 +117,7 @@ class Truth:
     def judge_let_go(self, shard: int, writer: int, time: float) -> str | None:
         """What is wrong with letting a writer go, if it becomes durable."""
         silent = self.silence(shard, writer, time)
-        if self.store_clock_was_set or silent >= WRITER_TIMEOUT_MS - LET_GO_SLACK_MS:
+        if self.store_clock_was_set or self.commits_were_lost or silent >= WRITER_TIMEOUT_MS - LET_GO_SLACK_MS:
             return None
         return f"writer {writer} of shard {shard} was let go after {silent:.0f} ms of served silence"
 

@@ -168,6 +168,7 @@ class World:
         """Sends something to the store. What is lost may be done all the same, before or after it is given up."""
         lost = self.random.random() < self.lost
         late = self.random.random() < (0.3 if lost else self.slowed)
+        timeline = process.timeline  # its session is on this one
         there = self.delay() + (self.random.randrange(4_000) if late else 0)
         if lost:
             self.after(self.delay() + self.random.randrange(300), partial(process.enter, give_up))
@@ -175,7 +176,10 @@ class World:
                 return
 
         def arrive() -> None:
-            if self.down or process.cut:
+            if timeline != self.store.timeline:
+                process.enter(process.leave_timeline)
+                process.enter(give_up)
+            elif self.down or process.cut:
                 self.after(self.random.randrange(20, 900), partial(process.enter, give_up))
             else:
                 at_store(reply)
@@ -185,7 +189,13 @@ class World:
                 self.after(self.random.randrange(20, 900), partial(process.enter, give_up))
             elif not lost:
                 late = self.random.randrange(2_500) if self.random.random() < self.slowed else 0
-                self.after(self.delay() + late, partial(process.enter, partial(hear, answer)))
+                self.after(self.delay() + late, partial(process.enter, partial(heard, answer)))
+
+        def heard(answer: Any) -> None:
+            if timeline == self.store.timeline:
+                hear(answer)
+            else:  # the session is gone
+                give_up()
 
         self.after(there, arrive)
 
@@ -337,6 +347,16 @@ class World:
         """Every commit fails for a while, although all can be reached."""
         self.refusing = True
         self.after(self.random.choice([1_500, 6_000, 9_000]), partial(setattr, self, "refusing", False))
+
+    def fail_over(self, _: Process | None) -> None:
+        """A standby receives nothing more, and then it becomes the primary."""
+        standby = self.store.copy()
+
+        def promote() -> None:
+            if not self.calm:
+                self.store.fail_over(standby)
+
+        self.after(self.random.choice([50, 500, 1_500]), promote)
 
     def silence(self, _: Process | None) -> None:
         self.quiet_until = self.time + self.random.choice([4_000, 9_000])

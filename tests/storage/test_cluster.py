@@ -34,7 +34,7 @@ from controller.storage import cluster, schema
 from controller.storage.cluster import BeginAnswer, ControllerEnded, ShardCheck, ShardsLost
 from controller.storage.database import open_database, parse_url
 from controller.storage.dialect import dialect_of
-from controller.storage.postgresql import joint_engine, writing_engine
+from controller.storage.postgresql import Timeline, joint_engine, writing_engine
 from controller.storage.refusals import AlreadyServed, ServedTogether
 from controller.storage.save import Commit, CommitWriter
 from controller.storage.statements import StatementRunner
@@ -150,7 +150,7 @@ class Cluster:
         self.execute("CREATE TABLE wrote (shard int, fence int)")
 
     def connect(self, idle_ms: int = 60_000) -> Connection:
-        engine = joint_engine(parse_url(self.url), idle_ms=idle_ms)
+        engine = joint_engine(parse_url(self.url), Timeline(), leading=True, idle_ms=idle_ms)
         self._opened.callback(engine.dispose)
         return self._opened.enter_context(engine.connect())
 
@@ -727,7 +727,7 @@ def test_a_store_that_was_served_together_is_served_by_none_alone(postgres: Post
 def test_a_controller_that_serves_alone_keeps_out_those_that_share(postgres_url: str) -> None:
     engine = writing_engine(parse_url(postgres_url))
     with engine.connect(), pytest.raises(AlreadyServed):
-        joint_engine(parse_url(postgres_url)).connect()
+        joint_engine(parse_url(postgres_url), Timeline(), leading=True).connect()
     engine.dispose()
 
 

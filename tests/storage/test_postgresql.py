@@ -13,7 +13,7 @@ from sqlalchemy.exc import InternalError, OperationalError
 
 from controller.limits import IDLE_COMMIT_MS, LOST_PEER_S, STATEMENT_TIMEOUT_MS, VANISHED_CLIENT_MS
 from controller.storage.database import open_database, parse_url
-from controller.storage.postgresql import joint_engine, reading_engine, sharing_engine, writing_engine
+from controller.storage.postgresql import Timeline, joint_engine, reading_engine, sharing_engine, writing_engine
 from controller.storage.refusals import AlreadyServed, DriverMissing
 from tests.postgres import Postgres
 
@@ -164,7 +164,7 @@ def test_writing_sessions_read_what_is_committed_whatever_the_default(
 
 
 def test_the_server_ends_commits_that_stop_and_notices_vanished_clients(postgres_url: str) -> None:
-    engine = joint_engine(parse_url(postgres_url))
+    engine = joint_engine(parse_url(postgres_url), Timeline(), leading=True)
     with engine.connect() as connection:
         assert setting(connection, "idle_in_transaction_session_timeout") == str(IDLE_COMMIT_MS)
         assert setting(connection, "client_connection_check_interval") == str(VANISHED_CLIENT_MS)
