@@ -39,6 +39,8 @@ from controller.http.problems import answer_with
 from controller.http.routes import ROUTERS, declared_by
 from controller.joint.ownership import Ownership
 from controller.settings import Settings
+from controller.status.joint_status import JointStatus
+from controller.status.status_view import StatusViews
 from controller.storage.refusals import StoreRefused
 from strandline.errors import (
     BadRequest,
@@ -128,11 +130,8 @@ def create_app(
         except StoreRefused as refused:
             app.state.refused = refused
             raise
-        _ask_all_owners(controller, forwarding)
         controller.measures.keys = settings.metrics_keys
-        app.state.controller = controller
-        app.state.forwarding = forwarding
-        app.state.exposition = MetricsText(controller, forwarding)
+        _provide(app, controller, forwarding)
         try:
             yield
         finally:
@@ -141,7 +140,7 @@ def create_app(
             await controller.stop()
 
     routes = declared_by(routers)
-    forwarding = None if directory is None else Forwarding(directory, routes, tls=peer_tls)
+    forwarding = None if directory is None else Forwarding(directory, routes, name=settings.name or "", tls=peer_tls)
     app = Application(
         BrowserGate(settings.allowed_hosts, settings.host, urlsplit(settings.address or "").hostname),
         Rules(routes),
@@ -186,10 +185,16 @@ async def _among_others(
     return await JointController.begin(settings.database, host, identity, ownership, stopwatch)
 
 
-def _ask_all_owners(controller: Controller, forwarding: Forwarding | None) -> None:
-    """Lets reader groups read streams of all controllers, if there are others."""
+def _provide(app: FastAPI, controller: Controller, forwarding: Forwarding | None) -> None:
+    """Makes what handlers and pages ask. If there are other controllers, reader groups and the status are of all."""
+    status: StatusViews = controller.status
     if forwarding is not None:
         controller.groups.views = forwarding.streams_of_all(controller.groups.views)
+        status = JointStatus(controller.status, forwarding.others, controller.clock, time.thread_time)
+    app.state.controller = controller
+    app.state.forwarding = forwarding
+    app.state.status = status
+    app.state.exposition = MetricsText(controller, forwarding)
 
 
 def _openapi(app: FastAPI, routes: Sequence[DeclaredRoute]) -> dict[str, Any]:

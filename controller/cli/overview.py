@@ -9,8 +9,8 @@ from typing import Any
 from controller.cli.client import ControllerClient, status
 from controller.cli.limits import NAMED_CHARACTERS
 from controller.format import NOTHING, Times, counts, holding, key_name, span, table
+from controller.status.unread_text import why_unread
 from strandline.core.note import DEFAULT_KEY
-from strandline.errors import StoreCorrupt, StreamLoading
 from strandline.limits import PAGE_ENTRIES
 from strandline.wire.status import KeyStatusReply, StreamStatusReply
 
@@ -35,10 +35,6 @@ class StreamLine:
 
 
 HEADER = ("stream", "key", "time", "lag", "writers", "held by")
-WHY_UNREAD = {
-    StreamLoading.code: "is being read from the store",
-    StoreCorrupt.code: "is damaged: `strandline check` says where",
-}
 
 
 def look(client: ControllerClient, names: Sequence[str] = (), limit: int = PAGE_ENTRIES) -> StreamsSeen:
@@ -70,7 +66,7 @@ def lines_of(name: str, seen: StreamsSeen, times: Times) -> list[StreamLine]:
     stream = seen.streams.get(name)
     if stream is None:
         code = seen.unread.get(name)
-        why = "the stream is gone" if code is None else WHY_UNREAD.get(code, code)
+        why = "the stream is gone" if code is None else why_unread(code)
         return [StreamLine((name, NOTHING, NOTHING, NOTHING, NOTHING, why))]
     return [
         StreamLine(

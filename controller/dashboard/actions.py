@@ -12,8 +12,12 @@ from controller.dashboard.visitors import Visitor
 from controller.dashboard.widgets import heading
 from controller.format import Times
 from controller.records.journal import Act
+from controller.status.status_view import StatusView
+from strandline.client.calls import stream_path, writer_path
 from strandline.core.config import SETTINGS, Setting, StreamConfig
+from strandline.core.mark import Mark
 from strandline.errors import InvalidConfig, StrandlineError
+from strandline.wire.streams import WireMark, read_evaluated, read_stream
 
 Doing = Callable[[], Awaitable[str]]
 
@@ -40,52 +44,76 @@ async def tell(do: Doing) -> None:
         ui.notify(str(error), type="negative", multi_line=True, timeout=10_000, close_button="Close")
 
 
-async def exclude(controller: Controller, stream: str, writer: str, who: Visitor) -> str:
-    who.check_acting(stream)
-    act = Act("excluded", who.name, {"writer": writer})
-    await controller.streams.change(stream, lambda each, now: each.exclude(writer, now), act)
-    return f"{writer} is excluded: marks go on without it, and name it"
+class Acts:
+    """What a visitor may do. It is done where the stream is served, which may be at another controller."""
+
+    def __init__(self, controller: Controller, status: StatusView, who: Visitor) -> None:
+        self._controller = controller
+        self._status = status
+        self._who = who
+
+    async def ask_exclude(self, stream: str, writer: str) -> None:
+        await confirm(
+            f"Exclude {writer}?",
+            "Time goes on without it at once. What it writes below the marks' time will be late, and every mark names "
+            "it until it is included or registers again.",
+            "Exclude",
+            lambda: self.exclude(stream, writer),
+        )
+
+    async def ask_include(self, stream: str, writer: str) -> None:
+        await confirm(
+            f"Include {writer} again?",
+            "It counts again from its last note on. Time may stand still until it has caught up.",
+            "Include",
+            lambda: self.include(stream, writer),
+        )
+
+    async def exclude(self, stream: str, writer: str) -> str:
+        self._who.check_acting(stream)
+        if await self._status.pass_on(stream, "POST", _exclusion(stream, writer)) is None:
+            act = Act("excluded", self._who.name, {"writer": writer})
+            await self._controller.streams.change(stream, lambda each, now: each.exclude(writer, now), act)
+        return f"{writer} is excluded: marks go on without it, and name it"
+
+    async def include(self, stream: str, writer: str) -> str:
+        self._who.check_acting(stream)
+        if await self._status.pass_on(stream, "DELETE", _exclusion(stream, writer)) is None:
+            act = Act("included", self._who.name, {"writer": writer})
+            await self._controller.streams.change(stream, lambda each, now: each.include(writer, now), act)
+        return f"{writer} is included again"
+
+    async def evaluate(self, stream: str, key: str) -> str:
+        self._who.check_acting(stream)
+        mark: Mark | WireMark | None
+        body = await self._status.pass_on(stream, "POST", f"{stream_path(stream)}/marks", {"key": key})
+        if body is None:
+            mark, holder, _ = await self._controller.streams.evaluate(stream, key)
+        else:
+            evaluated = read_evaluated(body)
+            mark, holder = evaluated.mark, evaluated.held_by
+        if mark is not None:
+            return f"mark {mark.seq} was made, at {Times().show(mark.time)}"
+        return "no mark is possible" + (f": {holder.writer} holds time back" if holder and holder.writer else "")
+
+    async def config(self, stream: str) -> StreamConfig:
+        """The configuration of a stream."""
+        self._who.check_acting(stream)
+        body = await self._status.pass_on(stream, "GET", stream_path(stream))
+        if body is None:
+            return (await self._controller.streams.get(stream)).stream.config
+        return read_stream(body).config
+
+    async def configure(self, stream: str, settings: dict[str, Any]) -> str:
+        self._who.check_acting(stream)
+        if await self._status.pass_on(stream, "PATCH", stream_path(stream), settings) is None:
+            act = Act("configured", self._who.name, settings)
+            await self._controller.streams.change(stream, lambda each, now: each.configure(settings, now), act)
+        return "the configuration is changed: " + ", ".join(f"{name} = {value}" for name, value in settings.items())
 
 
-async def include(controller: Controller, stream: str, writer: str, who: Visitor) -> str:
-    who.check_acting(stream)
-    act = Act("included", who.name, {"writer": writer})
-    await controller.streams.change(stream, lambda each, now: each.include(writer, now), act)
-    return f"{writer} is included again"
-
-
-async def ask_exclude(controller: Controller, stream: str, writer: str, who: Visitor) -> None:
-    await confirm(
-        f"Exclude {writer}?",
-        "Time goes on without it at once. What it writes below the marks' time will be late, and every mark names it "
-        "until it is included or registers again.",
-        "Exclude",
-        lambda: exclude(controller, stream, writer, who),
-    )
-
-
-async def ask_include(controller: Controller, stream: str, writer: str, who: Visitor) -> None:
-    await confirm(
-        f"Include {writer} again?",
-        "It counts again from its last note on. Time may stand still until it has caught up.",
-        "Include",
-        lambda: include(controller, stream, writer, who),
-    )
-
-
-async def evaluate(controller: Controller, stream: str, key: str, who: Visitor) -> str:
-    who.check_acting(stream)
-    mark, holder, _ = await controller.streams.evaluate(stream, key)
-    if mark is not None:
-        return f"mark {mark.seq} was made, at {Times().show(mark.time)}"
-    return "no mark is possible" + (f": {holder.writer} holds time back" if holder and holder.writer else "")
-
-
-async def configure(controller: Controller, stream: str, settings: dict[str, Any], who: Visitor) -> str:
-    who.check_acting(stream)
-    act = Act("configured", who.name, settings)
-    await controller.streams.change(stream, lambda each, now: each.configure(settings, now), act)
-    return "the configuration is changed: " + ", ".join(f"{name} = {value}" for name, value in settings.items())
+def _exclusion(stream: str, writer: str) -> str:
+    return f"{writer_path(stream, writer)}/exclude"
 
 
 FORM = [setting for setting in SETTINGS.values() if not setting.says.stays]

@@ -4,7 +4,7 @@ read."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qs, quote
 
@@ -16,6 +16,7 @@ from starlette.responses import Response
 from controller.dashboard import plain_pages
 from controller.dashboard.limits import SIGN_IN_BYTES
 from controller.http.request_bodies import read_body
+from controller.status.status_view import Viewer
 from controller.tokens import NOT_KNOWN, Tokens
 from strandline.access import Grant, Role
 from strandline.errors import Forbidden, Unauthenticated
@@ -29,12 +30,14 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """A visitor of the dashboard. `name` is the token's name, or None if there are no tokens."""
+    """A visitor of the dashboard. `name` is the token's name, or None if there are no tokens. As a `viewer` the visitor
+    is known to other controllers."""
 
     name: str | None
     may_act: bool
     grant: Grant | None = None
     tokens: Tokens | None = None
+    viewer: Viewer = field(default_factory=Viewer)
 
     def may_see(self, stream: str) -> bool:
         return self.grant is None or self.grant.allows(stream)
@@ -74,7 +77,8 @@ def visitor_with(connection: HTTPConnection, token: str) -> Visitor | None:
         return None
     if not grant.role.covers(Role.READER):
         return None
-    return Visitor(grant.name, grant.role.covers(Role.ADMIN), grant, tokens)
+    viewer = Viewer(b"Bearer " + token.encode(), grant.pattern)
+    return Visitor(grant.name, grant.role.covers(Role.ADMIN), grant, tokens, viewer)
 
 
 def to_sign_in(request: Request) -> RedirectResponse:

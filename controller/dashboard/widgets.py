@@ -55,6 +55,18 @@ def tiles(*names: str, large: bool = False) -> dict[str, Tile]:
         return {name: Tile(name, large=large) for name in names}
 
 
+def served_by() -> ui.label:
+    """Which controller serves what the page is about; hidden where there is one."""
+    label = ui.label().classes("sl-soft")
+    label.set_visibility(False)
+    return label
+
+
+def show_server(label: ui.label, controller: str | None) -> None:
+    label.set_text(f"served by {controller}")
+    label.set_visibility(controller is not None)
+
+
 def gone(error: StrandlineError) -> None:
     """Shows that a stream, a writer or a group does not exist."""
     with ui.column().classes("sl-card"):

@@ -233,3 +233,8 @@ class ReleaseBody(Strict, frozen=True):
 
 class OfflineBody(Strict, frozen=True):
     positions: Positions
+
+
+class PartBody(Strict, frozen=True):
+    streams: list[str] = []
+    groups: list[str] = []

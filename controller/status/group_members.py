@@ -1,4 +1,4 @@
-"""The readers of a group and the group's positions, as its page shows them."""
+"""A reader group closely: its status, its readers, and its positions, as its page shows them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from controller.groups.membership import Membership
+from controller.status.stream_status import GroupStatus
 from strandline.core.order import SegmentRef
 
 
@@ -26,6 +27,16 @@ class GroupMembers:
     readers: tuple[ReaderStatus, ...]
     offsets: Mapping[SegmentRef, int]
     owners: Mapping[SegmentRef, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDetails:
+    """A reader group with its members. `last_entry` is the seq of the newest entry of its journal, which may not be
+    durable yet."""
+
+    group: GroupStatus
+    members: GroupMembers
+    last_entry: int
 
 
 def group_members(membership: Membership, now: int) -> GroupMembers:

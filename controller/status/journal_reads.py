@@ -49,22 +49,13 @@ class JournalReads:
     async def newest_of_stream(
         self, name: str, limit: int, *, topics: Sequence[str] = (), writer: str | None = None
     ) -> Sequence[StoredEntry]:
-        """The newest entries, of some topics or all, about one writer or all; oldest first. Raises UnknownStream."""
-        await self._streams.get(name)
+        """The newest entries, of some topics or all, about one writer or all; oldest first. None for a stream that does
+        not exist."""
         return await self._store.read(newest_entries, JOURNAL_OF_STREAM, name, limit, topics=topics, writer=writer)
 
     async def newest_of_group(self, name: str, limit: int) -> Sequence[StoredEntry]:
-        """The newest entries, oldest first. Raises UnknownGroup."""
-        await self._groups.get(name)
+        """The newest entries, oldest first. None for a group that does not exist."""
         return await self._store.read(newest_entries, JOURNAL_OF_GROUP, name, limit)
-
-    async def last_of_stream(self, name: str) -> int:
-        """The seq of the newest entry, which may not be durable yet. Raises UnknownStream."""
-        return (await self._streams.get(name)).journal.last_seq
-
-    async def last_of_group(self, name: str) -> int:
-        """The seq of the newest entry, which may not be durable yet. Raises UnknownGroup."""
-        return (await self._groups.get(name)).journal.last_seq
 
     async def _page(
         self, journal: JournalTable, name: str, after: int, limit: int, omitted: dict[str, int]

@@ -251,7 +251,7 @@ class Metrics:
         self._loaded_until = names[-1] if len(names) == METRICS_LOADED_STREAMS else None
 
     async def _group(self, name: str) -> GroupMetrics:
-        window = (await self._status.of_group(name)).window
+        window = (await self._status.status_of_group(name)).window
         pending = {stream: self._pending(stream, each) for stream, each in window.streams.items()}
         counts = {stream: count for stream, count in pending.items() if count is not None}
         return GroupMetrics(window, counts, await self._groups.segment_lags(name, METRICS_SEGMENT_LAGS))

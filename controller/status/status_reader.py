@@ -8,30 +8,39 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from controller.clock import Clock
+from controller.cluster.records import Kind
 from controller.groups.service import Groups
 from controller.limits import (
     STATUS_GROUPS,
+    STATUS_GROUPS_AT_ONCE,
+    STATUS_GROUPS_WAIT_MS,
     STATUS_LOAD_WAIT_MS,
     STATUS_LOADS,
     STATUS_PAGE_NAMES,
+    STATUS_PARTS,
     STATUS_STREAMS,
 )
-from controller.status.group_members import GroupMembers, group_members
-from controller.status.single_flight import SingleFlight, fresh_until
-from controller.status.stream_status import (
-    GroupStatus,
-    StreamDetails,
-    StreamStatus,
-    Trouble,
-    by_trouble,
-    details_steps,
-    status_steps,
+from controller.status.group_members import GroupDetails, group_members
+from controller.status.overview import (
+    GroupsFound,
+    Overview,
+    StreamsFound,
+    Summary,
+    UnreadGroup,
+    in_order_of_backlog,
+    in_order_of_trouble,
+    reading,
+    summarize,
 )
+from controller.status.parts import Part, PartAsked
+from controller.status.single_flight import SingleFlight, fresh_until
+from controller.status.status_view import Viewer
+from controller.status.stream_status import GroupStatus, StreamDetails, StreamStatus, details_steps, status_steps
 from controller.status.writer_status import WriterDetails, writer_details
 from controller.streams.loaded_stream import LoadedStream
 from controller.streams.registry import Streams
@@ -40,45 +49,15 @@ from strandline.access import EVERYTHING, fits
 from strandline.errors import (
     Denied,
     NotOwner,
+    OwnerUndecided,
     StoreCorrupt,
     StoreUnavailable,
+    StrandlineError,
     StreamAway,
     StreamLoading,
     UnknownGroup,
     UnknownStream,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamsFound:
-    """Streams, and for streams without a status the code of a problem, by name."""
-
-    streams: tuple[StreamStatus, ...]
-    unread: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview(StreamsFound):
-    """All streams and groups at one moment, or those in memory; streams in trouble first."""
-
-    at: int
-    groups: tuple[GroupStatus, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """The number of streams by trouble, and of everything else."""
-
-    trouble: Mapping[Trouble, int]
-    streams: int
-    in_memory: int
-    sealed: int
-    writers: int
-    notes: int
-    late_notes: int
-    refusals: int
-    groups: int
-    in_backlog: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +83,7 @@ class StatusReader:
         self._details = SingleFlight(self._look_closely, clock, stopwatch)
         self._group_names = SingleFlight(self._list_groups, clock, stopwatch)
         self._of_groups = SingleFlight(self._look_at_group, clock, stopwatch, most=STATUS_GROUPS)
+        self._parts = SingleFlight(self._look_at_part, clock, stopwatch, most=STATUS_PARTS)
 
     # -- what is asked for ---------------------------------------------------------------------------------------
 
@@ -142,24 +122,42 @@ class StatusReader:
         """A writer as it is now. Raises UnknownStream, UnknownWriter and StoreUnavailable."""
         return writer_details(await self._streams.get(stream), writer, self._clock.now())
 
-    async def of_group(self, name: str) -> GroupStatus:
+    async def of_group(self, name: str) -> GroupDetails:
+        """A reader group: its status as it was a moment ago, its readers and positions as they are now. Raises
+        UnknownGroup and StoreUnavailable."""
+        status = await self.status_of_group(name)
+        loaded = await self._groups.get(name)
+        members = group_members(loaded.membership, self._clock.now())
+        return GroupDetails(group=status, members=members, last_entry=loaded.journal.last_seq)
+
+    async def status_of_group(self, name: str) -> GroupStatus:
         """A reader group as it was a moment ago. Raises UnknownGroup and StoreUnavailable."""
-        await self._groups.get(name)
+        await self._groups.get(name)  # a deleted group is not shown from a shared result
         return await self._of_groups.get(name)
 
-    async def of_members(self, group: str) -> GroupMembers:
-        """The readers and positions of a group as they are now. Raises UnknownGroup and StoreUnavailable."""
-        return group_members((await self._groups.get(group)).membership, self._clock.now())
+    async def group_names(self) -> Mapping[str, Sequence[str]]:
+        """The names of all groups that the store has, up to a bound, each with the streams that it reads. Raises
+        StoreUnavailable."""
+        return await self._group_names.get(None)
 
-    async def streams_of(self, group: str) -> tuple[str, ...]:
-        """The names of the streams that a group reads. Raises UnknownGroup and StoreUnavailable."""
-        return (await self._groups.get(group)).membership.settings.streams
-
-    async def of_groups(self, streams: Collection[str]) -> list[GroupStatus]:
+    async def of_groups(self, streams: Collection[str]) -> GroupsFound:
         """The groups that read any of these streams, by name. Raises StoreUnavailable."""
-        wanted = set(streams)
-        names = await self._group_names.get(None)
-        return await self._look_at_groups([name for name, read in names.items() if not wanted.isdisjoint(read)])
+        return await self._look_at_groups(reading(await self.group_names(), streams))
+
+    async def part(self, asked: PartAsked) -> Part:
+        """What this controller tells of several streams and groups. However long it takes, who asks for the same again
+        gets the result. It does not raise if the store is away."""
+        return await self._parts.get(asked)
+
+    def seen_by(self, viewer: Viewer) -> StatusReader:
+        """Everybody sees the same: it is the pages and routes that leave out what the viewer may not see."""
+        return self
+
+    def served_by(self, kind: Kind, name: str) -> None:
+        """There is one controller, so that there is nothing to tell apart."""
+
+    async def pass_on(self, stream: str, method: str, path: str, body: object = None) -> None:
+        """Every stream is served here."""
 
     def slices(self) -> Yielding:
         """Slices for further work on a result."""
@@ -171,27 +169,28 @@ class StatusReader:
         for each in (self._overviews, self._summaries, self._in_memory, self._details, self._group_names):
             each.forget()
         self._of_groups.forget()
+        self._parts.forget()
 
     # -- streams -------------------------------------------------------------------------------------------------
 
     async def _look_at_all(self, stored: bool, slices: Yielding) -> Overview:
-        names = await self._names() if stored else sorted(each.name for each in self._streams.in_memory())
+        names = await self.names() if stored else sorted(each.name for each in self._streams.in_memory())
         found = await self._read(names, slices, must_read=True)
-        ranked = []
-        for each in found.streams:
-            ranked.append((by_trouble(each), each))
-            await slices.turn()
-        ranked.sort(key=_rank)
-        await slices.turn()
-        groups = await self._look_at_groups(await self._group_names.get(None)) if stored else []
-        groups.sort(key=lambda each: (not each.window.backlog, -(each.window.lag_ms or 0), each.name))
+        streams = await in_order_of_trouble(found.streams, slices)
+        groups = await self._look_at_groups(await self.group_names()) if stored else GroupsFound()
         self._drop_unused()
         return Overview(
             at=self._clock.now(),
-            streams=tuple([each for _, each in ranked]),
-            groups=tuple(groups),
+            streams=streams,
             unread=found.unread,
+            groups=in_order_of_backlog(groups),
         )
+
+    async def _look_at_part(self, asked: PartAsked, slices: Yielding) -> Part:
+        found = await self._read(asked.streams, slices, must_read=False)
+        groups, unread_groups = await self._look_at_groups_at_once(asked.groups)
+        self._drop_unused()
+        return Part(streams=found.streams, unread=found.unread, groups=groups, unread_groups=unread_groups)
 
     async def _look_at_loaded(self, _: None, slices: Yielding) -> Mapping[str, StreamStatus]:
         found = {}
@@ -200,7 +199,8 @@ class StatusReader:
         self._drop_unused()
         return found
 
-    async def _names(self) -> list[str]:
+    async def names(self) -> list[str]:
+        """The names of all streams that the store has, up to a bound. Raises StoreUnavailable."""
         names: list[str] = []
         while len(names) < STATUS_STREAMS:
             page = await self._streams.names(names[-1] if names else "", STATUS_PAGE_NAMES)
@@ -278,14 +278,43 @@ class StatusReader:
     async def _list_groups(self, _: None, __: Yielding) -> Mapping[str, Sequence[str]]:
         return await self._groups.streams_by_name("", STATUS_GROUPS)
 
-    async def _look_at_groups(self, names: Iterable[str]) -> list[GroupStatus]:
-        found = []
-        for name in names:
+    async def _look_at_groups(self, names: Mapping[str, Sequence[str]]) -> GroupsFound:
+        found, unread = [], {}
+        for name, streams in names.items():
             try:
                 found.append(await self._of_groups.get(name))
-            except (UnknownGroup, UnknownStream, StreamLoading, StoreCorrupt, NotOwner, StreamAway, Denied):
-                continue  # it, or one of its streams, was deleted, is not loaded yet, is damaged, or is not served here
-        return found
+            except (UnknownGroup, UnknownStream):
+                continue  # it, or one of its streams, was deleted
+            except (StreamLoading, StoreCorrupt, NotOwner, StreamAway, Denied) as error:
+                unread[name] = UnreadGroup(error.code, streams)
+        return GroupsFound(groups=tuple(found), unread=unread)
+
+    async def _look_at_groups_at_once(self, names: Sequence[str]) -> tuple[list[GroupStatus], dict[str, str]]:
+        """Groups, and the codes of problems. Other controllers may own their streams: groups do not wait for each
+        other, and a group that takes long is not waited for."""
+        turns = asyncio.Semaphore(STATUS_GROUPS_AT_ONCE)
+
+        async def look(name: str) -> GroupStatus:
+            async with turns:
+                return await self._of_groups.get(name)
+
+        found: list[GroupStatus] = []
+        unread: dict[str, str] = {}
+        looking = {name: asyncio.create_task(look(name), name="status") for name in names}
+        if looking:
+            await asyncio.wait(looking.values(), timeout=STATUS_GROUPS_WAIT_MS / 1000)
+        for name, task in looking.items():
+            if not task.done():
+                task.cancel()  # what it waits for goes on, for the next one who asks
+                unread[name] = OwnerUndecided.code
+                continue
+            try:
+                found.append(task.result())
+            except (UnknownGroup, UnknownStream):
+                continue
+            except StrandlineError as error:
+                unread[name] = error.code
+        return found, unread
 
     async def _look_at_group(self, name: str, _: Yielding) -> GroupStatus:
         window = await self._groups.window_so_far(name)
@@ -309,35 +338,4 @@ class StatusReader:
             await slices.turn()
             unread = {name: why for name, why in overview.unread.items() if fits(pattern, name)}
             found = StreamsFound(streams=streams, unread=unread)
-        groups = [each for each in overview.groups if all(fits(pattern, name) for name in each.window.streams)]
-        return await summarize(found, groups, slices)
-
-
-async def summarize(found: StreamsFound, groups: Collection[GroupStatus], slices: Yielding) -> Summary:
-    """Streams and groups in numbers."""
-    trouble: Counter[Trouble] = Counter()
-    sealed = writers = notes = late_notes = refusals = 0
-    for each in found.streams:
-        trouble[each.trouble] += 1
-        sealed += each.sealed
-        writers += each.writer_count
-        notes += each.notes
-        late_notes += each.late_notes
-        refusals += sum(each.refusals.values())
-        await slices.turn()
-    return Summary(
-        trouble=trouble,
-        streams=len(found.streams) + len(found.unread),
-        in_memory=len(found.streams),
-        sealed=sealed,
-        writers=writers,
-        notes=notes,
-        late_notes=late_notes,
-        refusals=refusals,
-        groups=len(groups),
-        in_backlog=sum(each.window.backlog for each in groups),
-    )
-
-
-def _rank(each: tuple[tuple[bool, int, int, str], StreamStatus]) -> tuple[bool, int, int, str]:
-    return each[0]
+        return await summarize(found, overview.groups.allowed(partial(fits, pattern)), slices)

@@ -118,9 +118,14 @@ class WriterStatus(NamedTuple):  # one for each of very many writers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDetails:
-    """A stream with its writers by key, those in trouble first, and by segment how far and when it was noted."""
+    """A stream with its writers by key, those in trouble first, and by segment how far and when it was noted.
+
+    `last_entry` is the seq of the newest entry of its journal, which may not be durable yet. There may be more writers
+    than are listed: `KeyStatus.writers` counts all.
+    """
 
     stream: StreamStatus
+    last_entry: int
     writers: Mapping[str, Sequence[WriterStatus]]
     noted: Mapping[str, int]
     noted_at: Mapping[str, int]
@@ -186,6 +191,7 @@ def details_steps(loaded: LoadedStream, now: int) -> Steps[StreamDetails]:
         yield
     return StreamDetails(
         stream=_status(loaded, found, now),
+        last_entry=loaded.journal.last_seq,
         writers=writers,
         noted=found.noted,
         noted_at=dict(loaded.noted_at),

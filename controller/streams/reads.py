@@ -121,9 +121,9 @@ class Reads:
         return MarksAround(floor, ceiling, floor.cut if floor is not None else NOTHING, floor is None, graph)
 
     async def timeline(self, stream: str, key: str, since: int, points: int) -> list[Moment]:
-        """When the marks since a time were made, and their times: all, or about `points` of them; oldest first."""
+        """When the marks since a time were made, and their times: all, or about `points` of them; oldest first. None
+        for a stream that does not exist."""
         check_key(key)
-        await self._streams.get(stream)
         return await self._store.read(timeline, stream, key, since, points)
 
     # -- windows -------------------------------------------------------------------------------------------------

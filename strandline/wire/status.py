@@ -112,3 +112,4 @@ class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
     next: Annotated[str | None, Meta(description="the name after which the next page begins")]
     unread: Annotated[Mapping[str, str], Meta(description="streams without a status, with the code of a problem")]
     groups: Annotated[tuple[GroupStatusReply, ...], Meta(description="the reader groups of these streams")]
+    unread_groups: Annotated[Mapping[str, str], Meta(description="those without a status, with the code of a problem")]

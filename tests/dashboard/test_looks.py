@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from controller.clock import Clock
+from controller.status.overview import Overview
 from controller.status.single_flight import SingleFlight
-from controller.status.status_reader import Overview
 from controller.status.stream_status import StreamDetails, Trouble, status_steps
 from controller.storage.journal import StoredEntry
 from controller.yielding import Yielding, at_once

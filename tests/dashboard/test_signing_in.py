@@ -107,11 +107,13 @@ def test_a_readers_act_is_refused_whatever_a_page_shows(tmp_path: Path) -> None:
         grant = Grant(name="ben", role=Role.READER, pattern="*")
         ben = Visitor("ben", False, grant)
         controller = served.app.state.controller
-        acts: list[Callable[[], Awaitable[str]]] = [
-            lambda: actions.exclude(controller, "orders", "w1", ben),
-            lambda: actions.include(controller, "orders", "w1", ben),
-            lambda: actions.evaluate(controller, "orders", "", ben),
-            lambda: actions.configure(controller, "orders", {"min_writers": 9}, ben),
+        bens = actions.Acts(controller, controller.status, ben)
+        acts: list[Callable[[], Awaitable[object]]] = [
+            lambda: bens.exclude("orders", "w1"),
+            lambda: bens.include("orders", "w1"),
+            lambda: bens.evaluate("orders", ""),
+            lambda: bens.config("orders"),
+            lambda: bens.configure("orders", {"min_writers": 9}),
         ]
         for act in acts:
             with pytest.raises(Forbidden):

@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
 from nicegui import ui
 
+from controller.cluster.records import Kind
 from controller.controller import Controller
 from controller.dashboard.frame import Refresh, frame
 from controller.dashboard.journal_cards import JournalCard, News
@@ -17,12 +18,13 @@ from controller.dashboard.limits import GROUP_JOURNAL_READ, JOURNAL_SHOWN, NAMED
 from controller.dashboard.pages.overview import group_lag
 from controller.dashboard.tables import LINKED, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
-from controller.dashboard.widgets import card, curl, empty_state, gone, heading, tiles
+from controller.dashboard.widgets import card, curl, empty_state, gone, heading, served_by, show_server, tiles
 from controller.format import NOTHING, Times, is_epoch, moment, named, span, yes
 from controller.status.group_members import GroupMembers, ReaderStatus
+from controller.status.status_view import StatusView, StatusViews
 from controller.status.stream_status import GroupStatus
 from strandline.core.order import SegmentRef
-from strandline.errors import StrandlineError
+from strandline.errors import NotOwner, StrandlineError
 from strandline.wire.groups import KeyWindow, StreamWindow
 
 _TILES = ("Lag", "Backlog", "Threshold", "Readers")
@@ -49,14 +51,17 @@ def add(app: FastAPI) -> None:
         who = visitor(request)
         if who is None:
             return to_sign_in(request)
-        controller: Controller = app.state.controller
+        statuses: StatusViews = app.state.status
+        status = statuses.seen_by(who.viewer)
         with frame(request, who, group):
             try:
-                who.check(*await controller.status.streams_of(group))
+                who.check(*(await status.of_group(group)).group.window.streams)
+            except NotOwner:
+                pass  # the page says so, and goes on when some controller serves it
             except StrandlineError as error:
                 gone(error)
                 return None
-            view = GroupView(controller, who, group)
+            view = GroupView(app.state.controller, status, who, group)
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
         await refresh.first()
@@ -66,8 +71,9 @@ def add(app: FastAPI) -> None:
 class GroupView:
     """The page of one visitor."""
 
-    def __init__(self, controller: Controller, who: Visitor, group: str) -> None:
+    def __init__(self, controller: Controller, status: StatusView, who: Visitor, group: str) -> None:
         self._controller = controller
+        self._status = status
         self._who = who
         self._name = group
         self._since = ""  # since when it is in backlog, or is not
@@ -80,6 +86,7 @@ class GroupView:
         with ui.column().style("gap: 0"):
             ui.label("Reader group").classes("sl-soft")
             heading(self._name, level=1)
+            self._server = served_by()
         self._tiles = tiles(*_TILES)
         with card("Windows against the marks"):
             self._windows = PagedTable(
@@ -108,18 +115,19 @@ class GroupView:
 
     async def update(self) -> None:
         now = self._controller.clock.now()
-        self._who.check(*await self._controller.status.streams_of(self._name))
-        look = await self._controller.status.of_group(self._name)
-        await self._read_journal(now)
+        show_server(self._server, self._status.served_by(Kind.GROUP, self._name))
+        details = await self._status.of_group(self._name)
+        look = details.group
+        self._who.check(*look.window.streams)
+        await self._read_journal(details.last_entry, now)
         self._show_tiles(look)
         self._windows.show(await self._windows_of(look))
-        self._show_members(await self._controller.status.of_members(self._name))
+        self._show_members(details.members)
 
-    async def _read_journal(self, now: int) -> None:
-        journals = self._controller.journals
-        if not self._news.has_come(await journals.last_of_group(self._name)):
+    async def _read_journal(self, last: int, now: int) -> None:
+        if not self._news.has_come(last):
             return
-        entries = await journals.newest_of_group(self._name, GROUP_JOURNAL_READ)
+        entries = await self._controller.journals.newest_of_group(self._name, GROUP_JOURNAL_READ)
         changes = [each for each in entries if each.kind in _BACKLOG]
         self._backlog.show(changes, now)
         self._journal.show(entries[-JOURNAL_SHOWN:], now)
@@ -133,7 +141,7 @@ class GroupView:
         self._tiles["Readers"].show(str(look.readers))
 
     async def _windows_of(self, look: GroupStatus) -> list[_WindowOf]:
-        read = await self._controller.status.of_streams(look.window.streams)
+        read = await self._status.of_streams(look.window.streams)
         newest = {(each.name, key.key): key.mark.time for each in read.streams for key in each.keys if key.mark}
         found = []
         for stream, window in look.window.streams.items():

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
 from nicegui import ui
 
-from controller.controller import Controller
 from controller.dashboard.frame import Refresh, frame
 from controller.dashboard.labels import group_link, hold_story, lag_of, rate, state_of, stream_link, writer_link
 from controller.dashboard.limits import ATTENTION_STREAMS
 from controller.dashboard.tables import LINKED, STATE, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
 from controller.dashboard.widgets import card, curl, empty_state, tiles
-from controller.format import Times, counts, holding, lag, span
-from controller.status.status_reader import Overview
+from controller.format import NOTHING, Times, counts, holding, lag, span
+from controller.status.overview import GroupsFound, Overview
+from controller.status.status_view import StatusView, StatusViews
 from controller.status.stream_status import GroupStatus, KeyStatus, StreamStatus, Trouble
+from controller.status.unread_text import why_unread
+from strandline.errors import StreamLoading
 
 _HOLDER: Final = """<a v-if="props.row.holder" :href="props.row.holder_link">{{ props.row.holder }}</a>
 <span class="sl-soft" style="margin-left: 6px">{{ props.row.held }}</span>"""
+_STREAM: Final = f"""{LINKED}
+<span class="sl-soft" style="display: block">{{{{ props.row.server }}}}</span>"""
 _TILES: Final = ("Streams", "Stuck or held", "Incomplete", "Groups in backlog")
 
 
@@ -31,9 +35,9 @@ def add(app: FastAPI) -> None:
         who = visitor(request)
         if who is None:
             return to_sign_in(request)
-        controller: Controller = app.state.controller
+        statuses: StatusViews = app.state.status
         with frame(request, who, "Overview"):
-            view = OverviewView(controller, who)
+            view = OverviewView(statuses.seen_by(who.viewer), who)
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
         await refresh.first()
@@ -43,9 +47,10 @@ def add(app: FastAPI) -> None:
 class OverviewView:
     """The page of one visitor."""
 
-    def __init__(self, controller: Controller, who: Visitor) -> None:
-        self._controller = controller
+    def __init__(self, status: StatusView, who: Visitor) -> None:
+        self._status = status
         self._who = who
+        self._served_by: Mapping[str, str] = {}
         self._look: Overview | None = None
         self._urgent: list[tuple[Any, ...]] = []
         self._lines: list[ui.label] = []
@@ -54,10 +59,15 @@ class OverviewView:
         self._tiles = tiles(*_TILES, large=True)
         self._attention = ui.column().classes("w-full").style("gap: 12px")
         with card("Streams"):
-            self._unread = ui.label().classes("sl-soft")
-            self._streams = PagedTable(_stream_columns(), noun="streams", row=_stream_row, text=_stream_text)
+            self._loading = ui.label().classes("sl-soft")
+            self._streams = PagedTable(_stream_columns(), noun="streams", row=self._stream_row, text=_stream_text)
             command = curl(self._who, "PUT", f"{base}/v1/streams/orders", {"segments": 3})
             self._no_streams = empty_state("waves", "There is no stream yet. Create one:", command)
+        with card("Not known") as self._unknown_card:
+            ui.label(
+                "There is no status of these at this moment, so that it is not known whether they are fine."
+            ).classes("sl-warn")
+            self._unknown = PagedTable(_unknown_columns(), noun="names", row=_unknown_row, text=_unknown_text)
         with card("Reader groups"):
             self._groups = PagedTable(_group_columns(), noun="groups", row=_group_row, text=_group_text)
             settings = {"streams": ["orders"], "backlog_threshold_ms": 60_000}
@@ -66,34 +76,50 @@ class OverviewView:
 
     async def update(self) -> None:
         self._who.check()
-        look = await self._controller.status.overview()
+        look = await self._status.overview()
         if look is self._look:
             return  # nothing else would come out
-        self._look = look
+        self._look, self._served_by = look, look.served_by
         streams: Sequence[StreamStatus] = look.streams
+        unread = look.unread
         if self._who.grant is not None:
             streams = [each for each in streams if self._who.may_see(each.name)]
-        groups = [each for each in look.groups if self._who.may_see_all(each.window.streams)]
-        self._show_tiles(streams, groups)
+            unread = {name: code for name, code in unread.items() if self._who.may_see(name)}
+        found = look.groups.allowed(self._who.may_see)
+        groups = found.groups
+        loading = sum(code == StreamLoading.code for code in unread.values())
+        unknown = _unknown(unread, found, look.served_by)
+        self._show_tiles(streams, groups, len(unread), len(found.unread))
         self._show_attention([each for each in streams[:ATTENTION_STREAMS] if each.trouble >= Trouble.HELD])
         self._streams.show(streams)
         self._groups.show(groups)
-        self._no_streams.set_visibility(not streams)
-        self._no_groups.set_visibility(not groups)
-        self._unread.set_text(f"{len(look.unread)} more are being read from the store")
-        self._unread.set_visibility(bool(look.unread))
+        self._no_streams.set_visibility(not streams and not unread)
+        self._no_groups.set_visibility(not groups and not found.unread)
+        self._loading.set_text(f"{loading} more are being read from the store")
+        self._loading.set_visibility(bool(loading))
+        self._unknown.show(unknown)
+        self._unknown_card.set_visibility(bool(unknown))
 
-    def _show_tiles(self, streams: Sequence[StreamStatus], groups: Sequence[GroupStatus]) -> None:
+    def _stream_row(self, look: StreamStatus) -> dict[str, Any]:
+        controller = self._served_by.get(look.name)
+        return {**_stream_row(look), "server": f"served by {controller}" if controller is not None else ""}
+
+    def _show_tiles(
+        self, streams: Sequence[StreamStatus], groups: Sequence[GroupStatus], unread: int, unread_groups: int
+    ) -> None:
+        """The numbers of what is known, and how much is not."""
         troubles = [each.trouble for each in streams]
         numbers = {
             "Stuck or held": sum(trouble >= Trouble.HELD for trouble in troubles),
             "Incomplete": sum(any(key.excluded for key in each.keys) and not each.sealed for each in streams),
             "Groups in backlog": sum(each.window.backlog for each in groups),
         }
-        self._tiles["Streams"].show(f"{len(streams):,}")
+        self._tiles["Streams"].show(f"{len(streams) + unread:,}", more=_without_status(unread))
         for name, number in numbers.items():
             bad = "sl-warn" if name == "Incomplete" else "sl-bad"
-            self._tiles[name].show(f"{number:,}", bad if number else "sl-good")
+            missing = unread_groups if name == "Groups in backlog" else unread
+            good = "" if missing else "sl-good"
+            self._tiles[name].show(f"{number:,}", bad if number else good, _without_status(missing))
 
     def _show_attention(self, looks: Sequence[StreamStatus]) -> None:
         """Shows a large line for each held stream. The lines are rebuilt only when the streams or writers change."""
@@ -134,13 +160,65 @@ def _holder_of(look: StreamStatus) -> str | None:
 def _stream_columns() -> list[Column[StreamStatus]]:
     return [
         Column("state", "State", sort=_calmness, html=STATE),
-        Column("name", "Stream", sort=lambda look: look.name, html=LINKED),
+        Column("name", "Stream", sort=lambda look: look.name, html=_STREAM),
         Column("lag", "Lag", sort=lambda look: look.lag_ms, right=True),
         Column("held", "Held by", sort=_silence, html=_HOLDER),
         Column("time", "Time", sort=lambda look: look.time, essential=False),
         Column("rate", "Marks/s", sort=_rate, right=True, essential=False),
         Column("writers", "Writers", sort=lambda look: -sum(look.writers.values()), essential=False),
     ]
+
+
+class _Unknown(NamedTuple):
+    """A stream or a reader group without a status."""
+
+    name: str
+    link: str
+    what: str
+    code: str
+    controller: str | None
+
+
+def _unknown(unread: Mapping[str, str], groups: GroupsFound, served_by: Mapping[str, str]) -> list[_Unknown]:
+    """What has no status, streams first. A stream that is only not loaded yet will have one in a moment."""
+    streams = [
+        _Unknown(name, stream_link(name), "stream", code, served_by.get(name))
+        for name, code in sorted(unread.items())
+        if code != StreamLoading.code
+    ]
+    of_groups = [
+        _Unknown(name, group_link(name), "reader group", each.code, None)
+        for name, each in sorted(groups.unread.items())
+    ]
+    return streams + of_groups
+
+
+def _unknown_columns() -> list[Column[_Unknown]]:
+    return [
+        Column("name", "Name", sort=lambda each: each.name, html=LINKED),
+        Column("what", "What", sort=lambda each: each.what, essential=False),
+        Column("why", "Why", sort=lambda each: each.code),
+        Column("server", "Controller", sort=lambda each: each.controller, essential=False),
+    ]
+
+
+def _unknown_row(each: _Unknown) -> dict[str, Any]:
+    return {
+        "id": f"{each.what} {each.name}",
+        "name": each.name,
+        "link": each.link,
+        "what": each.what,
+        "why": why_unread(each.code),
+        "server": each.controller or NOTHING,
+    }
+
+
+def _unknown_text(each: _Unknown) -> str:
+    return f"{each.name} {each.what} {each.code} {each.controller or ''}"
+
+
+def _without_status(count: int) -> str:
+    return f"{count:,} not known" if count else ""
 
 
 def _calmness(look: StreamStatus) -> int:

@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
 from nicegui import ui
 
+from controller.cluster.records import Kind
 from controller.controller import Controller
 from controller.dashboard import actions
 from controller.dashboard.frame import Refresh, frame
@@ -17,11 +18,13 @@ from controller.dashboard.limits import INCOMPLETE_SHOWN, JOURNAL_SHOWN
 from controller.dashboard.pages.stream_cards import Charts, GroupsCard, HolderCard, KeysCard, SegmentsCard, WritersCard
 from controller.dashboard.tables import key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
-from controller.dashboard.widgets import BADGE_COLOURS, gone, heading, tiles
+from controller.dashboard.widgets import BADGE_COLOURS, gone, heading, served_by, show_server, tiles
 from controller.format import counts
 from controller.records.journal import INCOMPLETE
+from controller.status.status_view import StatusView, StatusViews
 from controller.status.stream_status import KeyStatus, StreamDetails
-from strandline.errors import StrandlineError
+from strandline.core.note import DEFAULT_KEY
+from strandline.errors import NotOwner, StrandlineError
 
 _TILES = ("Marks a second", "Writers", "Notes", "Late notes", "Refused", "Incomplete marks")
 
@@ -32,14 +35,18 @@ def add(app: FastAPI) -> None:
         who = visitor(request)
         if who is None:
             return to_sign_in(request)
-        controller: Controller = app.state.controller
+        statuses: StatusViews = app.state.status
+        status = statuses.seen_by(who.viewer)
         with frame(request, who, stream):
             try:
                 who.check(stream)
-                view = StreamView(controller, who, await controller.status.of_stream(stream))
+                await status.of_stream(stream)
+            except NotOwner:
+                pass  # the page says so, and goes on when some controller serves it
             except StrandlineError as error:
                 gone(error)
                 return None
+            view = StreamView(app.state.controller, status, who, stream)
             refresh = Refresh(view.update)
             view.build(str(request.base_url).rstrip("/"))
         await refresh.first()
@@ -49,18 +56,21 @@ def add(app: FastAPI) -> None:
 class StreamView:
     """The page of one visitor."""
 
-    def __init__(self, controller: Controller, who: Visitor, details: StreamDetails) -> None:
+    def __init__(self, controller: Controller, status: StatusView, who: Visitor, stream: str) -> None:
         self._controller = controller
+        self._status = status
+        self._acts = actions.Acts(controller, status, who)
         self._who = who
-        self._name = details.stream.name
-        self._keys = [each.key for each in details.stream.keys]
-        self._key = self._keys[0]
+        self._name = stream
+        self._keys = [DEFAULT_KEY]
+        self._key = DEFAULT_KEY
         self._news = News()
 
     def build(self, base: str) -> None:
         with ui.row().classes("items-center w-full").style("gap: 8px 12px"):
             heading(self._name, level=1)
             self._state = ui.badge().props("outline")
+            self._server = served_by()
             ui.space()
             self._select = ui.select(self._key_labels(), value=self._key, label="Time key").props("dense outlined")
             self._select.on_value_change(self._turn_key)
@@ -86,8 +96,9 @@ class StreamView:
     async def update(self) -> None:
         self._who.check(self._name)
         now = self._controller.clock.now()
-        details = await self._controller.status.of_stream(self._name)
-        groups = await self._controller.status.of_groups((self._name,))
+        show_server(self._server, self._status.served_by(Kind.STREAM, self._name))
+        details = await self._status.of_stream(self._name)
+        groups = (await self._status.of_groups((self._name,))).groups
         self._show_keys(details)
         key = next((each for each in details.stream.keys if each.key == self._key), None)
         if key is not None:
@@ -95,7 +106,7 @@ class StreamView:
             self._holder.show(details.stream, key)
             await self._charts.show(key, self._groups.lowers(groups, self._key), now)
         self._groups.show(groups, self._key, key)
-        await self._read_journal(now)
+        await self._read_journal(details.last_entry, now)
         self._writers.show(details, self._key, now)
         self._segments.show(details, now)
 
@@ -107,7 +118,7 @@ class StreamView:
         refused = sum(look.refusals.values())
         codes = ", ".join(f"{count} {code}" for code, count in sorted(look.refusals.items()))
         self._tiles["Marks a second"].show(rate(key.marks_per_second))
-        self._tiles["Writers"].show(str(len(details.writers.get(self._key, ()))), more=counts(look.writers))
+        self._tiles["Writers"].show(str(sum(key.writers.values())), more=counts(look.writers))
         self._tiles["Notes"].show(f"{look.notes:,}")
         self._tiles["Late notes"].show(f"{look.late_notes:,}", "sl-warn" if look.late_notes else "")
         self._tiles["Refused"].show(f"{refused:,}", "sl-warn" if refused else "", codes)
@@ -127,9 +138,9 @@ class StreamView:
     def _key_labels(self) -> dict[str, str]:
         return {key: key_label(key) for key in self._keys}
 
-    async def _read_journal(self, now: int) -> None:
+    async def _read_journal(self, last: int, now: int) -> None:
         journals = self._controller.journals
-        if self._news.has_come(await journals.last_of_stream(self._name)):
+        if self._news.has_come(last):
             self._journal.show(await journals.newest_of_stream(self._name, JOURNAL_SHOWN), now)
             incomplete = await journals.newest_of_stream(self._name, 2 * INCOMPLETE_SHOWN, topics=(INCOMPLETE,))
             self._incomplete.show(incomplete, now)
@@ -142,20 +153,19 @@ class StreamView:
             await self.update()
 
     async def _ask_exclude(self, writer: str) -> None:
-        await actions.ask_exclude(self._controller, self._name, writer, self._who)
+        await self._acts.ask_exclude(self._name, writer)
 
     async def _evaluate(self) -> None:
         await actions.confirm(
             "Evaluate now?",
             "Makes a mark at once if one is possible, whatever the interval.",
             "Evaluate",
-            lambda: actions.evaluate(self._controller, self._name, self._key, self._who),
+            lambda: self._acts.evaluate(self._name, self._key),
         )
 
     async def _configure(self) -> None:
-        loaded = await self._controller.streams.get(self._name)
         try:
-            settings = await actions.edit(loaded.stream.config)
+            settings = await actions.edit(await self._acts.config(self._name))
         except StrandlineError as error:
             ui.notify(str(error), type="negative", multi_line=True)
             return
@@ -164,5 +174,5 @@ class StreamView:
                 "Change the configuration?",
                 ", ".join(f"{name}: {value}" for name, value in settings.items()),
                 "Change",
-                lambda: actions.configure(self._controller, self._name, settings, self._who),
+                lambda: self._acts.configure(self._name, settings),
             )

@@ -176,6 +176,7 @@ class WritersCard:
             Column("position", "Position", essential=False),
         ]
         with card("Writers"):
+            self._more = ui.label().classes("sl-soft")
             self._table = PagedTable(columns, noun="writers", row=self._row, text=_name_and_state)
             note = {"writer": "w1", "time": 1000, "position": {"0": 10}}
             command = curl(who, "POST", f"{base}/v1/streams/{stream}/notes", note)
@@ -185,6 +186,9 @@ class WritersCard:
         self._graph, self._now = details.graph, now
         self._held = any(each.key == key and each.trouble >= Trouble.HELD for each in details.stream.keys)
         writers = details.writers.get(key, ())
+        count = next((sum(each.writers.values()) for each in details.stream.keys if each.key == key), 0)
+        self._more.set_text(f"The first {len(writers):,} of {count:,}, by state: the stream's controller shows all.")
+        self._more.set_visibility(count > len(writers))
         self._empty.set_visibility(not writers)
         self._table.show(writers)
 

@@ -8,6 +8,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse
 from nicegui import ui
 
+from controller.cluster.records import Kind
 from controller.controller import Controller
 from controller.dashboard import actions
 from controller.dashboard.frame import Refresh, frame
@@ -16,11 +17,12 @@ from controller.dashboard.labels import stream_link, writer_state
 from controller.dashboard.limits import JOURNAL_SHOWN, NOTES_SHOWN
 from controller.dashboard.tables import STATE, Column, PagedTable, key_label
 from controller.dashboard.visitors import Visitor, to_sign_in, visitor
-from controller.dashboard.widgets import card, gone, heading, tiles
+from controller.dashboard.widgets import card, gone, heading, served_by, show_server, tiles
 from controller.format import NOTHING, Times, lag, moment, offsets, span
 from controller.records.journal import REFUSALS, REGISTRATIONS
+from controller.status.status_view import StatusView, StatusViews
 from controller.status.writer_status import WriterDetails, WriterNote
-from strandline.errors import StrandlineError
+from strandline.errors import NotOwner, StrandlineError
 
 _TILES = ("Last heard", "Times out", "Epoch", "Late notes", "Refused", "Position")
 
@@ -31,15 +33,18 @@ def add(app: FastAPI) -> None:
         who = visitor(request)
         if who is None:
             return to_sign_in(request)
-        controller: Controller = app.state.controller
+        statuses: StatusViews = app.state.status
+        status = statuses.seen_by(who.viewer)
         with frame(request, who, writer):
             try:
                 who.check(stream)
-                await controller.status.of_writer(stream, writer)
+                await status.of_writer(stream, writer)
+            except NotOwner:
+                pass  # the page says so, and goes on when some controller serves the stream
             except StrandlineError as error:
                 gone(error)
                 return None
-            view = WriterView(controller, who, stream, writer)
+            view = WriterView(app.state.controller, status, who, stream, writer)
             refresh = Refresh(view.update)
             view.build()
         await refresh.first()
@@ -49,8 +54,10 @@ def add(app: FastAPI) -> None:
 class WriterView:
     """The page of one visitor."""
 
-    def __init__(self, controller: Controller, who: Visitor, stream: str, writer: str) -> None:
+    def __init__(self, controller: Controller, status: StatusView, who: Visitor, stream: str, writer: str) -> None:
         self._controller = controller
+        self._status = status
+        self._acts = actions.Acts(controller, status, who)
         self._who = who
         self._stream = stream
         self._name = writer
@@ -62,6 +69,7 @@ class WriterView:
                 with ui.row().classes("items-baseline").style("gap: 6px"):
                     ui.label("Writer of").classes("sl-soft")
                     ui.link(self._stream, stream_link(self._stream)).classes("sl-link")
+                    self._server = served_by()
                 heading(self._name, level=1)
             ui.space()
             if self._who.may_act:
@@ -98,8 +106,9 @@ class WriterView:
     async def update(self) -> None:
         self._who.check(self._stream)
         now = self._controller.clock.now()
-        await self._read_journal(now)
-        details = await self._controller.status.of_writer(self._stream, self._name)
+        show_server(self._server, self._status.served_by(Kind.STREAM, self._stream))
+        details = await self._status.of_writer(self._stream, self._name)
+        await self._read_journal(details.last_entry, now)
         self._graph = details.graph
         self._show_keys(details)
         self._show_tiles(details)
@@ -145,9 +154,9 @@ class WriterView:
             "newest": Times().show(each.newest),
         }
 
-    async def _read_journal(self, now: int) -> None:
+    async def _read_journal(self, last: int, now: int) -> None:
         journals = self._controller.journals
-        if not self._news.has_come(await journals.last_of_stream(self._stream)):
+        if not self._news.has_come(last):
             return
         of_topics = {self._refusals: (REFUSALS,), self._epochs: (REGISTRATIONS,), self._journal: ()}
         for shown, topics in of_topics.items():
@@ -155,10 +164,10 @@ class WriterView:
             shown.show(entries, now)
 
     async def _ask_exclude(self) -> None:
-        await actions.ask_exclude(self._controller, self._stream, self._name, self._who)
+        await self._acts.ask_exclude(self._stream, self._name)
 
     async def _ask_include(self) -> None:
-        await actions.ask_include(self._controller, self._stream, self._name, self._who)
+        await self._acts.ask_include(self._stream, self._name)
 
 
 def _timeout(details: WriterDetails) -> str:

@@ -9,5 +9,6 @@ note_queue.py   notes of several callers that go to their owner together
 owners.py       the owner of a stream or group: found, waited for, looked for again
 note_batches.py `POST /v1/notes` for streams of several owners
 stream_views.py views of streams of several owners, for reader groups
+others.py       what the status asks of other controllers
 forwarding.py   what the middleware asks about each call
 """

@@ -30,6 +30,7 @@ from controller.http.declared import DeclaredRoute
 from controller.http.forwarding.directory import Directory
 from controller.http.forwarding.note_batches import NoteBatches
 from controller.http.forwarding.note_queue import NoteQueue, Passed
+from controller.http.forwarding.others import OtherControllers
 from controller.http.forwarding.owners import Owners
 from controller.http.forwarding.peers import (
     FOR,
@@ -104,14 +105,21 @@ class Forwarding:
     """Stands between the middleware and the routes where several controllers serve one store."""
 
     def __init__(
-        self, directory: Directory, routes: Iterable[DeclaredRoute], *, tls: ssl.SSLContext | None = None
+        self,
+        directory: Directory,
+        routes: Iterable[DeclaredRoute],
+        *,
+        name: str = "",
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`tls` says whom to trust at the addresses of other controllers, None: as this machine does."""
+        """`name` is that of this controller. `tls` says whom to trust at the addresses of other controllers, None: as
+        this machine does."""
         self._subjects = Subjects(routes)
         self._owners = Owners(directory)
         self.peers = Peers(tls)
         self._queue = NoteQueue(self.peers)
         self._batches = NoteBatches(self._owners, self.peers)
+        self.others = OtherControllers(self._owners, self.peers, name)
 
     @property
     def not_owned(self) -> int:

@@ -8,6 +8,7 @@ from controller.http.notes import DECLARED as NOTE_ROUTES
 from controller.http.routes import (
     controllers,
     groups,
+    joint_status,
     journals,
     mark_events,
     marks,
@@ -21,7 +22,19 @@ from controller.http.routes import (
 # They are searched in this order.
 ROUTERS: Final = tuple(
     each.router
-    for each in (marks, streams, writers, mark_events, journals, groups, status, controllers, operations, stream_views)
+    for each in (
+        marks,
+        streams,
+        writers,
+        mark_events,
+        journals,
+        groups,
+        status,
+        controllers,
+        operations,
+        stream_views,
+        joint_status,
+    )
 )
 
 

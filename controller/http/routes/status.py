@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -11,10 +11,11 @@ from fastapi import Query, Request, Response
 from controller.controller import Controller
 from controller.http.auth import check_streams
 from controller.http.declared import Routes, RuleScope
-from controller.http.dependencies import DEFAULT_LIMIT, After, Granted, Limit, Served, names_page
+from controller.http.dependencies import DEFAULT_LIMIT, After, Granted, Limit, Served, names_page, viewer_of
 from controller.http.responses import answer
 from controller.limits import STATUS_EXCLUDED
-from controller.status.status_reader import StreamsFound, Summary, summarize
+from controller.status.overview import GroupsFound, StreamsFound, Summary, summarize
+from controller.status.status_view import StatusView, StatusViews
 from controller.status.stream_status import GroupStatus, KeyStatus, StreamStatus, Trouble, by_trouble
 from strandline.access import EVERYTHING, Grant, Role
 from strandline.core.aggregate import Holder
@@ -52,23 +53,26 @@ async def get_status(
     if trouble and after:  # their order changes from one time to the next
         raise InvalidParameter(name="after", value=after, wanted="left out where those in trouble are asked for")
     reason, stored = await controller.readiness()
-    reader, slices = controller.status, controller.status.slices()
+    statuses: StatusViews = request.app.state.status
+    view = statuses.seen_by(viewer_of(request.scope))
+    slices = view.slices()
+    may_see = _everything if grant is None else grant.allows
     if stream:
         names = sorted({check_name("stream", name) for name in stream})
         check_streams(request.scope, names)
-        found = await reader.of_streams(names)
-        groups = _allowed(await reader.of_groups(names) if stored else (), grant)
+        found = await view.of_streams(names)
+        groups = (await view.of_groups(names)).allowed(may_see) if stored else GroupsFound()
         summary = await summarize(found, groups, slices)
-        page = _worst(found.streams, limit, grant) if trouble else _following(found, after, limit)
+        page = _worst(found, limit, may_see) if trouble else _following(found, after, limit)
     else:
-        overview = await reader.overview(stored=stored)
-        summary = await reader.summary(EVERYTHING if grant is None else grant.pattern, stored=stored)
-        groups = _allowed(overview.groups, grant)
+        overview = await view.overview(stored=stored)
+        summary = await view.summary(EVERYTHING if grant is None else grant.pattern, stored=stored)
+        groups = overview.groups.allowed(may_see)
         if trouble:
-            page = _worst(overview.streams, limit, grant)
+            page = _worst(overview, limit, may_see)
         else:
-            page = await _by_name(controller, after, limit, grant, stored=stored)
-    shown = {each.name for each in page.streams}
+            page = await _by_name(controller, view, after, limit, grant, stored=stored)
+    shown = {each.name for each in page.streams} | page.unread.keys()
     streams = []
     for each in page.streams:
         streams.append(_stream(each))
@@ -83,21 +87,21 @@ async def get_status(
         streams=tuple(streams),
         next=page.next,
         unread=dict(page.unread),
-        groups=tuple(_group(each) for each in groups if not shown.isdisjoint(each.window.streams)),
+        groups=tuple(_group(each) for each in groups.groups if not shown.isdisjoint(each.window.streams)),
+        unread_groups={name: each.code for name, each in groups.unread.items() if not shown.isdisjoint(each.streams)},
     )
     return answer(told)
 
 
-def _allowed(groups: Collection[GroupStatus], grant: Grant | None) -> Collection[GroupStatus]:
-    """The groups all of whose streams the caller may see."""
-    if grant is None or grant.allows_every_stream:
-        return groups
-    return [each for each in groups if all(map(grant.allows, each.window.streams))]
+def _everything(_: str) -> bool:
+    return True
 
 
-def _worst(streams: Sequence[StreamStatus], limit: int, grant: Grant | None) -> _Page:
-    found = [each for each in streams if each.trouble and (grant is None or grant.allows(each.name))]
-    return _Page(sorted(found, key=by_trouble)[:limit])
+def _worst(found: StreamsFound, limit: int, may_see: Callable[[str], bool]) -> _Page:
+    """Streams in trouble, and those of which it is not known whether they are."""
+    worst = [each for each in found.streams if each.trouble and may_see(each.name)]
+    unread = [name for name in sorted(found.unread) if may_see(name)]
+    return _Page(sorted(worst, key=by_trouble)[:limit], unread={name: found.unread[name] for name in unread[:limit]})
 
 
 def _following(found: StreamsFound, after: str, limit: int) -> _Page:
@@ -112,7 +116,9 @@ def _following(found: StreamsFound, after: str, limit: int) -> _Page:
     )
 
 
-async def _by_name(controller: Controller, after: str, limit: int, grant: Grant | None, *, stored: bool) -> _Page:
+async def _by_name(
+    controller: Controller, view: StatusView, after: str, limit: int, grant: Grant | None, *, stored: bool
+) -> _Page:
     """A page of all streams; if the store is away, of those in memory."""
 
     async def read(after: str, count: int) -> dict[str, tuple[str]]:
@@ -123,7 +129,7 @@ async def _by_name(controller: Controller, after: str, limit: int, grant: Grant 
         return {name: (name,) for name in names}
 
     names, following = await names_page(read, after, limit, grant)
-    found = await controller.status.of_streams(names)
+    found = await view.of_streams(names)
     return _Page(found.streams, following, found.unread)
 
 

@@ -1,0 +1,119 @@
+"""All streams and groups of a store, or some of them, as they were found: their status, and why some have none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from controller.status.stream_status import GroupStatus, StreamStatus, Trouble, by_trouble
+from controller.yielding import Yielding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsFound:
+    """Streams, and for streams without a status the code of a problem, by name."""
+
+    streams: tuple[StreamStatus, ...]
+    unread: Mapping[str, str]
+
+
+class UnreadGroup(NamedTuple):
+    """The code of the problem for which a group has no status, and the streams that it reads."""
+
+    code: str
+    streams: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupsFound:
+    """Groups, and those without a status, by name."""
+
+    groups: tuple[GroupStatus, ...] = ()
+    unread: Mapping[str, UnreadGroup] = field(default_factory=dict)
+
+    def allowed(self, may_see: Callable[[str], bool]) -> GroupsFound:
+        """The groups all of whose streams somebody may see."""
+        groups = tuple([each for each in self.groups if all(map(may_see, each.window.streams))])
+        unread = {name: each for name, each in self.unread.items() if all(map(may_see, each.streams))}
+        return GroupsFound(groups=groups, unread=unread)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview(StreamsFound):
+    """All streams and groups at one moment, or those in memory; streams in trouble first, and groups in backlog.
+    `served_by` has the name of each stream's controller where several serve the store."""
+
+    at: int
+    groups: GroupsFound
+    served_by: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The number of streams by trouble, and of everything else."""
+
+    trouble: Mapping[Trouble, int]
+    streams: int
+    in_memory: int
+    sealed: int
+    writers: int
+    notes: int
+    late_notes: int
+    refusals: int
+    groups: int
+    in_backlog: int
+
+
+def reading(groups: Mapping[str, Sequence[str]], streams: Collection[str]) -> dict[str, Sequence[str]]:
+    """Of groups, each with its streams, those that read any of these streams."""
+    wanted = set(streams)
+    return {name: read for name, read in groups.items() if not wanted.isdisjoint(read)}
+
+
+async def in_order_of_trouble(streams: Sequence[StreamStatus], slices: Yielding) -> tuple[StreamStatus, ...]:
+    """Streams in the worst trouble first, see `by_trouble`."""
+    ranked = []
+    for each in streams:
+        ranked.append((by_trouble(each), each))
+        await slices.turn()
+    ranked.sort(key=_rank)
+    await slices.turn()
+    return tuple([each for _, each in ranked])
+
+
+def in_order_of_backlog(found: GroupsFound) -> GroupsFound:
+    """Groups in backlog first, and among equals those that are furthest behind."""
+    ranked = sorted(found.groups, key=lambda each: (not each.window.backlog, -(each.window.lag_ms or 0), each.name))
+    return GroupsFound(groups=tuple(ranked), unread=found.unread)
+
+
+async def summarize(found: StreamsFound, groups: GroupsFound, slices: Yielding) -> Summary:
+    """Streams and groups in numbers."""
+    trouble: Counter[Trouble] = Counter()
+    sealed = writers = notes = late_notes = refusals = 0
+    for each in found.streams:
+        trouble[each.trouble] += 1
+        sealed += each.sealed
+        writers += each.writer_count
+        notes += each.notes
+        late_notes += each.late_notes
+        refusals += sum(each.refusals.values())
+        await slices.turn()
+    return Summary(
+        trouble=trouble,
+        streams=len(found.streams) + len(found.unread),
+        in_memory=len(found.streams),
+        sealed=sealed,
+        writers=writers,
+        notes=notes,
+        late_notes=late_notes,
+        refusals=refusals,
+        groups=len(groups.groups) + len(groups.unread),
+        in_backlog=sum(each.window.backlog for each in groups.groups),
+    )
+
+
+def _rank(each: tuple[tuple[bool, int, int, str], StreamStatus]) -> tuple[bool, int, int, str]:
+    return each[0]

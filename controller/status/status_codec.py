@@ -1,0 +1,126 @@
+"""The status as one controller sends it to another: MessagePack, with the fields of the values themselves.
+
+Controllers of two releases may serve together for a while. An answer of another shape raises NotUnderstood, and counts
+as none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from controller.limits import STATUS_TOLD_WRITERS
+from controller.status.group_members import GroupDetails
+from controller.status.parts import Part
+from controller.status.stream_status import GroupStatus, KeyStatus, StreamDetails, StreamStatus
+from controller.status.writer_status import WriterDetails
+from controller.yielding import Yielding
+from strandline.core.cut import NOTHING, Cut
+from strandline.core.segment import Segment, SegmentGraph
+
+Details = TypeVar("Details", StreamDetails, WriterDetails, GroupDetails)
+Shape = TypeVar("Shape")
+
+
+class NotUnderstood(Exception):
+    """An answer has another shape."""
+
+
+class _ToldPart(msgspec.Struct, frozen=True):
+    """A part, each status of which is encoded by itself: there may be thousands, and others have their turn between."""
+
+    streams: Sequence[msgspec.Raw]
+    unread: Mapping[str, str]
+    groups: Sequence[msgspec.Raw]
+    unread_groups: Mapping[str, str]
+
+
+class _ToldGraph(msgspec.Struct, frozen=True):
+    open: bool
+    segments: Sequence[Segment]
+
+
+async def encode_part(part: Part, slices: Yielding) -> bytes:
+    """A part, without what only metrics need, and without the cuts of marks."""
+    streams = []
+    for stream in part.streams:
+        streams.append(msgspec.Raw(_encode(_told(stream))))
+        await slices.turn()
+    groups = [msgspec.Raw(_encode(each)) for each in part.groups]
+    return _encode(_ToldPart(streams, part.unread, groups, part.unread_groups))
+
+
+async def decode_part(body: bytes, slices: Yielding) -> Part:
+    """Raises NotUnderstood."""
+    told = _read(_part, body)
+    streams, groups = [], []
+    for raw in told.streams:
+        streams.append(_read(_stream, raw))
+        await slices.turn()
+    for raw in told.groups:
+        groups.append(_read(_group, raw))
+        await slices.turn()
+    return Part(streams=streams, unread=told.unread, groups=groups, unread_groups=told.unread_groups)
+
+
+def encode_details(details: StreamDetails | WriterDetails | GroupDetails) -> bytes:
+    """One stream, writer or group; of a stream with very many writers the first ones."""
+    if isinstance(details, StreamDetails):
+        writers = {key: each[:STATUS_TOLD_WRITERS] for key, each in details.writers.items()}
+        details = replace(details, stream=_told(details.stream), writers=writers)
+    return _encode(details)
+
+
+def decode_details(kind: type[Details], body: bytes) -> Details:
+    """Raises NotUnderstood."""
+    details: Details = _read(_details[kind], body)
+    return details
+
+
+def _told(status: StreamStatus) -> StreamStatus:
+    keys = tuple([_told_key(key) for key in status.keys])
+    worst = next(told for told, key in zip(keys, status.keys, strict=True) if key is status.worst)
+    return replace(status, keys=keys, worst=worst)
+
+
+def _told_key(key: KeyStatus) -> KeyStatus:
+    return replace(key, held_ms={}, mark=None if key.mark is None else replace(key.mark, cut=NOTHING))
+
+
+def _plain(value: Any) -> Any:
+    """What MessagePack has no form for, in one that it has."""
+    if isinstance(value, Cut):
+        return value.offsets
+    if isinstance(value, SegmentGraph):
+        return _ToldGraph(value.open, list(value))
+    raise NotImplementedError(type(value))
+
+
+def _made(kind: type[Any], plain: Any) -> Any:
+    if kind is Cut:
+        return Cut(plain)
+    told = msgspec.convert(plain, _ToldGraph)
+    return SegmentGraph(told.segments, open=told.open)
+
+
+def _decoder(kind: type[Shape]) -> msgspec.msgpack.Decoder[Shape]:
+    return msgspec.msgpack.Decoder(kind, dec_hook=_made)
+
+
+def _read(decoder: msgspec.msgpack.Decoder[Shape], body: bytes | msgspec.Raw) -> Shape:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:  # ValueError: of a value that checks itself
+        raise NotUnderstood(str(error)) from None
+
+
+_encode: Final = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+_part: Final = _decoder(_ToldPart)
+_stream: Final = _decoder(StreamStatus)
+_group: Final = _decoder(GroupStatus)
+_details: Final[Mapping[type[Any], msgspec.msgpack.Decoder[Any]]] = {
+    kind: _decoder(kind) for kind in (StreamDetails, WriterDetails, GroupDetails)
+}

@@ -1,0 +1,20 @@
+"""Why a stream or a reader group has no status, for the dashboard and the command line."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strandline.errors import NotOwner, OwnerUndecided, StoreCorrupt, StreamAway, StreamLoading
+
+_WHY: Final = {
+    StreamLoading.code: "is being read from the store",
+    StoreCorrupt.code: "is damaged: `strandline check` says where",
+    NotOwner.code: "not known: no controller that can be reached serves it at this moment",
+    OwnerUndecided.code: "not known: its controller does not answer",
+    StreamAway.code: "not known: the controller of one of its streams does not answer",
+}
+
+
+def why_unread(code: str) -> str:
+    """The reason in words, from the code of a problem. An unknown code is shown as it is."""
+    return _WHY.get(code, f"not known: {code}")
