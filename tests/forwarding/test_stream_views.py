@@ -123,3 +123,18 @@ def test_a_question_that_no_controller_asks_is_refused(
     _, second = two
     refused = second.ask("POST", WINDOWS, body, **headers)
     assert (refused.status_code, refused.json()["code"]) == (status, code)
+
+
+def test_an_owner_that_a_later_one_has_followed_is_not_believed(group: Two, cluster: Cluster, make: Make) -> None:
+    first, second = group
+    report(first, 5)
+    second.stop()
+    again = make(2)  # its term has a higher fence
+    cluster.give("s", 2)
+    assert first.ask("GET", f"{GROUP}/time-window").json()["watermarks"] == {"": 5}
+    again.stop()
+    before = make(3)
+    cluster.give("s", 3)
+    before.ask("PUT", "/v1/streams/s", STREAM)
+    away = first.ask("GET", f"{GROUP}/time-window")
+    assert (away.status_code, away.json()["code"]) == (503, "stream_away")
