@@ -22,7 +22,7 @@ from controller.groups.windows import as_of, group_window, questions_of
 from controller.limits import METRICS_LAGGING_SEGMENTS
 from controller.records.journal import Act, record_refused
 from controller.records.operator_log import log_event
-from controller.storage.groups import group_streams, load_group
+from controller.storage.groups import group_streams, load_group, progress_in
 from controller.storage.tenure import Tenure, Tenures
 from controller.streams.cache import LoadingCache
 from controller.streams.reads import Reads
@@ -99,18 +99,13 @@ class Groups:
 
     async def progress_in(self, name: str, stream: str) -> tuple[int, Mapping[str, int]]:
         """When a reader of the group was last heard, and how far the group has read each segment of a stream. Of a
-        group that is served elsewhere, as the store has it, and as far as it is settled: the segment may go back to
+        group that is served elsewhere, as the store has it, and as far as it is settled: a segment may go back to
         there. Raises UnknownGroup."""
         try:
             found = await self.get(name)
         except NotOwner:
-            stored = await self._store.read(load_group, name)
-            if stored is None:
-                raise UnknownGroup(group=name) from None
-            settled = {**stored.offsets, **stored.unsettled}
-            read = {segment: offset for (of, segment), offset in settled.items() if of == stream}
-            heard = [heard_at for _, heard_at, _ in stored.readers.values()]
-            return max(heard, default=self._clock.now()), read
+            heard_at, settled = await self._store.read(progress_in, name, stream)
+            return self._clock.now() if heard_at is None else heard_at, settled
         return found.heard_at, found.membership.read(stream)
 
     async def durable_views(self, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:

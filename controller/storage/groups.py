@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, check_name_of
@@ -110,6 +110,17 @@ def _streams_of(row: AnyRow) -> list[str]:
 def settings_and_held(row: AnyRow) -> tuple[dict[str, Any], dict[str, int]]:
     held = msgspec.json.decode(row.held, type=dict[str, int]) if row.held is not None else {}
     return msgspec.json.decode(row.settings, type=dict[str, Any]), held
+
+
+def progress_in(connection: Connection, group: str, stream: str) -> tuple[int | None, dict[str, int]]:
+    """When a reader of a group was last heard, None if it has none; and how far each segment of a stream is settled."""
+    reader, place = schema.reader, schema.reader_position
+    with connection.begin():
+        heard_at = connection.execute(select(func.max(reader.c.heard_at)).where(reader.c.group == group)).scalar_one()
+        rows = connection.execute(select(place).where(place.c.group == group, place.c.stream == stream)).all()
+    for each in rows:
+        CHECKSUMS[place].check(each)
+    return heard_at, {each.segment: each.offset if each.settled is None else each.settled for each in rows}
 
 
 def groups_that_read(connection: Connection, stream: str) -> Sequence[str]:

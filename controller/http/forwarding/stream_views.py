@@ -10,11 +10,12 @@ Asking changes nothing. So an owner that is away, or is none any more, is looked
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
+from controller.cluster.actions import Hold
 from controller.cluster.records import ControllerRow, Kind
 from controller.groups.stream_views import GroupPlace, GroupStanding, StreamQuestion, StreamView, StreamViews
 from controller.http.forwarding.owners import Owners
@@ -47,6 +48,7 @@ WINDOWS: Final = b"/v1/cluster/windows"
 TOKEN: Final[ContextVar[bytes | None]] = ContextVar("token", default=None)
 
 Target: TypeAlias = ControllerRow | None  # None: this controller
+Value = TypeVar("Value")
 _ANSWERS: Final = (Refused, Denied, StreamLoading, Overloaded, StoreCorrupt)  # what an owner says to the caller
 
 
@@ -99,34 +101,43 @@ class StreamsOfAll:
 
     async def _attempt(self, questions: Mapping[str, StreamQuestion], views: dict[str, StreamView]) -> dict[str, str]:
         """Asks each owner for its views; returns the streams for which nobody has answered, and why."""
-        found = await asyncio.gather(*[self._find(stream) for stream in questions])
-        away: dict[str, str] = {}
-        owners: dict[Target, list[str]] = {}
-        for stream, target in zip(questions, found, strict=True):
-            if isinstance(target, NotOwner):
-                away[stream] = target.reason
+        targets, away = await self._targets(questions)
+        parts = {
+            target: {stream: questions[stream] for stream, each in targets.items() if each == target}
+            for target in dict.fromkeys(targets.values())
+        }
+        asked = [self._ask_owner(target, part) for target, part in parts.items()]
+        for part, said in zip(parts.values(), await _all(asked), strict=True):
+            if isinstance(said, _NotLooked):
+                away.update(dict.fromkeys(part, str(said)))
+            elif isinstance(said, BaseException):
+                if isinstance(said, UnknownStream):
+                    self._seen.pop(said.stream, None)
+                raise said
             else:
-                owners.setdefault(target, []).append(stream)
-        asked = [
-            self._ask_owner(target, {stream: questions[stream] for stream in streams})
-            for target, streams in owners.items()
-        ]
-        for streams, part in zip(owners.values(), await asyncio.gather(*asked, return_exceptions=True), strict=True):
-            if isinstance(part, _NotLooked):
-                away.update(dict.fromkeys(streams, str(part)))
-            elif isinstance(part, BaseException):
-                if isinstance(part, UnknownStream):
-                    self._seen.pop(part.stream, None)
-                raise part
-            else:
-                views.update(part)
+                views.update(said)
         return away
 
-    async def _find(self, stream: str) -> Target | NotOwner:
-        try:
-            return await self._owners.find(_subject(stream))
-        except NotOwner as error:
-            return error
+    async def _targets(self, streams: Iterable[str]) -> tuple[dict[str, Target], dict[str, str]]:
+        """The owner of each stream. Those that are handed over are waited for; second are those that have none, and
+        why."""
+        targets: dict[str, Target] = {}
+        held = []
+        for stream in streams:
+            found = self._owners.look(_subject(stream), None)
+            if isinstance(found, Hold):
+                held.append(stream)
+            else:
+                targets[stream] = found
+        away = {}
+        for stream, came in zip(held, await _all([self._owners.find(_subject(each)) for each in held]), strict=True):
+            if isinstance(came, NotOwner):
+                away[stream] = came.reason
+            elif isinstance(came, BaseException):
+                raise came
+            else:
+                targets[stream] = came
+        return targets, away
 
     async def _ask_owner(self, owner: Target, questions: Mapping[str, StreamQuestion]) -> Mapping[str, StreamView]:
         """The views of one owner's streams. Raises _NotLooked, or what the owner says."""
@@ -163,6 +174,16 @@ class StreamsOfAll:
         self._seen[stream] = _Seen(seen.graph, fence)
         if len(self._seen) > VIEWED_STREAMS:
             del self._seen[next(iter(self._seen))]
+
+
+async def _all(work: Sequence[Coroutine[Any, Any, Value]]) -> list[Value | BaseException]:
+    """The results, or exceptions, of work that is done side by side."""
+    if len(work) == 1:  # as mostly: no task is needed
+        try:
+            return [await work[0]]
+        except (StrandlineError, _NotLooked) as error:
+            return [error]
+    return await asyncio.gather(*work, return_exceptions=True)
 
 
 def _subject(stream: str) -> Subject:
