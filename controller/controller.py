@@ -179,8 +179,9 @@ class Controller:
         )
         return ControllersReply(asked=None, controllers=(alone,))
 
-    async def drain(self, *, force: bool) -> None:
-        """Begins to hand everything over to other controllers, and then to end. Raises ServesAlone without others."""
+    async def drain(self, by: str | None, *, force: bool) -> None:
+        """Begins to hand everything over to other controllers, and then to end, because a caller asks for it. Raises
+        ServesAlone without others."""
         raise ServesAlone
 
     def begin_stop(self) -> None:
@@ -433,13 +434,15 @@ class JointController(Controller):
         """How long ago the last beat that was answered had been sent."""
         return self._host.monotonic() - self.member.renewed_at
 
-    async def drain(self, *, force: bool) -> None:
-        """Begins to hand everything over, and then to end. Raises LastController if there is no other controller to
-        hand it to, unless it is to end all the same (`force`)."""
+    async def drain(self, by: str | None, *, force: bool) -> None:
+        """Begins to hand everything over, and then to end, because a caller asks for it; `by` is the token's name.
+        Raises LastController if there is nobody to hand it to, unless this one is to end all the same (`force`)."""
         if not self.stopping and not force:
             await self._look_who_is_there()
             if not self.member.has_successors:
                 raise LastController(controller=self.member.identity.name)
+        if not self.stopping:
+            log_event("drain_asked", by=by)
         self.begin_stop()
 
     async def _look_who_is_there(self) -> None:

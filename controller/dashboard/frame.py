@@ -16,6 +16,7 @@ from controller.dashboard.limits import FIRST_UPDATE_S, REFRESH_S
 from controller.dashboard.visitors import THEME_COOKIE, Visitor
 from strandline.errors import StrandlineError
 
+CONTROLLERS: Final = "/controllers"
 _SEEN: Final = "strandline_seen"
 _TELL_SEEN: Final = f"""<script>
 document.addEventListener("visibilitychange", () => emitEvent("{_SEEN}", !document.hidden))
@@ -134,6 +135,8 @@ def frame(request: Request, visitor: Visitor, title: str) -> Iterator[None]:
         with ui.link(target="/").classes("sl-link row items-center no-wrap").style("gap: 8px"):
             ui.icon("waves", size="22px")
             ui.label("Strandline").style("font-size: 17px; font-weight: 700")
+        if visitor.may_see_every_stream:
+            ui.link("Controllers", CONTROLLERS).classes("sl-link")
         ui.space()
         ui.label("times in UTC").classes("sl-soft")
         ui.button(icon="contrast", on_click=partial(_turn, theme)).props(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -44,8 +44,10 @@ class PagedTable(Generic[T]):
         row: Callable[[T], Mapping[str, Any]],
         text: Callable[[T], str],
         rows_per_page: int = PAGE_ROWS,
+        act: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`row` has an `id`; a filter looks for what was typed in `text`."""
+        """`row` has an `id`; a filter looks for what was typed in `text`. `act` is called with what a cell's template
+        emits as `act`."""
         self._row, self._text = row, text
         self._rows_per_page = rows_per_page
         self._items: Sequence[T] = ()
@@ -60,6 +62,8 @@ class PagedTable(Generic[T]):
             columns=[_quasar(each) for each in columns], rows=[], row_key="id", pagination=dict(self._page)
         ).props('flat dense :rows-per-page-options="[10, 25, 50, 100]" binary-state-sort wrap-cells')
         self._table.on("request", self._requested)
+        if act is not None:
+            self._table.on("act", lambda event: act(str(event.args)))
         for each in columns:
             if each.html is not None:
                 right = " text-right" if each.right else ""

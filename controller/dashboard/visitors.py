@@ -18,7 +18,7 @@ from controller.dashboard.limits import SIGN_IN_BYTES
 from controller.http.request_bodies import read_body
 from controller.status.status_view import Viewer
 from controller.tokens import NOT_KNOWN, Tokens
-from strandline.access import Grant, Role
+from strandline.access import EVERYTHING, Grant, Role
 from strandline.errors import Forbidden, Unauthenticated
 
 COOKIE: Final = "strandline_token"
@@ -53,6 +53,22 @@ class Visitor:
             if self.grant is not None and not self.grant.allows(stream):
                 grant, needs = self.grant, Role.READER
                 raise Forbidden(role=grant.role, call="see this", pattern=grant.pattern, needs=needs, stream=stream)
+
+    @property
+    def may_see_every_stream(self) -> bool:
+        return self.grant is None or self.grant.allows_every_stream
+
+    def check_every_stream(self, *, acting: str | None = None) -> None:
+        """Like `check`, for what is about all streams. `acting` is a change."""
+        self.check()
+        if self.grant is None:
+            return
+        if acting is not None and not self.may_act:
+            raise Forbidden(role=self.grant.role, call=acting, needs=Role.ADMIN)
+        if not self.may_see_every_stream:
+            grant, call = self.grant, acting or "see this"
+            needs = Role.READER if acting is None else Role.ADMIN
+            raise Forbidden(role=grant.role, call=call, pattern=grant.pattern, needs=needs, stream=EVERYTHING)
 
     def check_acting(self, stream: str) -> None:
         """Like `check`, for a change."""

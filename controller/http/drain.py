@@ -20,21 +20,22 @@ async def drain(
     forwarding: Forwarding | None,
     name: str,
     token: bytes | None,
+    by: str | None,
     *,
     force: bool,
     passed_on: bool = False,
 ) -> None:
-    """Returns once the controller of this name has begun to drain. `token` is the header with which it is asked; a call
-    that was passed on is for this controller or for nobody.
+    """Returns once the controller of this name has begun to drain. `token` is the header with which it is asked, `by`
+    the token's name; a call that was passed on is for this controller or for nobody.
 
     Raises UnknownController, LastController, ServesAlone, ControllerNotReached and OwnerUndecided, and whatever else
     the other controller refuses.
     """
     if forwarding is None or not isinstance(controller, JointController):
-        await controller.drain(force=force)
+        await controller.drain(by, force=force)
         return
     if name == controller.member.identity.name:
-        await controller.drain(force=force)
+        await controller.drain(by, force=force)
         return
     other = None if passed_on else controller.member.named(name)
     if other is None:

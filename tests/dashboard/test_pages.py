@@ -18,6 +18,7 @@ PAGES = [
     "/streams/quiet",
     "/streams/orders/writers/app-7",
     "/reader-groups/billing",
+    "/controllers",
     "/streams/none-such",
     "/sign-in",
 ]

@@ -118,7 +118,7 @@ def test_a_drained_controller_is_not_ready_hands_over_and_ends_with_0(one: OwnPr
     assert two.client.post("/v1/controllers/two/drain").status_code == 202  # it has begun already
     assert two.process.wait(PATIENCE_S) == 0
     assert two.stop() == 0 and two.errors == ""
-    for event in ("shards_taken", "draining", "shards_released", "drained"):
+    for event in ("shards_taken", "drain_asked", "draining", "shards_released", "drained"):
         assert f" INFO {event}" in two.log
     assert listed(one)["two"]["state"] == "ended" and listed(one)["one"]["shards"] == SHARDS
     for stream in STREAMS:

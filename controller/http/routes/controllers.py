@@ -6,7 +6,7 @@ from fastapi import Request, Response
 
 from controller.http.bodies import DrainBody
 from controller.http.declared import Routes, RuleScope
-from controller.http.dependencies import Served, read_as
+from controller.http.dependencies import Caller, Served, read_as
 from controller.http.drain import drain
 from controller.http.forwarding.forwarding import was_passed_on
 from controller.http.responses import answer
@@ -37,13 +37,14 @@ async def list_controllers(controller: Served) -> Response:
     status=202,
     says="It has begun, or had begun before",
 )
-async def drain_controller(controller: str, request: Request, served: Served) -> Response:
+async def drain_controller(controller: str, request: Request, served: Served, caller: Caller) -> Response:
     body = await read_as(request, DrainBody, empty=DrainBody())
     await drain(
         served,
         request.app.state.forwarding,
         controller,
         request.headers.get("authorization", "").encode("latin-1") or None,
+        caller,
         force=body.force,
         passed_on=was_passed_on(request.scope),
     )
