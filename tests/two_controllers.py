@@ -11,6 +11,7 @@ from typing import Any
 
 from controller.app import create_app
 from controller.cluster.actions import PassOn, Route, Serve
+from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import ControllerRow, Kind
 from tests.served import InProcess, ManualClock
 
@@ -21,6 +22,7 @@ class _TheOthers:
     """Who owns what, of which nothing changes."""
 
     me = 1
+    client_address = None
 
     def __init__(self, address: str) -> None:
         self._other = ControllerRow(2, "two", address, None, "1", 0, 0, 0, False, None)
@@ -28,8 +30,11 @@ class _TheOthers:
     def monotonic(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
-    def route(self, kind: Kind, name: str, *, passed_on_to: int | None = None) -> Route:
+    def route(self, kind: Kind, name: str, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None) -> Route:
         return Serve(1) if kind is Kind.GROUP or name in OWN_STREAMS else PassOn(self._other)
+
+    def tenure(self, kind: Kind, name: str) -> OwnedShard:
+        return OwnedShard(0, 1, 0, 0)
 
     def refresh(self) -> None:
         pass

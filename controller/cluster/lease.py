@@ -40,3 +40,7 @@ class Lease:
 
     def runs(self, monotonic: int) -> bool:
         return monotonic < self.until
+
+    def confirmed_after(self, monotonic: int) -> bool:
+        """Whether the store has answered a beat that was sent after this moment."""
+        return self.until - TRUSTED_LEASE_MS > monotonic

@@ -460,19 +460,24 @@ class Member:
 
     # -- calls, loads and time -----------------------------------------------------------------------------------
 
-    def route(self, monotonic: int, shard: int, *, fence: int = 0, passed_on_to: int | None = None) -> Route:
+    def route(
+        self, monotonic: int, shard: int, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None
+    ) -> Route:
         """What to do with a call. Ask again after each wait: nothing that is served outlives it.
 
-        `fence` is the greatest one that the caller saw on this shard's answers. `passed_on_to` is the id of the
-        controller that another one meant, on a call that it passed on.
+        `fence` is the greatest one that the caller saw on this shard's answers, and the call came at the moment
+        `since`. A controller that owns the shard with a lower one asks the store first whether it still does. If so,
+        no shard of this store ever had that fence, and the call is served. `passed_on_to` is the id of the controller
+        that another one meant, on a call that it passed on.
         """
         if not self.may_serve(monotonic):
             return Refuse(Refusal.NOT_SERVING)
         if passed_on_to is not None and passed_on_to != self.id:
             return Refuse(Refusal.NOT_OWNER)
         tenure = self.owned.get(shard)
-        if tenure is not None and tenure.fence >= fence:
-            return Hold(monotonic + HELD_CALL_MS) if tenure.closing else Serve(tenure.fence)
+        if tenure is not None:
+            believed = tenure.fence >= fence or self._lease.confirmed_after(since)
+            return Serve(tenure.fence) if believed and not tenure.closing else Hold(monotonic + HELD_CALL_MS)
         if passed_on_to is not None:
             return Refuse(Refusal.NOT_OWNER)
         owner = self._view.owner_of(shard)

@@ -15,11 +15,13 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from controller.clock import Clock
 from controller.controller import Controller
 from controller.http.auth import Rules, check_group, guarded
 from controller.http.browser_gate import BrowserGate
 from controller.http.browser_policies import NAMED_PROTECTIONS, protected
 from controller.http.forwarding.forwarding import Forwarding
+from controller.http.forwarding.wire import Headers
 from controller.http.notes import hot_call
 from controller.http.problems import answer_with
 from controller.http.responses import JSON, headers_of
@@ -78,10 +80,12 @@ class Middleware:
             if message["type"] == "http.response.start":
                 started = True
                 counts.responses[message["status"]] += 1
+                time, more = self._told(scope, clock)
                 message["headers"] = [
                     *protected(message.get("headers", ())),
-                    (b"strandline-time", b"%d" % clock.now()),
+                    (b"strandline-time", b"%d" % time),
                     (b"x-request-id", request_id),
+                    *more,
                 ]
             await send(message)
 
@@ -112,7 +116,8 @@ class Middleware:
                 await self._app(scope, receive, sending)
                 return
             body = await call(controller.notes, scope, receive)
-            headers = headers_of(JSON, len(body), clock.now(), request_id)
+            time, more = self._told(scope, clock)
+            headers = headers_of(JSON, len(body), time, request_id, more)
             counts.responses[200] += 1
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": body})
@@ -125,6 +130,11 @@ class Middleware:
             if started:
                 raise
             await answer_with(scope, InternalFailure(reason=type(error).__name__))(scope, receive, send_with_headers)
+
+    def _told(self, scope: Scope, clock: Clock) -> tuple[int, Headers]:
+        """The clock that an answer tells, and further headers."""
+        now = clock.now()
+        return (now, ()) if self._forwarding is None else self._forwarding.told(scope, now)
 
     async def _connect(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets a websocket through, or answers it with a problem."""

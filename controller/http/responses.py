@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -28,7 +28,9 @@ def answer(value: Any, status: int = 200) -> Response:  # any value that msgspec
     return Response(to_json(value), status_code=status, media_type="application/json")
 
 
-def headers_of(media_type: bytes, size_bytes: int, time: int, request_id: bytes) -> list[Header]:
+def headers_of(
+    media_type: bytes, size_bytes: int, time: int, request_id: bytes, more: Iterable[Header] = ()
+) -> list[Header]:
     """The headers of an answer that no route made."""
     return [
         (b"content-type", media_type),
@@ -36,6 +38,7 @@ def headers_of(media_type: bytes, size_bytes: int, time: int, request_id: bytes)
         *PROTECTIONS,
         (b"strandline-time", b"%d" % time),
         (b"x-request-id", request_id),
+        *more,
     ]
 
 

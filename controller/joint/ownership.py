@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from controller.cluster.actions import Hold, Refusal, Refuse, Route, Serve
+from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Kind
 from controller.cluster.shards import shard_of
 from controller.joint.driver import Driver
@@ -29,14 +30,19 @@ class Ownership:
         """The id of this controller, which changes when it begins anew."""
         return 0 if self._driver is None else self._driver.member.id
 
-    def route(self, kind: Kind, name: str, *, passed_on_to: int | None = None) -> Route:
+    @property
+    def client_address(self) -> str | None:
+        """Where clients may call this controller themselves."""
+        return None if self._driver is None else self._driver.member.identity.client_address
+
+    def route(self, kind: Kind, name: str, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None) -> Route:
         """What to do with a call. A shard that was just taken is waited for until its streams may be loaded, and for a
         shard that nobody has a beat goes out early: held calls do not wait for long."""
         if self._driver is None:
             return Refuse(Refusal.NOT_SERVING)
         now, member, tenures = self.monotonic(), self._driver.member, self._driver.tenures
         shard = shard_of(kind, name, tenures.shards)
-        route = member.route(now, shard, passed_on_to=passed_on_to)
+        route = member.route(now, shard, fence=fence, since=since, passed_on_to=passed_on_to)
         if isinstance(route, Serve):
             owned = member.owned.get(shard)
             if owned is None or not tenures.has(owned):
@@ -44,6 +50,12 @@ class Ownership:
         elif isinstance(route, Hold):
             self.refresh()
         return route
+
+    def tenure(self, kind: Kind, name: str) -> OwnedShard | None:
+        """The shard of a stream or group as this controller owns it at this moment; None if it does not."""
+        if self._driver is None:
+            return None
+        return self._driver.member.owned.get(shard_of(kind, name, self._driver.tenures.shards))
 
     def refresh(self) -> None:
         """Looks soon who owns what by now."""

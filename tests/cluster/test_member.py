@@ -345,11 +345,35 @@ def test_calls_go_to_the_owner_once() -> None:
     assert route(10, 0, passed_on_to=9) == Refuse(Refusal.NOT_OWNER)
 
 
-def test_who_has_a_lower_fence_than_the_caller_saw_does_not_answer() -> None:
+def test_an_owner_with_a_lower_fence_than_the_callers_asks_the_store_first() -> None:
     driver = Driver(shard(0, 1, 3))
-    assert driver.member.route(10, 0, fence=3) == Serve(3)
-    assert isinstance(driver.member.route(10, 0, fence=4), Hold)
-    assert driver.member.route(10, 0, fence=4, passed_on_to=1) == Refuse(Refusal.NOT_OWNER)
+    route = driver.member.route
+    assert route(10, 0, fence=3, since=10) == Serve(3)
+    for passed_on_to in (None, 1):
+        assert isinstance(route(10, 0, fence=4, since=10, passed_on_to=passed_on_to), Hold)
+
+
+def test_a_former_owner_that_slept_learns_from_the_next_beat_that_it_is_none() -> None:
+    driver = Driver(shard(0, 1, 3))
+    (beat,) = driver.at(BEAT_MS)
+    assert isinstance(beat, Beat)
+    since = driver.now = BEAT_MS + 10
+    ended = replace(row(1), ended_at=STORE)
+    driver.member.beat_answered(driver.now, beat, driver.answer())  # it was under way before the call came
+    assert isinstance(driver.member.route(driver.now, 0, fence=4, since=since), Hold)
+    (later,) = driver.at(2 * BEAT_MS)
+    assert isinstance(later, Beat)
+    driver.member.beat_answered(driver.now, later, driver.answer(own=ended))
+    assert driver.member.route(driver.now, 0, fence=4, since=since) == Refuse(Refusal.NOT_SERVING)
+
+
+def test_a_fence_that_the_store_never_gave_keeps_no_owner_from_answering() -> None:
+    driver = Driver(shard(0, 1, 3))
+    driver.beat(BEAT_MS)
+    route = driver.member.route
+    for passed_on_to in (None, 1):
+        assert isinstance(route(BEAT_MS, 0, fence=10**18, since=BEAT_MS, passed_on_to=passed_on_to), Hold)
+        assert route(BEAT_MS, 0, fence=10**18, since=BEAT_MS - 1, passed_on_to=passed_on_to) == Serve(3)
 
 
 def test_a_call_that_found_no_owner_makes_the_member_look_soon() -> None:

@@ -5,27 +5,24 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-import uvicorn
-import uvloop
 
 from controller.app import create_app
 from controller.cluster.actions import Hold, PassOn, Refusal, Refuse, Route, Serve
+from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import ControllerRow, Kind
 from controller.limits import HELD_CALL_MS
-from controller.server import Door, Server
 from controller.settings import Settings
 from strandline.testing import ManualClock
+from tests.in_thread import InThread, url_of
 
-START_DEADLINE_S = 30
+LOOK_S = 0.01
 
 
 class Cluster:
@@ -55,6 +52,10 @@ class SeenDirectory:
         self.looked = 0
         self.looks_help = True
         self.serving = True
+        self.clock_floor = 0
+        self.fence = 1  # of everything that this controller owns
+        self.in_doubt = False  # whether the store has to be asked first where a caller saw a greater fence
+        self.looks_when_held = False
         self._cluster = cluster
         self._seen = dict(cluster.owners)
         self._news: asyncio.Event | None = None
@@ -69,12 +70,24 @@ class SeenDirectory:
     def monotonic(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
-    def route(self, kind: Kind, name: str, *, passed_on_to: int | None = None) -> Route:
+    @property
+    def client_address(self) -> str | None:
+        return self._cluster.rows[self.me].client_address
+
+    def tenure(self, kind: Kind, name: str) -> OwnedShard | None:
+        mine = self._seen.get((kind, name), self.me) == self.me
+        return OwnedShard(0, self.fence, self.clock_floor, 0) if mine else None
+
+    def route(self, kind: Kind, name: str, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None) -> Route:
         if not self.serving:
             return Refuse(Refusal.NOT_SERVING)
         owner = self._seen.get((kind, name), self.me)
         if owner == self.me:
-            return Serve(1)
+            if not self.in_doubt or fence <= self.fence:
+                return Serve(self.fence)
+            if self.looks_when_held:
+                asyncio.get_running_loop().call_later(LOOK_S, self.see)
+            return Hold(self.monotonic() + HELD_CALL_MS)
         if passed_on_to is not None:
             return Refuse(Refusal.NOT_OWNER)
         return Hold(self.monotonic() + HELD_CALL_MS) if owner is None else PassOn(self._cluster.rows[owner])
@@ -92,8 +105,8 @@ class SeenDirectory:
         return False
 
 
-class RealController:
-    """A controller as it is served, in a thread; it forwards what others own."""
+class RealController(InThread):
+    """A controller that forwards what others own."""
 
     def __init__(
         self,
@@ -103,50 +116,20 @@ class RealController:
         *,
         client_address: str | None = None,
         clock: ManualClock | None = None,
+        alone: bool = False,
         certificate: tuple[str, str] | None = None,
         peer_tls: ssl.SSLContext | None = None,
     ) -> None:
-        """With a `certificate` and its key it serves TLS; `peer_tls` is whom it trusts, and whom the test does."""
+        """With a `certificate` and its key it serves TLS; `peer_tls` is whom it trusts, and whom the test does. `alone`
+        means that there are no others."""
         self.id = id_
         self.database = database
         self.directory = SeenDirectory(cluster, id_)
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        scheme = "http" if certificate is None else "https"
-        self.url = f"{scheme}://127.0.0.1:{self.listener.getsockname()[1]}"
-        cluster.add(id_, self.url, client_address)
-        self.app = create_app(
-            Settings(database=str(database)), directory=self.directory, clock=clock, peer_tls=peer_tls
-        )
-        config = uvicorn.Config(
-            self.app,
-            ws="none",
-            lifespan="on",
-            log_config=None,
-            log_level="warning",
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            ssl_certfile=None if certificate is None else certificate[0],
-            ssl_keyfile=None if certificate is None else certificate[1],
-        )
-        self.server = Server(config, self.app, [Door(self.listener, certificate is not None)], lambda: None)
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-        self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False, verify=peer_tls or True)
-        assert self.client.get("/readyz").is_success
-
-    def _serve(self) -> None:
-        uvloop.run(self.server.serve([self.listener]))  # the loop that `strandline serve` runs on
-
-    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return self.client.request(method, path, headers=named, **({} if body is None else {"json": body}))
-
-    def stop(self) -> None:
-        self.client.close()
-        self.server.should_exit = True
-        self._thread.join(START_DEADLINE_S)
-        self.listener.close()
+        listener = socket.create_server(("127.0.0.1", 0))
+        cluster.add(id_, url_of(listener, "http" if certificate is None else "https"), client_address)
+        directory = None if alone else self.directory
+        app = create_app(Settings(database=str(database)), directory=directory, clock=clock, peer_tls=peer_tls)
+        super().__init__(app, listener, certificate, peer_tls)
 
 
 Make = Callable[..., RealController]

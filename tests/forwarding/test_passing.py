@@ -65,15 +65,6 @@ def test_the_answer_has_the_owners_clock_and_the_request_id(cluster: Cluster, ma
         assert answer.headers.get_list("x-frame-options") == ["DENY"]
 
 
-def test_the_answer_names_the_owner_where_clients_may_call_it(cluster: Cluster, make: Make) -> None:
-    first, second = make(1), make(2, client_address="https://two.example")
-    cluster.give("s", 2)
-    second.ask("PUT", "/v1/streams/s", STREAM)
-    assert first.ask("GET", "/v1/streams/s").headers["strandline-owner"] == "https://two.example"
-    assert first.ask("POST", "/v1/streams/s/notes", note(1)).headers["strandline-owner"] == "https://two.example"
-    assert "strandline-owner" not in second.ask("GET", "/v1/streams/s").headers
-
-
 @pytest.mark.parametrize("path", ["/v1/streams/s", "/v1/notes", "/v1/status"])
 def test_a_hop_for_another_controller_is_refused_and_nothing_done(two: Two, path: str) -> None:
     _, second = two

@@ -31,7 +31,11 @@ def http(document: Mapping[str, Any] | None = None) -> str:
     ]
     introduction = (
         "Requests and answers are JSON. Every answer has the controller's clock in the header `Strandline-Time`; times "
-        "are whole milliseconds, a position is an offset by segment. Unknown fields are refused. An error is answered "
+        "are whole milliseconds, a position is an offset by segment. Where several controllers serve a store, answers "
+        "about one stream or reader group have the clock of its owner and the fence of its tenure, `Strandline-Fence`. "
+        "Send the greatest fence that you saw for it back in a header of the same name, unless an answer had a lower "
+        "one than the call: then marks and windows never go back, whichever controller answers. `Strandline-Owner` is "
+        "where the owner can be called without a pass. Unknown fields are refused. An error is answered "
         "as a problem, see [errors.md](errors.md). The controller serves the same for machines at `/openapi.json`, and "
         "as a page at `/docs`. Roles apply once there are tokens: [tokens-and-tls.md](../how-to/tokens-and-tls.md). "
         "The examples are real answers; only their clock is made up. An answer has all its fields except those that "

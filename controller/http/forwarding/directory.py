@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from controller.cluster.actions import Route
+from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import Kind
 
 
@@ -23,8 +24,17 @@ class Directory(Protocol):
         """Milliseconds of the clock that the moments of a `Hold` are on."""
         ...
 
-    def route(self, kind: Kind, name: str, *, passed_on_to: int | None = None) -> Route:
+    @property
+    def client_address(self) -> str | None:
+        """Where clients may call this controller themselves."""
+        ...
+
+    def route(self, kind: Kind, name: str, *, fence: int = 0, since: int = 0, passed_on_to: int | None = None) -> Route:
         """What to do with a call about this stream or group, see `Member.route`."""
+        ...
+
+    def tenure(self, kind: Kind, name: str) -> OwnedShard | None:
+        """The shard of this stream or group as this controller owns it at this moment; None if it does not."""
         ...
 
     def refresh(self) -> None:

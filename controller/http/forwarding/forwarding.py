@@ -22,6 +22,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from starlette.types import Message, Receive, Scope, Send
 
+from controller.cluster.owned_shards import OwnedShard
 from controller.cluster.records import ControllerRow
 from controller.controller import Controller
 from controller.groups.stream_views import StreamViews
@@ -54,8 +55,10 @@ from strandline.errors import BadRequest, NotOwner, OwnerUndecided
 from strandline.wire.problems import MEDIA_TYPE
 
 OWNER: Final = b"strandline-owner"
+FENCE: Final = b"strandline-fence"
+_TAKEN: Final = "strandline.taken"  # in a scope: the subject that this controller owns, and its tenure
 # What the owner reads of a request; the rest is of the connection, or was checked by the controller that was called.
-_SENT_ON: Final = frozenset({b"accept", b"authorization", b"content-type", b"last-event-id", b"user-agent"})
+_SENT_ON: Final = frozenset({b"accept", b"authorization", b"content-type", b"last-event-id", FENCE, b"user-agent"})
 _OF_THE_CONNECTION: Final = frozenset(
     {
         b"connection",
@@ -69,7 +72,7 @@ _OF_THE_CONNECTION: Final = frozenset(
     }
 )
 _PASSED_ON: Final = "strandline.passed_on"  # in a scope
-_ID_DIGITS: Final = 19  # of a number below 2**63
+_DIGITS: Final = 19  # of a number below 2**63
 
 Value = TypeVar("Value")
 
@@ -97,7 +100,7 @@ class _Call:
     async def reply(self, status: int, body: bytes, time: int, more: Headers = ()) -> None:
         """Sends a whole answer: JSON, or with a status other than 200 a problem."""
         media_type = JSON if status == 200 else MEDIA_TYPE.encode()
-        await self.begin(status, (*headers_of(media_type, len(body), time, self.request_id), *more))
+        await self.begin(status, tuple(headers_of(media_type, len(body), time, self.request_id, more)))
         await self.send({"type": "http.response.body", "body": body})
 
 
@@ -154,17 +157,38 @@ class Forwarding:
             await call.reply(batch.status, batch.body, batch.time, _when_to_retry(batch.status))
             return None
         subject = self._subjects.of(scope["method"], scope["path"])
-        if subject is None or await self._owners.find(subject, passed_on_to) is None:
+        if subject is None:
             return receive
+        fence = _seen_by_caller(scope)
+        if await self._owners.find(subject, passed_on_to, fence) is None:
+            return self._take(call, subject)
         body = await read_body(scope, receive, as_json=True)
         note = _note_in(scope, body)
         if note is None:
-            done = await _while_here(receive, self._pass_on(call, subject, body))
+            done = await _while_here(receive, self._pass_on(call, subject, body, fence))
         else:
-            done = await self._pass_note(call, subject, note)
-        return None if done else _replayed(body, receive)
+            done = await self._pass_note(call, subject, note, fence)
+        return None if done else _replayed(body, self._take(call, subject))
 
-    async def _pass_note(self, call: _Call, subject: Subject, note: NoteBody) -> bool:
+    def _take(self, call: _Call, subject: Subject) -> Receive:
+        call.scope[_TAKEN] = subject, self._owners.directory.tenure(subject.kind, subject.name)
+        return call.receive
+
+    def told(self, scope: Scope, now: int) -> tuple[int, Headers]:
+        """The clock that an answer of this controller tells at a moment of its own, and the headers that name the
+        owner of the stream or group. The fence is that of the moment, since a handler may have found what it tells
+        later than the call was taken."""
+        taken: tuple[Subject, OwnedShard | None] | None = scope.get(_TAKEN)
+        if taken is None:
+            return now, ()
+        directory, (subject, before) = self._owners.directory, taken
+        tenure = directory.tenure(subject.kind, subject.name) or before
+        if tenure is not None:
+            now = max(now, tenure.clock_floor)
+        fence = () if tenure is None else ((FENCE, b"%d" % tenure.fence),)
+        return now, (*fence, *_owner_at(directory.client_address))
+
+    async def _pass_note(self, call: _Call, subject: Subject, note: NoteBody, fence: int) -> bool:
         """Passes a note on, together with others; False where this controller has become the owner."""
         whose, encoded, token = (
             (subject.name, str(note.writer)),
@@ -179,7 +203,7 @@ class Forwarding:
             return passed
 
         try:
-            passed = await self._owners.keep_up(subject, attempt)
+            passed = await self._owners.keep_up(subject, attempt, fence)
         except NoAnswer as error:
             raise OwnerUndecided(**subject.named, reason=str(error)) from None
         if passed is None:
@@ -191,7 +215,7 @@ class Forwarding:
         await call.reply(status, body, time, (*asked, *_when_to_retry(status), *_owner_at(passed.client_address)))
         return True
 
-    async def _pass_on(self, call: _Call, subject: Subject, body: bytes) -> bool:
+    async def _pass_on(self, call: _Call, subject: Subject, body: bytes, fence: int) -> bool:
         """Passes a call on and sends back what its owner answers; False where this controller has become the owner."""
         passed = self._passed(call, body)
 
@@ -201,7 +225,7 @@ class Forwarding:
             return True
 
         try:
-            return await self._owners.keep_up(subject, attempt) is not None
+            return await self._owners.keep_up(subject, attempt, fence) is not None
         except Exception as error:
             if not call.started:
                 if isinstance(error, NoAnswer):
@@ -222,7 +246,7 @@ async def _send_back(call: _Call, answer: PeerAnswer) -> None:
     """Sends an answer as it comes: a head, and each piece of the body."""
     headers = tuple((name, value) for name, value in answer.headers if name not in _OF_THE_CONNECTION)
     begun = answer.pieces()
-    await call.begin(answer.status, (*headers, *_owner_at(answer.client_address)))
+    await call.begin(answer.status, headers)
     async for piece in begun:
         await call.send({"type": "http.response.body", "body": piece, "more_body": True})
     await call.send({"type": "http.response.body", "body": b""})
@@ -257,9 +281,19 @@ def _passed_on_to(scope: Scope) -> int | None:
         return None
     values = dict(given)
     number = values.get(FOR, b"")
-    if len(given) != 2 or values.get(HOP) != ONE_HOP or not number.isdigit() or len(number) > _ID_DIGITS:
+    if len(given) != 2 or values.get(HOP) != ONE_HOP or not number.isdigit() or len(number) > _DIGITS:
         raise BadRequest(reason="Strandline-Hop and Strandline-For are not those of a controller that passes a call on")
     return int(number)
+
+
+def _seen_by_caller(scope: Scope) -> int:
+    """The fence that a caller sends back; 0 without one. Raises BadRequest for what no controller told."""
+    given = [value for name, value in scope["headers"] if name == FENCE]
+    if not given:
+        return 0
+    if len(given) != 1 or not given[0].isdigit() or len(given[0]) > _DIGITS:
+        raise BadRequest(reason="Strandline-Fence is not the number of an earlier answer")
+    return int(given[0])
 
 
 def _note_in(scope: Scope, body: bytes) -> NoteBody | None:

@@ -26,9 +26,11 @@ class Owners:
         self.directory = directory
         self.not_owned = 0  # what other controllers passed on to this one, and it does not own
 
-    def look(self, subject: Subject, passed_on_to: int | None) -> ControllerRow | Hold | None:
+    def look(
+        self, subject: Subject, passed_on_to: int | None, fence: int = 0, since: int = 0
+    ) -> ControllerRow | Hold | None:
         """The owner as known now, or a Hold. Raises NotOwner, or StoreUnavailable without a lease."""
-        route = self.directory.route(subject.kind, subject.name, passed_on_to=passed_on_to)
+        route = self.directory.route(subject.kind, subject.name, fence=fence, since=since, passed_on_to=passed_on_to)
         match route:
             case Serve():
                 return None
@@ -44,20 +46,23 @@ class Owners:
             case _:
                 assert_never(route)
 
-    async def find(self, subject: Subject, passed_on_to: int | None = None) -> ControllerRow | None:
-        """The owner. Waits while the subject is handed over; raises NotOwner when that takes too long."""
-        until: int | None = None
-        while isinstance(found := self.look(subject, passed_on_to), Hold):
+    async def find(self, subject: Subject, passed_on_to: int | None = None, fence: int = 0) -> ControllerRow | None:
+        """The owner, with at least the caller's fence. Waits while the subject is handed over; raises NotOwner when
+        that takes too long."""
+        since, until = self.directory.monotonic(), None
+        while isinstance(found := self.look(subject, passed_on_to, fence, since), Hold):
             until = found.until if until is None else until
             if not await self.directory.changed(until):
                 raise NotOwner(**subject.named, reason=HELD)
         return found
 
-    async def keep_up(self, subject: Subject, attempt: Callable[[ControllerRow], Awaitable[Value]]) -> Value | None:
+    async def keep_up(
+        self, subject: Subject, attempt: Callable[[ControllerRow], Awaitable[Value]], fence: int
+    ) -> Value | None:
         """Makes an attempt with the owner, and again with the next owner, for as long as nothing was done. Returns what
         it gives, or None where this controller has become the owner; raises NotOwner in the end."""
         until = self.over_at()
-        while (owner := await self.find(subject)) is not None:
+        while (owner := await self.find(subject, fence=fence)) is not None:
             try:
                 return await attempt(owner)
             except NotTaken as error:
