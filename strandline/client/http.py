@@ -10,6 +10,7 @@ import asyncio
 import json
 import random
 import ssl
+import threading
 import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from strandline.client.addresses import AddressChoice, check_addresses
 from strandline.client.calls import Call, Request, Response
 from strandline.client.credentials import check_token, find_token, trust
 from strandline.client.loop import drive, drive_async
+from strandline.client.owners import OwnerMemory, owner_first
 from strandline.client.retry import AnswerLost, NotReached, Outcome, Patience, Pause, Send, Step, Steps, Told, persist
 from strandline.errors import UnexpectedAnswer
 from strandline.fork import OwningProcess
@@ -274,38 +276,58 @@ class _HttpxTransport:
     def __init__(self, controller: str | Sequence[str], token: str | None, answer_bytes: int) -> None:
         addresses = check_addresses(controller)
         self._choice = AddressChoice(addresses)
-        self._several = len(addresses) > 1
+        self._owners = OwnerMemory(addresses)
+        self._owners_lock = threading.Lock()
         self._headers = _headers(token)
         self._answer_bytes = answer_bytes
 
     def _attempt(self, request: Request, timeout_ms: float) -> Generator[_Exchange, Response, Outcome]:
-        """Sends a request to one address; if that cannot be reached, to the next one, while there is time.
+        """Sends a request to one address, first to that of the owner if it is known; if that cannot be reached, to the
+        next one, while there is time.
 
         Each address has the whole timeout for its answer: passing over others takes nothing from a long poll.
         """
         over_at = time.monotonic() + timeout_ms / 1000
         unreached = []
-        for address in self._choice.in_order():
+        with self._owners_lock:
+            known = self._owners.recall(request.path, _monotonic_ms())
+        headers = {**self._headers, "Strandline-Fence": str(known.fence)} if known.fence else self._headers
+        addresses = owner_first(known.owner, self._choice.in_order())
+        for address in addresses:
             try:
-                outcome: Outcome = yield _Exchange(request, address, self._headers, timeout_ms, self._answer_bytes)
+                outcome: Outcome = yield _Exchange(request, address, headers, timeout_ms, self._answer_bytes)
             except httpx.PoolTimeout as error:  # all connections are in use, which says nothing about the address
                 return _outcome_of(error, "")
             except httpx.RequestError as error:
-                outcome = _outcome_of(error, f"{address}: " if self._several else "")
+                outcome = _outcome_of(error, f"{address}: " if len(addresses) > 1 else "")
             match outcome:
                 case NotReached(reason):
-                    self._choice.leave(address)
+                    self._leave(request, address, known.owner, avoided=True)
                     unreached.append(reason)
-                case AnswerLost() | Response(502 | 503 | 504):
-                    self._choice.leave(address)
+                case AnswerLost():
+                    self._leave(request, address, known.owner, avoided=True)
+                    return outcome
+                case Response(502 | 503 | 504):
+                    self._leave(request, address, known.owner, avoided=False)
                     return outcome
                 case Response():
+                    with self._owners_lock:
+                        self._owners.learn(request.path, outcome.headers, known.fence)
                     return outcome
                 case _:
                     assert_never(outcome)
             if time.monotonic() >= over_at:
                 break
         return NotReached("; ".join(unreached))
+
+    def _leave(self, request: Request, address: str, owner: str | None, *, avoided: bool) -> None:
+        """Later attempts begin elsewhere. An owner that is `avoided` is gone to by no request for a while."""
+        self._choice.leave(address)
+        if address == owner:
+            with self._owners_lock:
+                self._owners.forget(request.path, address)
+                if avoided:
+                    self._owners.avoid(address, _monotonic_ms())
 
 
 class HttpxTransport(_HttpxTransport):

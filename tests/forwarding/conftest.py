@@ -115,18 +115,20 @@ class RealController(InThread):
         database: Path,
         *,
         client_address: str | None = None,
+        for_clients: bool = False,
         clock: ManualClock | None = None,
         alone: bool = False,
         certificate: tuple[str, str] | None = None,
         peer_tls: ssl.SSLContext | None = None,
     ) -> None:
         """With a `certificate` and its key it serves TLS; `peer_tls` is whom it trusts, and whom the test does. `alone`
-        means that there are no others."""
+        means that there are no others. Clients may call it at its address if it is there `for_clients`."""
         self.id = id_
         self.database = database
         self.directory = SeenDirectory(cluster, id_)
         listener = socket.create_server(("127.0.0.1", 0))
-        cluster.add(id_, url_of(listener, "http" if certificate is None else "https"), client_address)
+        address = url_of(listener, "http" if certificate is None else "https")
+        cluster.add(id_, address, address if for_clients else client_address)
         directory = None if alone else self.directory
         app = create_app(Settings(database=str(database)), directory=directory, clock=clock, peer_tls=peer_tls)
         super().__init__(app, listener, certificate, peer_tls)
