@@ -57,7 +57,7 @@ class Owners:
         return found
 
     async def keep_up(
-        self, subject: Subject, attempt: Callable[[ControllerRow], Awaitable[Value]], fence: int
+        self, subject: Subject, attempt: Callable[[ControllerRow], Awaitable[Value]], fence: int = 0
     ) -> Value | None:
         """Makes an attempt with the owner, and again with the next owner, for as long as nothing was done. Returns what
         it gives, or None where this controller has become the owner; raises NotOwner in the end."""
