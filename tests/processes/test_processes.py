@@ -1,14 +1,20 @@
-"""`strandline serve --processes`: several controllers behind one port, and the parent that looks after them."""
+"""`strandline serve --processes`: several controllers behind one port, and the parent that looks after them.
+
+Those that most tests share reach each other over TLS.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,15 +24,23 @@ import psycopg
 import pytest
 
 from controller.cli import main
+from controller.limits import LOADS_AT_ONCE
 from controller.processes import check_ports, of_process, serve, with_name
 from controller.settings import Settings
 from controller.terminal import TAKEN_OVER_STATUS, Failure
 from tests.ports import free_port
+from tests.postgres import Postgres
+from tests.readme.pages import ROOT
 from tests.served import OwnProcess
+from tests.tokens.test_serving import openssl
 
 PROCESSES = 2
-PATIENCE_S = 30
+PATIENCE_S = 60
 STREAMS = [f"s{number}" for number in range(8)]
+PAGE = "docs/how-to/several-controllers.md"
+SESSIONS = """
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
 STREAM = {"segments": 1, "max_ahead_ms": None, "mark_interval_ms": 0}
 Start = Callable[..., OwnProcess]
 
@@ -73,46 +87,80 @@ def children(parent: OwnProcess) -> list[int]:
     return [int(each) for each in listed.stdout.split()]
 
 
-def note_all(base: str, moment: int) -> None:
-    note = {"writer": "w", "time": moment, "position": {"0": moment}}
-    with httpx.Client(base_url=base) as client:
-        for stream in STREAMS:
-            until(partial(taken, client, stream, note))
+@dataclass
+class Served:
+    """Processes that serve a store, and who trusts their certificate."""
+
+    parent: OwnProcess
+    url: str
+    trusted: ssl.SSLContext
+
+    @property
+    def addresses(self) -> list[str]:
+        return list(controllers(self.url).values())
+
+    def ask(self, address: str, method: str, path: str, body: Any = None) -> httpx.Response:
+        """Asks the one controller at this address."""
+        return httpx.request(method, f"{address}{path}", json=body, verify=self.trusted, timeout=PATIENCE_S)
+
+    def note(self, stream: str, moment: int) -> bool:
+        """Whether the note was taken, now or before."""
+        note = {"writer": "w", "time": moment, "position": {"0": moment}}
+        answer = self.parent.client.post(f"/v1/streams/{stream}/notes", json=note)
+        return answer.is_success or answer.json()["code"] == "time_went_back"
+
+    def has_marks(self, stream: str, times: list[int]) -> bool:
+        answer = self.parent.client.get(f"/v1/streams/{stream}/marks")
+        return answer.is_success and [mark["time"] for mark in answer.json()["marks"]] == times
 
 
-def taken(client: httpx.Client, stream: str, note: dict[str, Any]) -> bool:
-    """Whether the note was taken, now or before."""
-    answer = client.post(f"/v1/streams/{stream}/notes", json=note)
-    return answer.is_success or answer.json()["code"] == "time_went_back"
-
-
-def has_marks(base: str, stream: str, times: list[int]) -> bool:
-    answer = httpx.get(f"{base}/v1/streams/{stream}/marks")
-    return answer.is_success and [mark["time"] for mark in answer.json()["marks"]] == times
-
-
-def ready(base: str) -> bool:
-    return httpx.get(f"{base}/readyz").is_success
-
-
-def test_one_port_serves_all_streams_also_after_a_process_was_killed(postgres_url: str, start: Start) -> None:
-    parent = start(postgres_url)
-    for stream in STREAMS:
-        assert parent.client.put(f"/v1/streams/{stream}", json=STREAM).is_success
-    assert list(controllers(postgres_url)) == ["host-1", "host-2"]
-    note_all(parent.url, 1)
-    killed = children(parent)[0]
-    os.kill(killed, signal.SIGKILL)
-    until(lambda: len(children(parent)) == PROCESSES and killed not in children(parent))
-    note_all(parent.url, 2)
-    for stream in STREAMS:
-        until(partial(has_marks, parent.url, stream, [1, 2]))
-    until(lambda: list(controllers(postgres_url)) == ["host-1", "host-2"])
-    until(lambda: all(map(ready, controllers(postgres_url).values())))
+@pytest.fixture(scope="module")
+def served(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("certificate")
+    certificate, key = str(folder / "server.pem"), str(folder / "server.key")
+    made = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
+    named = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")
+    openssl(*made, *named, "-out", certificate, "-keyout", key)
+    url, trusted = postgres.new_database(), ssl.create_default_context(cafile=certificate)
+    several = ("--processes", str(PROCESSES), "--name", "host", "--address", "https://127.0.0.1")
+    tls = ("--ssl-certfile", certificate, "--ssl-keyfile", key, "--peer-ca-file", certificate)
+    parent = OwnProcess(url, *several, *tls, trusted=trusted)
+    yield Served(parent, url, trusted)
     assert parent.stop() == 0
-    assert "process_ended controller=host-1 signal=SIGKILL" in parent.log
     assert "stopped controller=host-1" in parent.log and "stopped controller=host-2" in parent.log
-    assert controllers(postgres_url) == {}
+    assert controllers(url) == {}
+    postgres.give_back(url)
+
+
+def test_each_has_a_name_an_address_and_as_many_connections_as_the_page_says(served: Served) -> None:
+    found = controllers(served.url)
+    assert list(found) == ["host-1", "host-2"]
+    assert all(address.startswith("https://127.0.0.1:") for address in found.values())
+    assert served.parent.url not in found.values()
+    text = (ROOT / PAGE).read_text()
+    (at_rest, more) = map(int, re.findall(r"has (?:up to )?(\d+) (?:connections|more)", text))
+    assert more == LOADS_AT_ONCE and f"{at_rest + more} for each controller" in text
+    with psycopg.connect(served.url) as connection:
+        assert connection.execute(SESSIONS).fetchone() == (PROCESSES * at_rest,)
+
+
+def test_calls_are_passed_on_to_a_controller_with_a_trusted_certificate(served: Served) -> None:
+    answers = [served.ask(address, "PUT", "/v1/streams/one", STREAM) for address in served.addresses]
+    assert sorted(answer.status_code for answer in answers) == [200, 201]
+
+
+def test_a_process_that_was_killed_is_replaced_and_all_streams_go_on(served: Served) -> None:
+    for stream in STREAMS:
+        assert served.parent.client.put(f"/v1/streams/{stream}", json=STREAM).is_success
+        assert served.note(stream, 1)
+    killed = children(served.parent)[0]
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: len(children(served.parent)) == PROCESSES and killed not in children(served.parent))
+    for stream in STREAMS:
+        until(partial(served.note, stream, 2))
+        until(partial(served.has_marks, stream, [1, 2]))
+    until(lambda: list(controllers(served.url)) == ["host-1", "host-2"])
+    until(lambda: all(served.ask(address, "GET", "/readyz").is_success for address in served.addresses))
 
 
 def test_processes_end_in_order_when_their_parent_is_killed(postgres_url: str, start: Start) -> None:
