@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.dashboard import plain_pages
+from controller.cluster.records import ControllerRow
+from controller.dashboard import page_home, plain_pages
 from controller.dashboard.limits import CHANNEL_BYTES, CHANNELS, PAGE_OPENING_S, PAGES
 from controller.dashboard.visitors import to_sign_in, visitor
 from controller.http.request_bodies import read_body
@@ -22,6 +23,7 @@ CHANNEL: Final = "/_nicegui_ws/"
 ASSETS: Final = "/_nicegui/"
 _NOBODY: Final = "sign in first, at /sign-in"
 _FULL: Final = f"{CHANNELS} channels of the dashboard are open, which is the most that there can be"
+_POLL: Final = "this page was drawn by another controller: its channel has to poll here"
 _TOO_LARGE: Final = f"a message of a page has at most {CHANNEL_BYTES} bytes"
 
 
@@ -32,18 +34,40 @@ class VisitorGate:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path: str = scope.get("path", "")
         scope["strandline.tokens"] = scope["app"].state.controller.tokens
+        home = page_home.home_of(scope)
+        if home is not None:
+            await self._elsewhere(home, scope, receive, send)
+            return
+        name, path = page_home.split(scope["path"])
+        scope = page_home.without_name(scope)
         if path.startswith(CHANNEL):
             await self._channel(scope, receive, send)
         elif scope["type"] != "http" or path.startswith(ASSETS):  # no state is kept for these
             await self._app(scope, receive, send)
+        elif name is not None:  # pages themselves are nobody's
+            await RedirectResponse(path)(scope, receive, send)
         elif visitor(Request(scope)) is None:
             await to_sign_in(Request(scope))(scope, receive, send)
         elif _is_full_of_pages():
             await plain_pages.too_many(PAGES)(scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            await self._app(page_home.drawn_here(scope), receive, send)
+
+    async def _elsewhere(self, home: ControllerRow, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes on what a page of another controller asks for. Its channel polls then."""
+        if visitor(HTTPConnection(scope)) is None:
+            await _refuse((401, _NOBODY), scope, receive, send)
+        elif scope["type"] == "websocket":
+            await _refuse((409, _POLL), scope, receive, send)
+        else:
+            try:
+                body = await read_body(scope, receive, CHANNEL_BYTES)
+            except (TooLarge, BadJson):
+                await PlainTextResponse(_TOO_LARGE, status_code=413)(scope, receive, send)
+                return
+            if not await page_home.passed_on(home, scope, body, send):
+                await self(page_home.without_name(scope), _replay(body, receive), send)
 
     async def _channel(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = _refusal(scope)

@@ -54,7 +54,7 @@ class BrowserGate:
                 if len(self._found) == _CALLED_KEPT:
                     self._found.clear()
                 self._found.add(called)
-        if scope["type"] == "websocket" or scope["method"] not in _SAFE or scope["path"].startswith(CHANNEL):
+        if scope["type"] == "websocket" or scope["method"] not in _SAFE or CHANNEL in scope["path"]:
             _check_page(scope, headers)
 
     def _check_host(self, scope: Scope, sent: bytes | None, *, every: bool) -> None:

@@ -81,9 +81,9 @@ class StreamView:
         self._holder = HolderCard(self._name, self._who, self._ask_exclude)
         with ui.column().classes("w-full").style("gap: 6px"):
             self._tiles = tiles(*_TILES)
-            ui.label("Notes, refusals and incomplete marks are counted since this controller started.").classes(
-                "sl-soft"
-            )
+            ui.label(
+                "Notes, refusals and incomplete marks are counted since the controller began to serve the stream."
+            ).classes("sl-soft")
         self._charts = Charts(self._controller, self._name)
         self._keys_card = KeysCard()
         self._writers = WritersCard(self._name, base, self._who)

@@ -53,6 +53,7 @@ class HolderCard:
                 self._exclude = ui.button("Exclude it", icon="block", on_click=self._ask).props(
                     "outline no-caps color=negative"
                 )
+                self._exclude.set_visibility(False)
 
     def show(self, look: StreamStatus, key: KeyStatus) -> None:
         holder = key.holder if not look.sealed else None

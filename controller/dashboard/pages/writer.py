@@ -136,7 +136,7 @@ class WriterView:
         self._keys.show(rows)
 
     def _show_tiles(self, details: WriterDetails) -> None:
-        since = "since this controller started"
+        since = "since the controller began to serve it"
         late, refused = details.late, details.refused
         self._tiles["Last heard"].show(f"{span(max(0, details.seen_at - details.heard_at))} ago")
         self._tiles["Times out"].show(_timeout(details))
