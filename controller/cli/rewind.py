@@ -18,17 +18,22 @@ from controller.terminal import say
 def command(database: str, yes: bool) -> None:
     """Set a store's clock back to the host's, where it ran ahead.
 
-    Set the host's clock right, and stop the controller, before that.
+    Where several controllers serve the store, its clock is that of the database server. Set the clock right, and stop
+    the controllers, before that.
     """
     now = time.time_ns() // 1_000_000
-    shows = Times().show(now)
     with store_failures():
         from controller.storage.database import parse_url, set_clock_back, shown
 
-        confirm(f"This host's clock shows {shows}. Is that right, and does no controller serve {database}?", yes=yes)
-        rewound = set_clock_back(database, now)
         store = shown(parse_url(database))
+        confirm(
+            f"This host's clock shows {Times().show(now)}. Is that right, is the database server's clock right, and "
+            f"does no controller serve {store}?",
+            yes=yes,
+        )
+        rewound = set_clock_back(database, now)
+    shows = Times().show(rewound.to)
     if not rewound.by_ms:
-        say(f"the clock of {store} is not ahead of this host's, which shows {shows}: nothing was changed")
+        say(f"the clock of {store} is not ahead of {shows}: nothing was changed")
     else:
         say(f"the clock of {store} was {span(rewound.by_ms)} ahead, in {rewound.streams} streams: it begins at {shows}")

@@ -175,6 +175,18 @@ WITH released AS (
 )
 UPDATE cluster SET version = version + 1 WHERE EXISTS (SELECT FROM released)"""
 
+_READ_BOUND: Final = f"""
+SELECT {_NOW}, max(greatest(shard.clock_floor, owner.clock_bound))
+FROM shard LEFT JOIN controller AS owner ON owner.id = shard.owner WHERE shard.fence > 0"""
+_REWIND: Final = """
+WITH former AS (
+    SELECT shard.id, greatest(shard.served_until, owner.served_until) AS served
+    FROM shard LEFT JOIN controller AS owner ON owner.id = shard.owner WHERE shard.fence > 0
+)
+UPDATE shard SET owner = NULL, served_until = :now, clock_floor = :now,
+unserved_ms = shard.unserved_ms - (former.served - :now)
+FROM former WHERE shard.id = former.id"""
+
 
 @cache
 def _prepared(statement: str) -> Prepared:
@@ -447,7 +459,7 @@ class ShardCheck:
             put_release(runner, self.check.id, self.release)
 
 
-# -- restoring -------------------------------------------------------------------------------------------------------
+# -- restoring, and setting the clock back ---------------------------------------------------------------------------
 
 
 def restore_shards(connection: Connection, now: int) -> int | None:
@@ -475,6 +487,21 @@ def restore_shards(connection: Connection, now: int) -> int | None:
     )
     connection.execute(text("UPDATE cluster SET version = version + 1"))
     return served
+
+
+def rewind_shards(connection: Connection) -> tuple[int, int]:
+    """Ends all controllers, and lets the clock of all shards begin at that of the store; returns this time, and by how
+    much the clock was ahead of it, 0 if it was not: then nothing is changed.
+
+    Served time continues where it was in each shard. Runs within the caller's transaction.
+    """
+    now, bound = connection.execute(text(_READ_BOUND)).one()
+    if bound is None or bound <= now:
+        return now, 0
+    connection.execute(text("UPDATE controller SET ended_at = :now WHERE ended_at IS NULL"), {"now": now})
+    connection.execute(text(_REWIND), {"now": now})
+    connection.execute(text("UPDATE cluster SET version = version + 1"))
+    return now, bound - now
 
 
 # -- helpers ---------------------------------------------------------------------------------------------------------

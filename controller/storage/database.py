@@ -299,7 +299,8 @@ class _Sides(NamedTuple):
 
 
 def set_clock_back(url: str, now: int) -> Rewound:
-    """Sets a store's clock back to `now`, the host's time, if it ran ahead. Raises StoreRefused, also CannotRewind."""
+    """Sets a store's clock back to `now`, the host's time, if it ran ahead; to the database server's time where several
+    controllers have served the store. Raises StoreRefused, also CannotRewind."""
     parsed = parse_url(url)
     if not exists(parsed):
         raise NoStore(shown(parsed))

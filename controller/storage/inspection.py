@@ -5,7 +5,7 @@
     marks          no seq is missing, times rise, cuts never go back and stay within the segments
     writers        positions are within the segments, epochs were given out, no floor is above the last mark
     journals       each ring of entries has its slots in order
-    shards         none is missing, and each stream and group is in the one that its name gives
+    shards         none is missing or behind its streams, and each stream and group is in the one that its name gives
     all of them    every row has its stream or group, every fence was given out
 
 All checks see one snapshot. Memory holds a few rows at once, and the segments and the journal of one stream at a time.
@@ -122,11 +122,11 @@ class Inspection:
         with self._connection.begin():
             if self._connection.dialect.name == "sqlite":
                 yield from self._guarded(self._database())
-            fences = [select(func.max(each.c.fence)) for each in (schema.served, schema.shard)]
-            newest = max(self._connection.execute(each).scalar_one() or 0 for each in fences)
+            newest = self._connection.execute(select(func.max(schema.served.c.fence))).scalar_one() or 0
+            shards = self._shards_served()
             yield from self._guarded(self._shards())
-            yield from self._guarded(self._every(schema.stream, newest))
-            yield from self._guarded(self._every(schema.reader_group, newest))
+            yield from self._guarded(self._every(schema.stream, newest, shards))
+            yield from self._guarded(self._every(schema.reader_group, newest, shards))
             for table in schema.metadata.sorted_tables:
                 yield from self._guarded(self._orphans(table))
 
@@ -172,6 +172,9 @@ class Inspection:
         for number in sorted(there.symmetric_difference(range(counts[0]))):
             reason = "it is one too many" if number in there else MISSING
             yield StoreFault(kind=FaultKind.MISSING, table=table.name, row=f"id {number}", reason=reason)
+        for row in self._connection.execute(select(table).order_by(table.c.id)):
+            for reason in _contradictions(row):
+                yield StoreFault(kind=FaultKind.ORDER, table=table.name, row=f"id {row.id}", reason=reason)
         for kind, of_kind in ((KINDS[each.name], each) for each in (schema.stream, schema.reader_group)):
             placed: Select[Any] = select(of_kind.c.name, of_kind.c.shard).where(of_kind.c.shard.is_not(None))
             for row in self._connection.execute(placed.execution_options(yield_per=CHECK_ROWS)):
@@ -181,7 +184,21 @@ class Inspection:
 
     # -- streams and groups --------------------------------------------------------------------------------------
 
-    def _every(self, table: Table, newest: int) -> Iterator[StoreFault]:
+    def _shards_served(self) -> dict[int, _ServedShard]:
+        """The shards that controllers have served together, by id."""
+        table, owner = schema.shard, schema.controller
+        query = (
+            select(table.c.id, table.c.fence, table.c.clock_floor, owner.c.clock_bound)
+            .join_from(table, owner, table.c.owner == owner.c.id, isouter=True)
+            .where(table.c.fence > 0)
+        )
+        return {
+            row.id: _ServedShard(row.fence, max(row.clock_floor, row.clock_bound or row.clock_floor))
+            for row in self._connection.execute(query)
+        }
+
+    def _every(self, table: Table, alone: int, shards: Mapping[int, _ServedShard]) -> Iterator[StoreFault]:
+        """Checks all streams or groups. `alone` is the newest fence of a controller that served alone."""
         of_one = self._stream if table is schema.stream else self._group
         for row in self._rows(select(table).order_by(table.c.name)):
             try:
@@ -190,8 +207,15 @@ class Inspection:
                 yield _fault(error)
                 continue
             sound = CHECKSUMS[table].matches(row)
+            shard = shards.get(row.shard)
+            newest = alone if shard is None else shard.fence
             if sound and row.fence > newest:
                 yield _of_row(table, row, f"its fence {row.fence} was not given out: the newest is {newest}")
+            if sound and shard is None and shards:
+                yield _of_row(table, row, f"it is in shard {row.shard}, which no controller served")
+            if sound and shard is not None and table is schema.stream and row.clock > shard.clock_bound:
+                reason = f"its clock {row.clock} is ahead of the one of its shard, {shard.clock_bound}"
+                yield _of_row(table, row, reason)
             yield from self._guarded(of_one(row))
 
     def _stream(self, row: AnyRow) -> Iterator[StoreFault]:
@@ -320,6 +344,24 @@ class Inspection:
             for owner, count in self._connection.execute(lonely.group_by(ours).limit(FAULTS_SHOWN)):
                 reason = f"{count} of its rows have the {ours.name} {printable(str(owner))!r}, which does not exist"
                 yield StoreFault(kind=FaultKind.ORPHAN, table=table.name, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _ServedShard:
+    """What streams and groups of a shard must not be ahead of."""
+
+    fence: int
+    clock_bound: int
+
+
+def _contradictions(shard: AnyRow) -> Iterator[str]:
+    """What is impossible in the row of a shard."""
+    if shard.fence == 0 and shard.owner is not None:
+        yield f"the controller {shard.owner} owns it, and it was never taken"
+    if (shard.restored_fence is None) != (shard.restored_at is None):
+        yield "of its last restore only the fence or the time is there"
+    if shard.restored_fence is not None and shard.restored_fence > shard.fence:
+        yield f"its fence {shard.fence} is below the one of its last restore, {shard.restored_fence}"
 
 
 @dataclass(slots=True)

@@ -1,39 +1,49 @@
-"""Sets a store's clock back to the host's, if it ran ahead. No controller may serve the store meanwhile.
+"""Sets a store's clock back, if it ran ahead. No controller may serve the store meanwhile.
 
-Served time, which measures silence, continues where it was. Event time comes from the application and is not affected.
-Marks in the ingestion time domain hold the controller's clock, and every later event must be newer than they say. So if
-such a stream is ahead and not sealed, nothing is changed.
+The clock of a controller that serves alone follows its host's; that of several is the database server's. Served time,
+which measures silence, continues where it was. Event time comes from the application and is not affected. Marks in the
+ingestion time domain hold the controller's clock, and every later event must be newer than they say. So if such a
+stream is ahead and not sealed, nothing is changed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, and_, insert, or_, select, update
 
-from controller.limits import REWIND_SLICE_STREAMS
+from controller.limits import NEVER, REWIND_SLICE_STREAMS
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS
+from controller.storage.cluster import rewind_shards
 from controller.storage.refusals import CannotRewind
 from controller.storage.rows import config_of
-from controller.storage.terms import REWIND
+from controller.storage.terms import REWIND, were_served_together
 from strandline.core.config import TimeDomain
 
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """By how much the clock was set back, 0 if it was not, and how many streams were ahead with it."""
+    """By how much the clock was set back, 0 if it was not, how many streams were ahead with it, and to which time."""
 
     by_ms: int
     streams: int
+    to: int
 
 
 def rewind(connection: Connection, store: str, now: int) -> Rewound:
-    """Sets the clock back to `now`, within the caller's transaction. Raises CannotRewind and StoreCorrupt."""
+    """Sets the clock back to `now`, the host's time, within the caller's transaction; where several controllers have
+    served the store, to the store's own time. Raises CannotRewind and StoreCorrupt."""
+    if were_served_together(connection):
+        to, by_ms = rewind_shards(connection)
+        if not by_ms:
+            return Rewound(0, 0, to)
+        _check_ingestion(connection, store, to)
+        return Rewound(by_ms, _set_streams_back(connection, to), to)
     table = schema.served
     last = connection.execute(select(table).order_by(table.c.fence.desc()).limit(1)).one_or_none()
     if last is None or last.clock_bound <= now:
-        return Rewound(0, 0)
+        return Rewound(0, 0, now)
     _check_ingestion(connection, store, now)
     connection.execute(
         insert(table).values(
@@ -45,7 +55,7 @@ def rewind(connection: Connection, store: str, now: int) -> Rewound:
             unserved_ms=last.unserved_ms - (last.served_until - now),  # keeps served time what it was
         )
     )
-    return Rewound(last.clock_bound - now, _set_streams_back(connection, now))
+    return Rewound(last.clock_bound - now, _set_streams_back(connection, now), now)
 
 
 def _check_ingestion(connection: Connection, store: str, now: int) -> None:
@@ -61,16 +71,18 @@ def _check_ingestion(connection: Connection, store: str, now: int) -> None:
 
 
 def _set_streams_back(connection: Connection, now: int) -> int:
+    """Sets the clocks of streams back. It is not known any more when time changes them: whoever takes them looks."""
     table = schema.stream
     checksums = CHECKSUMS[table]
     count = 0
+    wanted = or_(table.c.clock > now, and_(table.c.wake_at.is_not(None), table.c.wake_at < NEVER))
     while rows := connection.execute(
-        select(table).where(table.c.clock > now).order_by(table.c.name).limit(REWIND_SLICE_STREAMS)
+        select(table).where(wanted).order_by(table.c.name).limit(REWIND_SLICE_STREAMS)
     ).all():
         for row in rows:
             checksums.check(row)  # else the new checksum would make a damaged row look sound
-            values = {**row._mapping, "clock": now}
-            changed = {"clock": now, "checksum": checksums.of(values)}
+            values = {**row._mapping, "clock": min(row.clock, now), "wake_at": None}
+            changed = {name: values[name] for name in ("clock", "wake_at")} | {"checksum": checksums.of(values)}
             connection.execute(update(table).where(table.c.name == row.name).values(changed))
-        count += len(rows)
+            count += row.clock > now
     return count

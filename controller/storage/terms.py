@@ -211,7 +211,7 @@ def begin_term(connection: Connection, owner: str, now: int) -> Term:
         # SQLite has one lock, for whoever writes; if it were taken after a read, a commit in between would be an error.
         connection.execute(delete(table).where(false()))
         connection.execute(select(table.c.fence).order_by(table.c.fence).with_for_update())
-        if connection.execute(select(schema.shard.c.id).where(schema.shard.c.fence > 0).limit(1)).first() is not None:
+        if were_served_together(connection):
             raise ServedTogether
         newest = connection.execute(select(func.max(table.c.fence))).scalar_one()
         if newest is not None:
@@ -238,6 +238,11 @@ def begin_term(connection: Connection, owner: str, now: int) -> Term:
             )
         )
     return term
+
+
+def were_served_together(connection: Connection) -> bool:
+    """Whether controllers have served this store together, each with shards of its own."""
+    return connection.execute(select(schema.shard.c.id).where(schema.shard.c.fence > 0).limit(1)).first() is not None
 
 
 @dataclass(frozen=True, slots=True)

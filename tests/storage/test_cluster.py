@@ -751,3 +751,27 @@ def test_a_restore_ends_all_controllers_and_leaps_the_fences(store: Cluster) -> 
     tenure = Tenure(again.fence, "one", again.clock_floor, Unserved(), restored[7])
     assert (tenure.restored_at(shard.fence), tenure.restored_at(again.fence)) == (now, None)
     assert restored[8] == []
+
+
+def test_a_rewind_sets_shards_back_to_the_clock_of_the_store(store: Cluster) -> None:
+    one = store.node("one")
+    (shard,) = one.take(7).shards
+    now = one.beat().store_now
+    ahead = now + 86_400_000
+    store.execute(f"UPDATE shard SET clock_floor = {ahead}, served_until = {ahead - 500} WHERE id = 7")
+    store.execute(f"UPDATE controller SET clock_bound = {ahead + 500}, served_until = {ahead - 40}")
+    with store.connect() as connection:
+        begun_rewind = connection.begin()
+        to, by_ms = cluster.rewind_shards(connection)
+        begun_rewind.commit()
+    assert now <= to and by_ms == ahead + 500 - to
+    row = store.shard(7)
+    assert (row.owner, row.clock_floor, row.served_until) == (None, to, to)
+    assert to - row.unserved_ms == ahead - 40 - shard.unserved_ms  # served time is what it was
+    with pytest.raises(ControllerEnded), one.commit(shard):
+        pass
+    begun = one.begun(previous=one.id)
+    assert begun.answer.shards is not None and all(each.owner is None for each in begun.answer.shards)
+    (again,) = one.take(7).shards
+    assert to <= again.clock_floor < ahead and again.fence == shard.fence + 1
+    assert again.clock_floor - again.unserved_ms == to - row.unserved_ms  # nobody served since

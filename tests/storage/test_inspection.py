@@ -14,15 +14,19 @@ import pytest
 from sqlalchemy import Table, delete, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 
-from controller.limits import JOURNAL_ENTRIES
+from controller.cluster.records import Begin, Identity, Take
+from controller.limits import JOURNAL_ENTRIES, SHARDS
 from controller.storage import schema
 from controller.storage.checksums import CHECKSUMS, MISMATCH, Values, with_checksum
-from controller.storage.database import open_database
+from controller.storage.cluster import BeginAnswer, begin, take
+from controller.storage.database import open_database, open_joint
 from controller.storage.inspection import FaultKind, Inspection, StoreFault, opened
 from controller.storage.refusals import StoreAway, StoreRefused
-from migrations.shards import fill_shards
+from migrations.shards import fill_shards, shard_of
 from tests.postgres import Postgres
 from tests.storage.filled import NOTES, OF_GROUPS, Filled, other
+
+S_SHARD = shard_of("stream", "s", SHARDS)
 
 
 @pytest.fixture
@@ -292,3 +296,51 @@ def test_a_large_store_takes_no_more_memory_than_a_small_one(file: Path) -> None
             rows = [last._asdict() | {"seq": number, "time": number, "upper": number} for number in numbers]
             database.writer.execute(insert(schema.mark), [with_checksum(schema.mark, row) for row in rows])
     assert peak() < small + 500_000
+
+
+class TestShards:
+    """Of a store that controllers serve together."""
+
+    @pytest.fixture
+    def url(self, postgres_url: str) -> str:
+        """Two streams and two groups, in shards that were taken."""
+        with open_database(postgres_url) as database:
+            Filled(database)
+        database, sessions = open_joint(postgres_url)
+        begun = begin(sessions.beat_connection, Begin(7, Identity("one", "http://one", None, "1"), None, True, 0))
+        assert isinstance(begun, BeginAnswer) and begun.answer.shards is not None
+        take(sessions.request_connection, Take(7, tuple(shard.id for shard in begun.answer.shards)))
+        sessions.close()
+        database.close()
+        return postgres_url
+
+    def test_a_store_that_is_served_shows_no_fault(self, url: str) -> None:
+        assert faults(url) == []
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ("UPDATE shard SET restored_at = 5 WHERE id = 3", "table shard, row with id 3: of its last restore only"),
+            (
+                "UPDATE shard SET restored_at = 5, restored_fence = 99 WHERE id = 3",
+                "its fence 3 is below the one of its last restore, 99",
+            ),
+            ("UPDATE shard SET fence = 0 WHERE id = 3", "the controller 7 owns it, and it was never taken"),
+            (f"UPDATE shard SET fence = 0, owner = NULL WHERE id = {S_SHARD}", "which no controller served"),
+            (
+                "UPDATE shard SET clock_floor = -1; UPDATE controller SET clock_bound = -1",
+                "is ahead of the one of its shard, -1",
+            ),
+            (
+                "ALTER TABLE shard DROP CONSTRAINT fk_shard_controller; UPDATE shard SET owner = 8",
+                "256 of its rows have the owner '8', which does not exist",
+            ),
+        ],
+    )
+    def test_shards_that_contradict_their_rows_are_named(
+        self, url: str, postgres: Postgres, change: str, said: str
+    ) -> None:
+        for statement in change.split(";"):
+            postgres.execute(statement, url)
+        found = [str(each) for each in faults(url)]
+        assert [each for each in found if said in each], found
