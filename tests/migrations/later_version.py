@@ -46,7 +46,7 @@ CHANGES = {
     ],
     "controller/storage/cluster.py": [
         ("({_CONTROLLER}, revision) VALUES", "({_CONTROLLER}, revision, host) VALUES"),
-        ("false, NULL, :revision)", "false, NULL, :revision, 'here')"),
+        (':revision)"', ":revision, 'here')\""),
     ],
 }
 
