@@ -162,7 +162,7 @@ def answers(facts: Facts) -> Iterator[str]:
         code = str((problem_of(call) or {}).get("code"))
         if outcome.clock is None:
             yield f"{where} without a clock"
-        if outcome.status == 503 and code not in NOT_CHANGED:
+        if outcome.status == 503 and code not in NOT_CHANGED and not (facts.several and code == "stream_away"):
             yield f"{where} with the code {code!r}"
         elif outcome.status == 503 and not outcome.retry_after:
             yield f"{where} {code} without Retry-After"

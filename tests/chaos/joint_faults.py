@@ -11,7 +11,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -35,6 +35,7 @@ class Target:
     postgres: Postgres
     database: str
     record: Callable[[Record], None]
+    served: Callable[[Sequence[int]], Awaitable[None]]  # waits until these ports serve every stream
 
     def struck(self, fault: str, victim: int | None, began: float, *, silent: bool = False, ended: bool = True) -> None:
         """Records a fault that is over now; with `silent` and without `ended`, a process that is."""
@@ -120,6 +121,30 @@ class Pause:
         target.struck(self.name, victim, began, silent=True)
         served.send(signal.SIGCONT)
         await served.ready(measured=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """SIGKILL, or SIGSTOP with `stops`, and nothing else. Before it comes back the others serve everything."""
+
+    stops: bool
+    name: str = "take over"
+    on_store: bool = False
+
+    async def strike(self, target: Target, victim: int) -> None:
+        site, served = target.site, target.site.controllers[victim]
+        served.send(signal.SIGSTOP if self.stops else signal.SIGKILL)
+        if not self.stops:
+            await served.ended()
+        began = time.monotonic()
+        await target.served([each.port for each in site.controllers if each is not served])
+        if self.stops:
+            target.struck(self.name, victim, began, silent=True)
+            served.send(signal.SIGCONT)
+        else:
+            target.record(Struck(self.name, served.name, began, None, silent=True))
+            served.start()
+        await served.ready(measured=not self.stops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,11 +307,14 @@ def _interrupted_s(chance: random.Random) -> float:
     return chance.choice((chance.uniform(0.2, 2.5), chance.uniform(LEASE_S + 0.2, LEASE_S + 2.5)))
 
 
-# By kind: how often it comes, compared with others, and how one is drawn.
+# By kind: how often it comes, compared with others, and how one is drawn. Those of no weight are drawn by name only.
 KINDS: Final[Mapping[str, tuple[int, Callable[[random.Random], JointFault]]]] = {
     "kill": (6, lambda chance: Kill(_away_s(chance), chance.uniform(0, 0.5) if chance.random() < 0.12 else None)),
     "drain": (3, lambda chance: Drain(_away_s(chance))),
     "pause": (5, lambda chance: Pause(_interrupted_s(chance))),
+    "pause_longer": (0, lambda chance: Pause(chance.uniform(LEASE_S + 0.3, LEASE_S + 2.5))),
+    "pause_nearly": (0, lambda chance: Pause(chance.uniform(LEASE_S - 0.8, LEASE_S - 0.1))),
+    "take_over": (1, lambda chance: TakeOver(stops=chance.random() < 0.5)),
     "cut_store": (4, lambda chance: CutStore(_interrupted_s(chance), resets=chance.random() < 0.5)),
     "cut_peers": (
         3,
@@ -306,7 +334,7 @@ KINDS: Final[Mapping[str, tuple[int, Callable[[random.Random], JointFault]]]] = 
 def plan(chance: random.Random, faults: int, controllers: int, kinds: Sequence[str] = ()) -> Sequence[Step]:
     """So many faults, of these kinds or of any; now and then a longer time without one."""
     drawn = kinds or tuple(KINDS)
-    weights = [KINDS[kind][0] for kind in drawn]
+    weights = [max(KINDS[kind][0], 1 if kinds else 0) for kind in drawn]
     steps: list[Step] = []
     for number in range(faults):
         wait_s = chance.uniform(3.0, 6.0) if chance.random() < 0.06 else chance.uniform(0.05, 1.2)
@@ -322,11 +350,15 @@ async def strike_all(target: Target, steps: Sequence[Step], struck: Callable[[Jo
         for step in steps:
             await asyncio.sleep(step.wait_s)
             place = None if step.fault.on_store else step.victim
-            while place in running or len(running) >= FAULTS_AT_ONCE:
+            alone = isinstance(step.fault, TakeOver)
+            while place in running or len(running) >= (1 if alone else FAULTS_AT_ONCE):
                 await asyncio.wait(running.values(), return_when=asyncio.FIRST_COMPLETED)
                 _remove_ended(running)
             running[place] = asyncio.create_task(step.fault.strike(target, step.victim))
             struck(step.fault)
+            if alone:
+                await running[place]
+                _remove_ended(running)
         while running:
             await asyncio.wait(running.values())
             _remove_ended(running)

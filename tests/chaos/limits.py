@@ -14,7 +14,6 @@ READY_S: Final = 60.0  # until a controller serves
 READY_LOOK_S: Final = 0.01
 LEASE_S: Final = 3.0  # the same of one of several controllers: a shorter stop, or a shorter cut to the store
 COUNTED_PAUSE_S: Final = 1.5  # a process that stands still for less is silence like any other (decision 0050)
-LOG_END_BYTES: Final = 4_096  # of a log, where a process says last why it ended
 END_S: Final = 30.0  # until a controller that was told to stop has ended
 
 # A round

@@ -18,7 +18,7 @@ from typing import Self
 
 from tests.chaos.clocks import SetClock
 from tests.chaos.history import Answered, NotSent, Record
-from tests.chaos.limits import ANSWER_S, END_S, LOG_END_BYTES, READY_LOOK_S, READY_S
+from tests.chaos.limits import ANSWER_S, END_S, READY_LOOK_S, READY_S
 from tests.chaos.rawclient import RawClient
 from tests.ports import free_port
 from tests.served import ROOT
@@ -152,9 +152,8 @@ class Served:
     @property
     def _found_no_store(self) -> bool:
         """Whether the last process ended because the store was away when it started."""
-        with self.log.open("rb") as log:
-            log.seek(-min(log.seek(0, os.SEEK_END), LOG_END_BYTES), os.SEEK_END)
-            return b" cannot be opened" in (log.read().splitlines() or [b""])[-1]
+        said = self.log.read_bytes().rpartition(b'"event": "starting"')[2]
+        return b" cannot be opened" in said or (b'"cause": "away"' in said and b"startup failed" in said)
 
     def abandon(self) -> None:
         """Ends it at once, whatever it does."""

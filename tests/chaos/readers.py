@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.chaos.facts import Effect, body_of, effect_of, problem_of
@@ -64,11 +65,11 @@ class RawGroupReader:
     client: RawClient
     group: str
     name: str
-    log: Log
+    logs: Mapping[str, Log]  # by stream
     chance: random.Random
     over: asyncio.Event
     epoch: int | None = None
-    owned: dict[str, int] = field(default_factory=dict)
+    owned: dict[tuple[str, str], int] = field(default_factory=dict)  # by stream and segment
 
     @property
     def path(self) -> str:
@@ -80,24 +81,26 @@ class RawGroupReader:
             await asyncio.sleep(self.chance.random() * 0.15)
 
     async def _step(self) -> None:
-        stream, roll = self.log.stream.name, self.chance.random()
+        roll = self.chance.random()
         if self.epoch is None:
             await self._ask("PUT", self.path, {"positions": {}})
         elif roll < 0.15:
             await self._ask("POST", f"{self.path}/acquire", {"epoch": self.epoch, "max": 1})
         elif roll < 0.22 and self.owned:
-            segment = self.chance.choice(sorted(self.owned))
-            body = {"epoch": self.epoch, "positions": {stream: {segment: self._read(segment)}}}
-            await self._ask("POST", f"{self.path}/release", body)
+            place = self.chance.choice(sorted(self.owned))
+            await self._ask("POST", f"{self.path}/release", {"epoch": self.epoch, "positions": self._read([place])})
         elif roll < 0.24:
             self.epoch = None
         else:
-            read = {segment: self._read(segment) for segment in self.owned}
-            await self._ask("PUT", self.path, {"epoch": self.epoch, "positions": {stream: read}})
+            await self._ask("PUT", self.path, {"epoch": self.epoch, "positions": self._read(list(self.owned))})
 
-    def _read(self, segment: str) -> int:
-        at = self.owned[segment]
-        return min(self.log.ends[segment], at + self.chance.randrange(0, 8))
+    def _read(self, places: Sequence[tuple[str, str]]) -> dict[str, dict[str, int]]:
+        """Positions somewhat further on."""
+        read: dict[str, dict[str, int]] = {}
+        for stream, segment in places:
+            at = self.owned[stream, segment] + self.chance.randrange(0, 8)
+            read.setdefault(stream, {})[segment] = min(self.logs[stream].ends[segment], at)
+        return read
 
     async def _ask(self, method: str, path: str, body: object) -> None:
         """Makes a call until it is answered. What is repeated is the same call."""
@@ -106,7 +109,8 @@ class RawGroupReader:
             told, problem = body_of(call), problem_of(call)
             if told is not None:
                 self.epoch = told["epoch"]
-                self.owned = dict(told["owned"].get(self.log.stream.name, {}))
+                owned = told["owned"].items()
+                self.owned = {(stream, segment): at for stream, each in owned for segment, at in each.items()}
                 return
             if problem is not None and problem.get("status", 500) < 500:
                 self.epoch, self.owned = None, {}
