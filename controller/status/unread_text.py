@@ -16,5 +16,5 @@ _WHY: Final = {
 
 
 def why_unread(code: str) -> str:
-    """The reason in words, from the code of a problem. An unknown code is shown as it is."""
+    """The reason in words, from the code of a problem, or the code itself if there are none for it."""
     return _WHY.get(code, f"not known: {code}")

@@ -142,7 +142,7 @@ def test_what_has_no_status_says_why() -> None:
     seen = StreamsSeen(unread={"busy": "stream_loading", "torn": "store_corrupt", "new": "of_tomorrow"})
     said = {name: lines_of(name, seen, Times())[0].cells[-1] for name in ("busy", "torn", "new", "gone")}
     assert said["busy"] == "is being read from the store" and "strandline check" in said["torn"]
-    assert (said["new"], said["gone"]) == ("of_tomorrow", "the stream is gone")
+    assert (said["new"], said["gone"]) == ("not known: of_tomorrow", "the stream is gone")
 
 
 def test_watch_without_a_terminal_prints_plain_lines_until_the_timeout(
