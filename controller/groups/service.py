@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from heapq import nlargest
 from itertools import islice
 from typing import Any
@@ -115,7 +114,7 @@ class Groups:
         for stream, question in questions.items():
             view = await self._own.view(stream, question)
             pending.append(self._committer.pending(await self._streams.get(stream)))
-            views[stream] = replace(view, graph=SegmentGraph(view.graph, open=view.graph.open))
+            views[stream] = structs.replace(view, graph=SegmentGraph(view.graph, open=view.graph.open))
         for commit in pending:
             if commit is not None:
                 await commit
@@ -418,15 +417,16 @@ class Groups:
         while True:
             loaded = await self.get(group)
             members, settings = loaded.membership, loaded.membership.settings
-            members.time_out_silent(loaded.tenure.moment(self._clock.now()))
+            moment = loaded.tenure.moment(self._clock.now())
+            members.time_out_silent(moment)
             put_back = members.times_put_back
             views = await self.views.ask(questions_of(members))
             if self._cache.find_loaded(group) is not loaded:
                 continue
             if members.settings is settings and members.times_put_back == put_back:
                 break
-        now = loaded.tenure.moment(self._clock.now()).now
-        was_caught_up, was_held, was_backlog = loaded.caught_up, members.held, loaded.backlog
+        now, was_held = moment.now, members.held
+        was_caught_up, was_backlog = loaded.caught_up, loaded.backlog
         window = group_window(loaded, views, now)
         loaded.told = window
         pending = self._committer.pending(loaded)

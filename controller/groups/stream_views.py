@@ -7,9 +7,10 @@ Groups ──StreamQuestion──► StreamViews ──► StreamView ──► 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from controller.clock import Clock
 from controller.groups.membership import position_in
@@ -17,7 +18,7 @@ from controller.streams.loaded_stream import LoadedStream
 from controller.streams.reads import Reads
 from controller.streams.registry import Streams
 from controller.streams.time_index import TimeIndexes
-from strandline.core.cut import Cut
+from strandline.core.cut import NOTHING, Cut
 from strandline.core.note import DEFAULT_KEY
 from strandline.core.segment import SegmentGraph
 from strandline.core.time_index import bound_at
@@ -37,8 +38,7 @@ class GroupStanding(StrEnum):
     ENDED = "ended"  # left out: sealed and read to its end
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPlace:
+class GroupPlace(Struct, frozen=True):
     """A group's place in a stream: its position, the window of each key there, and whether the stream counts."""
 
     position: Mapping[str, int]
@@ -46,8 +46,7 @@ class GroupPlace:
     standing: GroupStanding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamQuestion:
+class StreamQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a group asks about a stream. What is left out is not looked for."""
 
     read: Mapping[str, int] | None = None  # how far each segment was read: asks for the group's place
@@ -55,13 +54,12 @@ class StreamQuestion:
     from_head: bool = False  # asks for the head as the start
     from_time: int | None = None  # asks for the start of reading from this time
     # By segment, an offset: asks for a lower bound of the times of the events from there on.
-    bounds: Mapping[str, int] = field(default_factory=dict)
+    bounds: Mapping[str, int] = {}
     exact_bounds: bool = False  # looks in the store for what is no longer in memory
     fence: int = 0  # an owner with a lower fence is not to answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamView:
+class StreamView(Struct, frozen=True, kw_only=True):
     """A stream as its owner sees it. `fence` is that of the tenure in which it was looked at, `newest` the time of the
     newest mark."""
 
@@ -70,7 +68,7 @@ class StreamView:
     newest: int | None
     place: GroupPlace | None = None
     start: Cut | None = None
-    bounds: Mapping[str, int | None] = field(default_factory=dict)
+    bounds: Mapping[str, int | None] = {}
 
 
 class StreamViews(Protocol):
@@ -115,38 +113,41 @@ class OwnStreams:
 
     async def view(self, stream: str, question: StreamQuestion) -> StreamView:
         """The answer to one question."""
-        fence = (await self._streams.get(stream)).tenure.fence
+        loaded = await self._streams.get(stream)
+        fence = loaded.tenure.fence
         if fence < question.fence:
             raise NotOwner(stream=stream, reason="a later owner has answered before")
-        start = place = None
-        if question.from_time is not None:
-            start = (await self._reading.at(stream, DEFAULT_KEY, question.from_time)).start
-        elif question.from_head:
-            start = (await self._streams.get(stream)).stream.head
-        bounds = {
-            segment: await self._bound(stream, segment, offset, exact=question.exact_bounds)
-            for segment, offset in question.bounds.items()
-        }
+        windows: dict[str, TimeWindow] = {}
+        position, frontier = NOTHING, dict[str, int]()
         if question.read is not None:
-            place = await self._place(stream, question.read, question.idle_timeout_ms)
+            position = position_in(loaded.stream.graph, question.read)
+            frontier, keys = loaded.stream.graph.frontier(position), sorted(loaded.stream.keys | {DEFAULT_KEY})
+            windows = {key: await self._reading.window(stream, key, frontier) for key in keys}
+        start = await self._start(stream, question)
+        bounds = await self._bounds(stream, question) if question.bounds else question.bounds
         loaded = await self._streams.get(stream)
         chain = loaded.chains.get(DEFAULT_KEY)
         newest = chain.last.time if chain is not None and chain.last is not None else None
+        place = None
+        if windows:
+            standing = GroupStanding.ENDED
+            if not windows[DEFAULT_KEY].end_of_stream:
+                standing = self._standing(loaded, position, question.idle_timeout_ms)
+            place = GroupPlace(frontier, windows, standing)
         return StreamView(
             graph=loaded.stream.graph, fence=fence, newest=newest, place=place, start=start, bounds=bounds
         )
 
-    async def _place(self, stream: str, read: Mapping[str, int], idle_timeout_ms: int | None) -> GroupPlace:
-        loaded = await self._streams.get(stream)
-        graph, keys = loaded.stream.graph, sorted(loaded.stream.keys | {DEFAULT_KEY})
-        frontier = graph.frontier(position_in(graph, read))
-        windows = {key: await self._reading.window(stream, key, frontier) for key in keys}
-        if windows[DEFAULT_KEY].end_of_stream:
-            return GroupPlace(frontier, windows, GroupStanding.ENDED)
-        loaded = await self._streams.get(stream)
-        now = loaded.tenure.moment(self._clock.now()).now
-        standing = _standing(loaded, loaded.stream.graph.cut(frontier), now, idle_timeout_ms)
-        return GroupPlace(frontier, windows, standing)
+    async def _start(self, stream: str, question: StreamQuestion) -> Cut | None:
+        if question.from_time is not None:
+            return (await self._reading.at(stream, DEFAULT_KEY, question.from_time)).start
+        return (await self._streams.get(stream)).stream.head if question.from_head else None
+
+    async def _bounds(self, stream: str, question: StreamQuestion) -> Mapping[str, int | None]:
+        return {
+            segment: await self._bound(stream, segment, offset, exact=question.exact_bounds)
+            for segment, offset in question.bounds.items()
+        }
 
     async def _bound(self, stream: str, segment: str, offset: int, *, exact: bool) -> int | None:
         """A lower bound of the times of all later events of a segment."""
@@ -156,24 +157,24 @@ class OwnStreams:
         entries, _ = await self._indexing.time_index(stream, segment, DEFAULT_KEY, offset, None, 1)
         return entries[0].time if entries and entries[0].offset <= offset else None
 
-
-def _standing(loaded: LoadedStream, position: Cut, now: int, idle_timeout_ms: int | None) -> GroupStanding:
-    """Whether a stream that goes on counts in the watermark of a group at this position, and if not, why."""
-    writers, forgotten = loaded.stream.writers.values(), loaded.stream.remainders.values()
-    if not all(chain.last is None or chain.last.cut.le(position) for chain in loaded.chains.values()):
-        return GroupStanding.COUNTED
-    if idle_timeout_ms is not None and (writers or forgotten):
-        silent_ms = [loaded.stream.silent_ms(each, now) for each in writers]
-        silent_ms += [loaded.stream.silent_ms(each, now) for each in forgotten]
-        if min(silent_ms) >= idle_timeout_ms:
-            return GroupStanding.IDLE
-    if not writers and not any(each.closed for each in forgotten):
-        return GroupStanding.COUNTED
-    stands = GroupStanding.IDLE
-    for writer in writers:  # the first writer that is neither excluded nor at rest decides
-        for state in loaded.stream.states(writer).values():
-            if state is WriterState.EXCLUDED:
-                stands = GroupStanding.SET_ASIDE
-            elif state not in _AT_REST:
-                return GroupStanding.COUNTED
-    return stands
+    def _standing(self, loaded: LoadedStream, position: Cut, idle_timeout_ms: int | None) -> GroupStanding:
+        """Whether a stream that goes on counts in the watermark of a group at this position, and if not, why."""
+        writers, forgotten = loaded.stream.writers.values(), loaded.stream.remainders.values()
+        if not all(chain.last is None or chain.last.cut.le(position) for chain in loaded.chains.values()):
+            return GroupStanding.COUNTED
+        if idle_timeout_ms is not None and (writers or forgotten):
+            now = loaded.tenure.moment(self._clock.now()).now
+            silent_ms = [loaded.stream.silent_ms(each, now) for each in writers]
+            silent_ms += [loaded.stream.silent_ms(each, now) for each in forgotten]
+            if min(silent_ms) >= idle_timeout_ms:
+                return GroupStanding.IDLE
+        if not writers and not any(each.closed for each in forgotten):
+            return GroupStanding.COUNTED
+        stands = GroupStanding.IDLE
+        for writer in writers:  # the first writer that is neither excluded nor at rest decides
+            for state in loaded.stream.states(writer).values():
+                if state is WriterState.EXCLUDED:
+                    stands = GroupStanding.SET_ASIDE
+                elif state not in _AT_REST:
+                    return GroupStanding.COUNTED
+        return stands

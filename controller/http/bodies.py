@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from controller.groups.stream_views import StreamQuestion
 from strandline.core.config import SETTINGS, Setting
 from strandline.limits import SEGMENTS_PER_STREAM, TIME_BOUND_MS
 from strandline.wire.groups import GROUP_SETTINGS, GroupOptions, StartShape, options_by_name
@@ -125,21 +126,8 @@ class WindowBody(Strict, frozen=True):
     key: str = ""
 
 
-class StreamQuestionBody(Strict, frozen=True):
-    """What a reader group asks about a stream. What is left out is not looked for.
-
-    `read` asks for the group's place: how far it has read each segment. `from_head` and `from_time` ask where it would
-    begin. `bounds` has offsets by segment, and asks for a lower bound of the times from there on. An owner with a
-    lower `fence` does not answer.
-    """
-
-    read: Offsets | None = None
-    idle_timeout_ms: int | None = None
-    from_head: bool = False
-    from_time: int | None = None
-    bounds: Offsets = {}
-    exact_bounds: bool = False
-    fence: int = 0
+class StreamQuestionBody(StreamQuestion, Strict, frozen=True):
+    """What a reader group asks about a stream. What is left out is not looked for."""
 
 
 class StreamQuestionsBody(Strict, frozen=True):

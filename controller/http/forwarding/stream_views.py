@@ -12,8 +12,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from controller.cluster.actions import Hold
 from controller.cluster.records import ControllerRow, Kind

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
 from fastapi import Request, Response
 
-from controller.groups.stream_views import StreamQuestion, StreamView
+from controller.groups.stream_views import StreamView
 from controller.http.auth import check_streams
 from controller.http.bodies import StreamQuestionsBody
 from controller.http.declared import Routes, RuleScope
@@ -41,8 +40,7 @@ async def windows(request: Request, controller: Served) -> Response:
         check_position(each.bounds)
         if each.from_time is not None:
             check_time("from_time", each.from_time)
-    questions = {stream: StreamQuestion(**msgspec.structs.asdict(each)) for stream, each in body.streams.items()}
-    views = await controller.groups.durable_views(questions)
+    views = await controller.groups.durable_views(body.streams)
     return answer(StreamViewsReply({stream: _reply(view) for stream, view in views.items()}))
 
 
